@@ -16,7 +16,8 @@ use becket_session::context::{ModelScope, Policy};
 use becket_session::{CreateOptions, Durability, Session, store};
 use becket_types::{
     CallId, Compaction, CompactionSource, CompactionTrigger, EntryKind, FinishReason, JournalState, Message,
-    Part, Seq, Tokens, TurnState, Usage,
+    Part, RepeatedContext, RetainedMessages, Seq, ShortenedContent, SizeChange, SummaryOrigin, Tokens,
+    TurnState, Usage,
 };
 use serde_json::{Value, json};
 use std::fs;
@@ -131,23 +132,18 @@ impl Grower {
         let compaction = Compaction {
             summary: "## Goal\nA summary of what was done.\n".repeat(200),
             anchor: None,
-            tail_from,
-            taken_out: vec![],
-            kept: vec![],
+            retained: RetainedMessages { tail_from, ..RetainedMessages::default() },
             replaces: self.session.view().compaction().map(|(seq, _)| seq),
-            pruned: vec![],
-            cuts: vec![],
-            left_out: vec![],
-            media: vec![],
-            state: "todo: go on".into(),
-            rules: Vec::new(),
-            attached: Vec::new(),
-            tokens_before: Tokens(200_000),
-            tokens_after: Tokens(10_000),
+            shortened: ShortenedContent::default(),
+            repeated: RepeatedContext { state: "todo: go on".into(), ..RepeatedContext::default() },
+            size: SizeChange { before: Tokens(200_000), after: Tokens(10_000) },
             trigger: CompactionTrigger::Auto,
-            model: "p/m".into(),
-            source: CompactionSource::Model,
-            input: String::new(),
+            origin: SummaryOrigin {
+                model: "p/m".into(),
+                source: CompactionSource::Model,
+                input: String::new(),
+                left_out: vec![],
+            },
             snapshot_of: self.session.last_seq(),
             turn_state: TurnState::MidTurn,
         };

@@ -351,9 +351,9 @@ def kills(becket, rounds):
 
 def serve(count):
     """An MCP server over stdio with this many tools."""
-    text = {"type": "string", "description": "The text to work on, as it stands in the file"}
+    text = {"type": "string", "description": "The text to work on, as it is in the file"}
     schema = {"type": "object", "properties": {"text": text, "limit": {"type": "integer"}}, "required": ["text"]}
-    about = "Looks for something in the project and says where it is, in which line, and what stands around it."
+    about = "Looks for something in the project and says where it is, in which line, and the text around it."
     tools = [{"name": f"tool_{n}", "description": about, "inputSchema": schema} for n in range(count)]
     for line in sys.stdin:
         message = json.loads(line)

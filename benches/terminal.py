@@ -443,7 +443,7 @@ def completion():
     terminal.settle(5)
     times, before = [], terminal.cpu()
     for n in range(100):
-        # Never the one that stands first before the last key.
+        # Never the first one before the last key.
         name = f"name{n * 7 % 1000:03}_{n * 13 % 10}{1 + n % 9}"
         terminal.type("\x15")
         terminal.settle(0.05)

@@ -19,7 +19,7 @@ use task::Kind;
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) compactions: usize,
-    /// Facts that stand in the context, and those that stand there or in what one search shows.
+    /// Facts that are in the context, and those that are there or in the results of one search.
     pub(crate) present: f64,
     pub(crate) reachable: f64,
     pub(crate) plan: f64,
@@ -79,7 +79,7 @@ pub(crate) fn table(
     Ok(rows)
 }
 
-/// A policy, what tasks cost under it, and how much of what the model needed stood in its context.
+/// A policy, what tasks cost under it, and how much of what the model needed was in its context.
 #[derive(Clone, Debug)]
 pub(crate) struct Cost {
     pub(crate) policy: String,

@@ -19,13 +19,13 @@ pub(crate) struct Spent {
     /// Results that the model had not seen yet, and those of them of which the next request showed a line.
     pub(crate) due: u64,
     pub(crate) shown: u64,
-    /// Facts and outputs that the model needed, and those of them that stood in its context.
+    /// Facts and outputs that the model needed, and those of them that were in its context.
     pub(crate) needs: u64,
     pub(crate) met: u64,
 }
 
 impl Spent {
-    /// A request of which so many tokens stood in the one before it.
+    /// A request, with the number of its tokens that the previous one had too.
     pub(crate) fn request(&mut self, all: u64, same: u64, usable: u64) {
         self.steps += 1;
         self.tokens += same as f64 * CACHED + (all - same.min(all)) as f64;

@@ -1,7 +1,7 @@
 //! A long task with planted facts, as a script of what is said and done. Everything follows from its number.
 //!
 //! A fact is a key (random letters, so that nothing but the fact tells it) and a subject (two words of its own), or a wish
-//! without any identifier. Facts stand in what the user says (in the user's language, in the middle of long small talk), in
+//! without any identifier. Facts are in what the user says (in the user's language, in the middle of long small talk), in
 //! what the model says, in calls, in images, and in the middle of long outputs. Each part of the history ends with a plan.
 
 use crate::recall::language::{CONSTRAINT, CONSTRAINT_PUT, LANGUAGES, PICTURE, TALK, WISHES, filled};

@@ -99,7 +99,7 @@ fn a_session_runs_as_an_agent_and_stays_one() {
     assert_eq!(requests[0].tool_names(), ["grep", "read", "task"], "the session keeps its agent");
     assert!(!requests[1].text().contains("Be very strict."));
     assert!(requests[2].text().contains("Be very strict."));
-    // The agent is gone: the session goes on without it, and says so.
+    // The agent is gone: the session continues without it, and says so.
     std::fs::remove_file(bench.home.path(".config/becket/agents/reviewer.md")).unwrap();
     let server = MockServer::start([Answer::text("alone")]);
     let ran = run(bench.print(Api::Anthropic, &server).args(["-c", "and now"])).expect(0);

@@ -23,7 +23,7 @@ fn pages() -> BTreeMap<String, String> {
     out
 }
 
-/// The code of a page: fenced blocks and what stands between backticks.
+/// The code of a page: fenced blocks and text between backticks.
 fn code(page: &str) -> String {
     let mut out = String::new();
     for (n, part) in page.split("```").enumerate() {

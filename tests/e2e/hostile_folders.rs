@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// A word that stands only in files outside of the project.
+/// A word that is only in files outside of the project.
 const PRIVATE: &str = "private-5d1e";
 /// Longest time of one run, on a busy machine. A run that waits for a pipe never ends.
 const LONGEST: Duration = Duration::from_secs(45);
@@ -229,7 +229,7 @@ fn check(case: &Case) -> Result<(), String> {
     }
     for request in server.requests() {
         if request.text().contains(PRIVATE) {
-            return Err("the model was told what stands outside, or what cannot be read".to_owned());
+            return Err("the model got content from outside, or of a file that cannot be read".to_owned());
         }
     }
     if listing(&outside) != before {
@@ -305,7 +305,7 @@ fn check_session(case: &Case) -> Result<(), String> {
         return Err(format!("code {code:?}\n{}", terminal.screen()));
     }
     if server.requests().iter().any(|request| request.text().contains(PRIVATE)) {
-        return Err("the model was told what stands outside, or what cannot be read".to_owned());
+        return Err("the model got content from outside, or of a file that cannot be read".to_owned());
     }
     if listing(&outside) != before {
         return Err("something outside was changed".to_owned());

@@ -115,7 +115,7 @@ fn check_spans(made: &Value, what: &str) -> usize {
     let behind = &body[at..];
     let settings = ["]}", "],\"tool_choice\":{\"type\":\"none\"}}", "],\"tool_choice\":\"none\"}"];
     assert!(settings.contains(&behind), "{what}: {behind:?} is of no span");
-    // Before them stands the head, with at most the system prompt as a message.
+    // Before them comes the head, with at most the system prompt as a message.
     let head = &body[..start];
     let (_, in_array) = head.split_once("\"messages\":[").unwrap_or_else(|| panic!("{what}: {head}"));
     assert!(in_array.is_empty() || in_array.starts_with("{\"role\":\"system\""), "{what}: {in_array}");

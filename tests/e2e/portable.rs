@@ -327,7 +327,7 @@ fn odd_shapes_of_other_agents_are_carried_or_counted() {
     }
 }
 
-/// Results that cannot stand where they are stay as notes, which the model reads.
+/// Results that cannot stay where they are become notes, which the model reads.
 #[test]
 fn results_without_a_place_are_kept_as_notes() {
     let said =
@@ -428,8 +428,7 @@ fn what_is_no_session_is_refused_with_one_reason_and_leaves_nothing() {
     other.project.write("damaged", &damaged);
     let listed = run(other.command().args(["import", "damaged", "--json"])).expect(0);
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
-    for (what, count) in
-        [("records that stand twice", 1), ("unreadable lines", 2), ("records of kind hologram", 1)]
+    for (what, count) in [("duplicate records", 1), ("unreadable lines", 2), ("records of kind hologram", 1)]
     {
         assert_eq!(listed["left_out"][what], count, "{what}: {listed}");
     }

@@ -99,6 +99,6 @@ fn what_must_never_be_lost_is_in_every_request_after_every_compaction() {
                 assert!(there, "{api:?}: the {what} is not in request {}: {}", n + 1, request.text());
             }
         }
-        assert!(after > compactions, "{api:?}: {after} requests stood behind a compaction");
+        assert!(after > compactions, "{api:?}: {after} requests came after a compaction");
     }
 }

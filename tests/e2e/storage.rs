@@ -171,7 +171,7 @@ fn a_store_that_cannot_be_used_ends_the_command_and_nothing_goes_elsewhere() {
 fn a_session_that_cannot_be_saved_has_an_exit_code_of_its_own() {
     for format in ["text", "json", "stream-json"] {
         let bench = Bench::new(&[]);
-        // Something else stands where sessions go, as on a home folder that cannot be written, also for root.
+        // Something else is where sessions go, as on a home folder that cannot be written, also for root.
         bench.home.write(".local/share/becket/sessions", "a file");
         let server = MockServer::start([Answer::text("done")]);
         let mut command = bench.print(Api::Chat, &server);

@@ -23,7 +23,7 @@ macro_rules! cwd_file {
 }
 
 /// Attacks: what prepares a folder, and the command. `$BASE` is the folder around the workspace, `$PORT` a port that listens. An attack
-/// that succeeds makes `$BASE/pwned`, changes `$BASE/out`, prints what stands outside, or connects.
+/// that succeeds makes `$BASE/pwned`, changes `$BASE/out`, prints a file from outside, or connects.
 const ATTACKS: &[(&str, &str)] = &[
     ("", ": {a['$(touch $BASE/pwned)']}>/dev/null"),
     ("", "x=-v; test $x 'a[$(touch $BASE/pwned)]'"),

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 /// Name of the state that maps each file read or written to its SHA-256.
-pub const READ_FILES: &str = "read_files";
+pub(crate) const READ_FILES: &str = "read_files";
 
 /// The host of one session.
 pub struct SessionHost {

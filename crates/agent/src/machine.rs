@@ -30,7 +30,7 @@ pub use terms::{
 pub type PromptId = u64;
 
 /// Maximum number of retries of one request whose answer broke in the middle.
-pub const MAX_RETRIES: u32 = 3;
+pub(crate) const MAX_RETRIES: u32 = 3;
 /// Maximum number of consecutive requests that continue an answer which the output limit cut.
 const MAX_CUTS: u32 = 3;
 /// Maximum number of automatic compactions between two answers.
@@ -145,7 +145,7 @@ impl State {
     }
 
     /// Replaces the limit on answered requests of a turn, also during one.
-    pub fn limit_turns(mut self, most: Option<u64>) -> Self {
+    pub(crate) fn limit_turns(mut self, most: Option<u64>) -> Self {
         self.rules.max_turns = most;
         self
     }
@@ -157,7 +157,7 @@ impl State {
     }
 
     /// Removes a waiting prompt.
-    pub fn withdraw(mut self, id: PromptId) -> Self {
+    pub(crate) fn withdraw(mut self, id: PromptId) -> Self {
         self.steer.retain(|waits| *waits != id);
         self.queue.retain(|waits| *waits != id);
         self

@@ -12,7 +12,7 @@ use becket_types::{SystemItem, SystemKind};
 use std::path::{Path, PathBuf};
 
 /// The default prompt.
-pub const SYSTEM_PROMPT: &str = "\
+pub(crate) const SYSTEM_PROMPT: &str = "\
 You are becket, a coding agent working in a terminal. Carry each task through with your tools: read, change, run, \
 check, until done. Your text is shown to the user as Markdown; everything else happens through tools.
 
@@ -54,7 +54,7 @@ what the user says now wins over both.
 - Answer questions about becket itself from `becket help` and `becket help COMMAND`; in the terminal, users have `/help`.";
 
 /// The prompt for models with a small window.
-pub const SHORT_PROMPT: &str = "\
+pub(crate) const SHORT_PROMPT: &str = "\
 You are becket, a coding agent in a terminal. Do the task with your tools: read, change, run, check, until it is done. \
 Your text is shown to the user.
 - Look before you change. Make the smallest change that does the whole job.

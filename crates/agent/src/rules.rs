@@ -74,9 +74,9 @@ pub struct Standing {
 
 impl Standing {
     /// Keeps only the texts whose rules file passes the test.
-    pub fn retain(&mut self, stands: impl Fn(&Path) -> bool) {
-        self.files.retain(|_, by| stands(by));
-        self.texts.retain(|_, by| stands(by));
+    pub fn retain(&mut self, is_present: impl Fn(&Path) -> bool) {
+        self.files.retain(|_, by| is_present(by));
+        self.texts.retain(|_, by| is_present(by));
     }
 
     /// Returns another rules file that already contains this file or text.
@@ -362,7 +362,7 @@ impl<'a> Reader<'a> {
             let Some(text) = self.text(&path) else { continue };
             let elsewhere = self.rules.standing.elsewhere(by, &canonical, &text).map(Path::to_path_buf);
             let shown = match &elsewhere {
-                Some(other) => format!("The same text stands in the rules from {}.", other.display()),
+                Some(other) => format!("The same text is in the rules from {}.", other.display()),
                 None => text.trim_end().to_owned(),
             };
             for piece in ["\n\n## Imported: @", &name, "\n\n", &shown] {

@@ -115,7 +115,12 @@ fn changes(history: &History, scope: UndoScope) -> Vec<&Change> {
 }
 
 /// Plans the files; `None` if there is no change to undo. `force`: conflicts are overwritten.
-pub fn plan_files(history: &History, scope: UndoScope, force: bool, store: &dyn Store) -> Option<Plan> {
+pub(crate) fn plan_files(
+    history: &History,
+    scope: UndoScope,
+    force: bool,
+    store: &dyn Store,
+) -> Option<Plan> {
     if scope == UndoScope::LastUndo {
         return plan_redo(history, force, store);
     }
@@ -128,7 +133,7 @@ pub fn plan_files(history: &History, scope: UndoScope, force: bool, store: &dyn 
 /// # Errors
 ///
 /// Fails if the ledger cannot be read.
-pub fn plan_conversation(session: &Session, to: &Prompt) -> Result<Conversation, StoreError> {
+pub(crate) fn plan_conversation(session: &Session, to: &Prompt) -> Result<Conversation, StoreError> {
     let decides = |kind: &EntryKind| match kind {
         EntryKind::Message { .. }
         | EntryKind::Compaction(_)

@@ -273,7 +273,7 @@ fn histories_that_broke_a_law_keep_it_now() {
     let step = |text, calls: &[(Kind, u64)]| Step { text, calls: calls.to_vec() };
     let turn =
         |language, words, steps| Turn { language, words, image: false, steer: false, compact: false, steps };
-    // A summariser that repeats its whole prompt: a long message stood in the goal and in the quotes.
+    // A summariser that repeats its whole prompt: a long message was in the goal and in the quotes.
     let echo = History {
         window: 16_000,
         smaller: None,

@@ -197,27 +197,16 @@ async fn assembled(
     let Chosen { reference, model, fallbacks, auxiliary, tape, date, notes: about_models } =
         chosen::open(environment, run, &mut model_settings).await?;
     notes.extend(about_models);
-    let Equipment {
-        guard,
-        sandbox,
-        skills,
-        programs,
-        shell,
-        edit_hook,
-        engine,
-        of_agents,
-        subagents,
-        tools,
-        instruction,
-        is_small,
-    } = equip(environment, run, &mut own, model.info(), &mut notes)?;
+    let mut equipment = equip(environment, run, &mut own, model.info(), &mut notes)?;
     let mut policy = policy(config);
-    policy.protect.extend(tools.protected());
+    policy.protect.extend(equipment.tools.protected());
     // The session is created last, so a run that is refused leaves none behind.
     let window = model.info().window;
-    let outside = engine.clone().map(hooks::OutsideHooks::new);
+    let outside = equipment.engine.clone().map(hooks::OutsideHooks::new);
+    let of_agents = std::mem::take(&mut equipment.of_agents);
     let own_servers = crate::mcp::Origins { of_agents, hooks: outside.clone() };
-    let started = crate::mcp::start(environment, run, &programs, window, own_servers, &mut notes).await?;
+    let started =
+        crate::mcp::start(environment, run, &equipment.programs, window, own_servers, &mut notes).await?;
     let mcp = started.hub;
     let session = session(environment, run, existing, policy, becket_agent::scope(model.info()));
     if let (Err(_), Some(mcp)) = (&session, &mcp) {
@@ -228,19 +217,13 @@ async fn assembled(
     let active_skills = active_skills(session.view().state("skills"));
     let mut settings = session_settings(environment, run, &own, resumed);
     settings.session.api_key_source = providers::key_origin(&reference, &run.settings);
-    settings.session.skills = skills.iter().map(|s| s.name.clone()).collect();
-    settings.prompt.skills = skill_catalog(&skills, run, model.info(), &tools);
-    settings.subagents = subagents;
-    settings.hooks.engine = engine.as_ref().map(hooks::for_agent);
-    settings.tools.edit_hook = Some(edit_hook);
-    settings.tools.confinement = sandbox.map(|sandbox| crate::sandbox::joining(sandbox, environment));
+    equipment.describe_in(&mut settings, environment, run, model.info());
     settings.tools.source =
         mcp.clone().map(|hub| own.own_tools(Arc::new(becket_mcp::HubTools(hub)), &started.of_agents));
-    settings.prompt.answer = instruction;
-    settings.prompt.brief = is_small;
     if let Some(date) = date {
         settings.environment.date = date;
     }
+    let Equipment { guard, skills, programs, shell, engine, tools, .. } = equipment;
     let offers = offers(&settings, &skills);
     let opening = Opening::of(&settings, model.info(), &tools, own.agents.all.clone());
     if let Err(failure) = opening.check_lock(run, &model_settings) {
@@ -248,12 +231,13 @@ async fn assembled(
         return Err(failure);
     }
     let models: SharedModels = Arc::new(RwLock::new(model_settings));
-    let find_model = finder(Arc::clone(&models), run.settings.config.models.aliases.clone(), tape);
+    let find_model = finder(Arc::clone(&models), run.settings.config.model.others.aliases.clone(), tape);
     if let Some(engine) = &engine {
         let judge = hooks::Judge {
             model: Arc::clone(&model),
             find: Arc::clone(&find_model),
             blobs: Arc::clone(&opened.blobs),
+            policy: crate::settings::policy(config),
             guard: guard.clone(),
             roots: run.project.roots.clone(),
             environment: settings.environment.clone(),
@@ -325,6 +309,27 @@ struct Equipment {
     is_small: bool,
 }
 
+impl Equipment {
+    /// Puts everything into the settings of the agent that it needs to know.
+    fn describe_in(
+        &self,
+        settings: &mut AgentSettings,
+        environment: &Environment,
+        run: &RunSettings,
+        model: &ModelInfo,
+    ) {
+        settings.session.skills = self.skills.iter().map(|s| s.name.clone()).collect();
+        settings.prompt.skills = skill_catalog(&self.skills, run, model, &self.tools);
+        settings.prompt.answer.clone_from(&self.instruction);
+        settings.prompt.brief = self.is_small;
+        settings.subagents = Arc::clone(&self.subagents);
+        settings.hooks.engine = self.engine.as_ref().map(hooks::for_agent);
+        settings.tools.edit_hook = Some(Arc::clone(&self.edit_hook));
+        let sandbox = self.sandbox.clone();
+        settings.tools.confinement = sandbox.map(|sandbox| crate::sandbox::joining(sandbox, environment));
+    }
+}
+
 /// Makes the guard, the hooks and the tools of a session. Adds notes for the user.
 fn equip(
     environment: &Environment,
@@ -334,8 +339,8 @@ fn equip(
     notes: &mut Vec<String>,
 ) -> Result<Equipment, Failure> {
     let (config, project) = (&run.settings.config, &run.project);
-    let sandbox = crate::sandbox::sandbox(environment, &config.sandbox, &project.roots).map(Arc::new);
-    notes.extend(crate::sandbox::wrong_host(&config.sandbox));
+    let sandbox = crate::sandbox::sandbox(environment, &config.tools.sandbox, &project.roots).map(Arc::new);
+    notes.extend(crate::sandbox::wrong_host(&config.tools.sandbox));
     let guard = session_guard(environment, run, sandbox.as_ref(), own.main())?;
     if matches!(guard.mode(), PermissionMode::Auto | PermissionMode::AcceptEdits) {
         notes.extend(guard.wide_workspace());
@@ -344,7 +349,8 @@ fn equip(
     notes.extend(skills.warnings().iter().cloned());
     own.agents.load_skills(&skills);
     notes.append(&mut own.agents.warnings);
-    let programs = crate::sandbox::programs(environment, &config.sandbox, sandbox.as_ref(), &project.roots);
+    let programs =
+        crate::sandbox::programs(environment, &config.tools.sandbox, sandbox.as_ref(), &project.roots);
     let spill = run.session.persist.then(|| environment.data_dir.join("spill"));
     let shell = toolbox::shell(environment, config, spill, sandbox.clone());
     let integrations = integrations::build(environment, config, &project.roots, programs.clone());
@@ -408,7 +414,7 @@ fn session_guard(
     sandbox: Option<&Arc<becket_sandbox::Sandbox>>,
     main: Option<&Kind>,
 ) -> Result<Guard, Failure> {
-    let rules = crate::sandbox::rules(&run.settings.config.sandbox, sandbox);
+    let rules = crate::sandbox::rules(&run.settings.config.tools.sandbox, sandbox);
     let mut guard = crate::guard::guard(environment, run)?.with_sandbox(rules);
     for rule in main.map(Kind::memory_rules).unwrap_or_default() {
         // A folder that no rule can name is asked about.
@@ -511,7 +517,7 @@ fn active_skills(state: Option<&serde_json::Value>) -> Vec<String> {
 /// settings.
 fn project_model(run: &RunSettings) -> Option<String> {
     let Source::Project(file) = run.settings.source("model") else { return None };
-    let model = run.settings.config.model.as_deref().filter(|_| !run.interactive)?;
+    let model = run.settings.config.model.name.as_deref().filter(|_| !run.interactive)?;
     Some(format!("the model {model} is the choice of {}; --model names another one", file.display()))
 }
 

@@ -42,7 +42,7 @@ pub(crate) async fn open(
 ) -> Result<Chosen, Failure> {
     let command = run.command.as_ref();
     let asks_no_model = command.is_some_and(|command| command.asks_no_model);
-    let Found { mut reference, note } = match &run.settings.config.model {
+    let Found { mut reference, note } = match &run.settings.config.model.name {
         Some(name) if asks_no_model => find(name, run, settings)?,
         _ => first(environment, run, settings).await?,
     };
@@ -60,7 +60,7 @@ pub(crate) async fn open(
         return replayed(&recording, reference.clone(), run, settings);
     }
     let mut notes = Vec::from_iter(note);
-    if run.settings.config.model.is_none()
+    if run.settings.config.model.name.is_none()
         && becket_config::vendor(reference.provider()).is_some_and(|v| v.local)
     {
         notes.push(format!(
@@ -78,7 +78,7 @@ pub(crate) async fn open(
         }
         Err(e) => return Err(refused(&e, &reference, run)),
     };
-    for name in &run.settings.config.models.fallback {
+    for name in &run.settings.config.model.others.fallback {
         let next = find(name, run, settings)?.reference;
         if model.is_some() && next == reference {
             continue;
@@ -116,15 +116,15 @@ async fn first(
     settings: &mut Settings,
 ) -> Result<Found, Failure> {
     let config = &run.settings.config;
-    match (models::choose(environment, &run.settings, settings).await, config.models.fallback.first()) {
-        (Err(_), Some(name)) if config.model.is_none() => find(name, run, settings),
+    match (models::choose(environment, &run.settings, settings).await, config.model.others.fallback.first()) {
+        (Err(_), Some(name)) if config.model.name.is_none() => find(name, run, settings),
         (chosen, _) => chosen,
     }
 }
 
 /// Finds the model that a name of the configuration or the command line means.
 fn find(name: &str, run: &RunSettings, settings: &Settings) -> Result<Found, Failure> {
-    crate::model_names::find(name, &run.settings.config.models.aliases, settings)
+    crate::model_names::find(name, &run.settings.config.model.others.aliases, settings)
 }
 
 /// True if a key or an address is missing, so another model can take this one's place.
@@ -148,7 +148,7 @@ fn auxiliary(
     fallbacks: &[Arc<dyn Model>],
     notes: &mut Vec<String>,
 ) -> Result<Auxiliary, Failure> {
-    let config = &run.settings.config.models;
+    let config = &run.settings.config.model.others;
     let mut open = |name: &Option<String>, key: &str, instead: &str| {
         let Some(name) = name else { return Ok(None) };
         let reference = find(name, run, settings)?.reference;
@@ -208,7 +208,7 @@ fn replayed(
         let id = find(name, run, settings).ok()?.reference.to_string();
         recording.models().find(|known| *known == id).map(str::to_owned)
     };
-    let config = &run.settings.config.models;
+    let config = &run.settings.config.model.others;
     let auxiliary = |name: &Option<String>| name.as_ref().and_then(has).map(|id| open(&id)).transpose();
     let mut notes = Vec::new();
     let cwd = run.project.cwd.display().to_string();

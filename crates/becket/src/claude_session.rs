@@ -7,7 +7,7 @@ use crate::cmd::import::store_imported;
 use crate::cmd::store_failure;
 use crate::environment::Environment;
 use crate::failure::Failure;
-use becket_session::import::{self, Source};
+use becket_exchange::import::{self, Source};
 use becket_session::store::{self, SessionSummary};
 use becket_types::SessionId;
 use std::path::{Path, PathBuf};

@@ -37,7 +37,7 @@ pub(crate) fn guard_in(
     roots: &[PathBuf],
 ) -> Result<Guard, Failure> {
     let config = &settings.config;
-    let lists = &config.permissions;
+    let lists = &config.permissions.rules;
     let wrong = |errors: Vec<RuleError>| unreadable(settings, &errors);
     let rules = Rules::parse(&lists.allow, &lists.ask, &lists.deny).map_err(wrong)?;
     let none: &[String] = &[];
@@ -49,7 +49,7 @@ pub(crate) fn guard_in(
     let home = Some(real).filter(|home| roots.iter().any(|root| home.starts_with(root)));
     let guard = looking(GuardSettings {
         rules,
-        mode: config.permission_mode,
+        mode: config.permissions.mode,
         roots: roots.to_vec(),
         home: home.or_else(|| environment.home.clone()).unwrap_or_else(|| PathBuf::from("/")),
         own,

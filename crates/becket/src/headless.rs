@@ -28,7 +28,9 @@ use crate::settings::RunSettings;
 use crate::slash::Slash;
 use crate::stdin::{self, Piped};
 use becket_print::{ExitStatus, Format, PrintOptions, Printer, Schema, SessionFacts};
-use becket_types::{AnswerText, Blobs, Command, Event, NoticeLevel, Part, PromptInput, SessionId, TurnTerms};
+use becket_types::{
+    AnswerText, Blobs, Command, Event, MessageId, NoticeLevel, Part, PromptInput, SessionId, TurnTerms,
+};
 use control::{LiveSettings, Servers};
 use figures::Figures;
 use front::{Front, Input, KnownIds, LastAnswer, Pending, ProgramRequests, SessionAnswers, TurnStage};
@@ -92,12 +94,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     let shown = settings.output.format == Format::StreamJson;
     let jobs = Jobs::new(&shell, shown, facts.folder.clone());
     let options = print_options(&mut settings, environment, session, facts);
-    let mut printer =
-        Printer::new(options, Box::new(io::stdout()), Box::new(io::stderr())).with_blobs(Arc::clone(&blobs));
-    printer.show_hooks(settings.output.hook_events);
-    if let Some(claude) = environment.claude_dir().filter(|_| settings.output.mirror) {
-        printer.mirror_to(claude.join("projects"), last_message);
-    }
+    let mut printer = printer(options, &settings, environment, Arc::clone(&blobs), last_message);
     let begun_by_host = initialize.is_some();
     let callbacks = initialize.as_mut().map(|request| std::mem::take(&mut request.hooks)).unwrap_or_default();
     written(greet(&mut printer, initialize.as_ref(), &greeting, notes))?;
@@ -135,7 +132,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
             permission_tool: settings.client.permission_tool.clone(),
             find_model: crate::assemble::finder(
                 Arc::clone(&models),
-                settings.settings.config.models.aliases.clone(),
+                settings.settings.config.model.others.aliases.clone(),
                 None,
             ),
             models,
@@ -167,6 +164,21 @@ fn waits_for_servers(mcp: Option<&Arc<becket_mcp::Hub>>) -> Waits {
         });
     }
     waits
+}
+
+fn printer(
+    options: PrintOptions,
+    settings: &RunSettings,
+    environment: &Environment,
+    blobs: Arc<dyn Blobs>,
+    last_message: Option<MessageId>,
+) -> Printer {
+    let mut printer = Printer::new(options, Box::new(io::stdout()), Box::new(io::stderr())).with_blobs(blobs);
+    printer.show_hooks(settings.output.hook_events);
+    if let Some(claude) = environment.claude_dir().filter(|_| settings.output.mirror) {
+        printer.mirror_to(claude.join("projects"), last_message);
+    }
+    printer
 }
 
 fn print_options(
@@ -399,7 +411,7 @@ fn facts(run: &RunSettings, assembled: &Assembled, environment: &Environment) ->
         plugins: environment.plugins.listed(),
         plugin_errors: environment.plugins.errors(),
         mcp: None,
-        effort: config.effort.and_then(|e| serde_json::to_value(e).ok()?.as_str().map(str::to_owned)),
+        effort: config.model.effort.and_then(|e| serde_json::to_value(e).ok()?.as_str().map(str::to_owned)),
         folder,
     }
 }

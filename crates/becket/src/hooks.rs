@@ -98,7 +98,7 @@ pub(crate) fn search(
 ) -> Search {
     let root = project_root(cwd);
     let mut out = Search::default();
-    if settings.config.disable_all_hooks {
+    if settings.config.hooks.disabled {
         return out;
     }
     for (source, value) in &settings.hooks {

@@ -31,7 +31,7 @@ pub(crate) fn build(
     let hook = Arc::new(AfterEdit::new(settings(environment, config, programs)));
     let mut tools: Vec<Arc<dyn Tool>> = always(config, proxies(environment));
     let mut notes = Vec::new();
-    if let Some(lsp) = hook.tool(config.permission_mode, roots) {
+    if let Some(lsp) = hook.tool(config.permissions.mode, roots) {
         tools.push(Arc::new(lsp));
     }
     match search(environment, config) {
@@ -39,7 +39,7 @@ pub(crate) fn build(
         Some(Ok(tool)) => tools.push(Arc::new(tool)),
         Some(Err(why)) => notes.push(format!("web_search is not offered: {why}")),
     }
-    for name in &config.format.always {
+    for name in &config.integrations.format.always {
         if !formatter_names().any(|known| known.eq_ignore_ascii_case(name)) {
             let known: Vec<&str> = formatter_names().collect();
             notes.push(format!("format.use names no known formatter: {name:?}; known: {}", known.join(", ")));
@@ -50,7 +50,7 @@ pub(crate) fn build(
 
 /// Returns the tools that are offered in every session.
 pub(crate) fn always(config: &Config, proxies: Proxies) -> Vec<Arc<dyn Tool>> {
-    let allow_hosts = config.web.allow_hosts.clone();
+    let allow_hosts = config.integrations.web.allow_hosts.clone();
     let settings = FetchSettings { allow_hosts, proxies, ..FetchSettings::default() };
     vec![Arc::new(WebFetch::new(&settings))]
 }
@@ -81,19 +81,19 @@ fn settings(environment: &Environment, config: &Config, programs: Programs) -> S
         env: for_commands(vars, &[]),
         programs,
         format: FormatSettings {
-            auto: config.format.auto,
-            always: config.format.always.clone(),
-            commands: config.format.commands.iter().map(command).collect(),
+            auto: config.integrations.format.auto,
+            always: config.integrations.format.always.clone(),
+            commands: config.integrations.format.commands.iter().map(command).collect(),
         },
         lsp: LspSettings {
-            enabled: config.lsp.enabled,
-            servers: config.lsp.servers.iter().map(server).collect(),
+            enabled: config.integrations.lsp.enabled,
+            servers: config.integrations.lsp.servers.iter().map(server).collect(),
         },
     }
 }
 
 fn search(environment: &Environment, config: &Config) -> Option<Result<WebSearch, String>> {
-    let search = &config.web.search;
+    let search = &config.integrations.web.search;
     let (provider, variable) = match search.provider? {
         SearchProvider::Brave => (Provider::Brave, "BRAVE_API_KEY"),
         SearchProvider::Tavily => (Provider::Tavily, "TAVILY_API_KEY"),

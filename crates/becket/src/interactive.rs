@@ -152,14 +152,7 @@ async fn session(
     }
     let ui = settings.settings.config.ui.clone();
     let root = crate::settings::project_root(&settings.project.cwd);
-    let (mut preferences, wrong) = preferences::load(environment, &settings.settings.config);
-    preferences.workspace.clone_from(&settings.project.cwd);
-    preferences.rule_files = Some(preferences::rule_files(environment, &root));
-    notes.extend(wrong);
-    let notifications = preferences::notifications(environment, &ui).unwrap_or_else(|why| {
-        notes.push(why);
-        becket_tui::notify::Notifications::Off
-    });
+    let (preferences, notifications) = preferences::of_screen(environment, settings, &root, &mut notes);
     for notice in switch::first_notices(&settings.session.choice, session, notes, failed) {
         let _ = sender.send(notice);
     }

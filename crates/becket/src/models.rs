@@ -187,8 +187,8 @@ pub(crate) async fn choose(
     settings: &Settings,
     model: &mut becket_model::Settings,
 ) -> Result<Found, Failure> {
-    if let Some(name) = &settings.config.model {
-        let found = find(name, &settings.config.models.aliases, model)?;
+    if let Some(name) = &settings.config.model.name {
+        let found = find(name, &settings.config.model.others.aliases, model)?;
         crate::servers::ask(environment, model, &found.reference, None).await;
         return Ok(found);
     }
@@ -303,7 +303,7 @@ pub(crate) fn notes(reference: &ModelRef, info: &ModelInfo, settings: &Settings)
     if let Some(held) = settings.withheld.get(provider).filter(|held| !held.is_local()) {
         notes.push(held.message());
     }
-    if settings.config.effort.is_some()
+    if settings.config.model.effort.is_some()
         && !info.reasoning
         && !matches!(reference, ModelRef::Script(_) | ModelRef::Replay(_))
     {

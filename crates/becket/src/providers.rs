@@ -449,7 +449,8 @@ pub(crate) fn key_variables<'a>(environment: &'a Environment, settings: &'a Sett
     let config = &settings.config;
     let built_in = VENDORS.iter().flat_map(|vendor| vendor.keys).copied().chain(CLOUDS);
     let own = config.providers.values().filter_map(|provider| provider.api_key_env.as_deref());
-    let names: BTreeSet<&str> = built_in.chain(own).chain(config.web.search.api_key_env.as_deref()).collect();
+    let names: BTreeSet<&str> =
+        built_in.chain(own).chain(config.integrations.web.search.api_key_env.as_deref()).collect();
     let values: BTreeSet<&str> =
         names.iter().filter_map(|name| environment.var(name)).filter(|value| !value.is_empty()).collect();
     let copies = environment.vars.iter().filter(|(_, value)| values.contains(value.as_str()));

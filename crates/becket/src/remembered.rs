@@ -89,7 +89,7 @@ impl Remembered {
     /// for the user.
     pub(crate) fn apply(self, settings: &mut Settings) -> Vec<String> {
         let mut notes = Vec::new();
-        let named = settings.config.model.clone().filter(|_| is_given(settings, "model"));
+        let named = settings.config.model.name.clone().filter(|_| is_given(settings, "model"));
         match (self.model, named) {
             (Some(before), None) => settings.remember("model", json!(before)),
             (Some(before), Some(now)) if before != now && !before.ends_with(&format!("/{now}")) => {
@@ -100,7 +100,7 @@ impl Remembered {
         let mode = self.mode.filter(|_| !is_given(settings, MODE_KEY));
         match mode.as_deref().map(str::parse::<PermissionMode>) {
             Some(Ok(PermissionMode::BypassPermissions)) => {
-                let now = settings.config.permission_mode;
+                let now = settings.config.permissions.mode;
                 if now != PermissionMode::BypassPermissions {
                     notes.push(format!(
                         "this session ran in bypassPermissions; it continues in {now} (--permission-mode changes it)"
@@ -154,7 +154,7 @@ pub(crate) fn states(settings: &Settings, project: &Project) -> Vec<(String, Val
         KEYS.iter().filter_map(|key| Some(((*key).to_owned(), kept(key)?))).collect();
     let mut out = vec![(OPTIONS.to_owned(), Value::Object(options))];
     if kept(MODE_KEY).is_some() {
-        out.push((MODE.to_owned(), json!(settings.config.permission_mode)));
+        out.push((MODE.to_owned(), json!(settings.config.permissions.mode)));
     }
     if !project.added.is_empty() {
         let added: Vec<FilePath> = project.added.iter().cloned().map(FilePath).collect();

@@ -221,8 +221,8 @@ impl RunSettings {
         if !trusted {
             // The project can influence programs that read its files. So they run only if the user configured them.
             for (key, is_open) in [
-                ("format.auto", settings.config.format.auto.is_none()),
-                ("lsp.enabled", settings.config.lsp.enabled.is_none()),
+                ("format.auto", settings.config.integrations.format.auto.is_none()),
+                ("lsp.enabled", settings.config.integrations.lsp.enabled.is_none()),
             ] {
                 if is_open {
                     settings.set(key, json!(false), Source::Default);

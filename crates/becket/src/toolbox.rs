@@ -21,7 +21,7 @@ pub(crate) fn skills(environment: &Environment, cwd: &Path, config: &Config, tru
         dirs.push(SkillDir { path, scope: Scope::Project, trusted });
     }
     let mut add = |dir: PathBuf, scope: Scope| dirs.push(SkillDir { path: dir, scope, trusted: true });
-    for dir in &config.skills.dirs {
+    for dir in &config.instructions.skills.dirs {
         let dir = root.join(dir);
         // The configuration of a project can name folders inside it. Links in them are not followed.
         let scope = if dir.starts_with(&root) { Scope::Project } else { Scope::User };
@@ -70,7 +70,7 @@ pub(crate) fn registry(
     for tool in all {
         registry.add(tool).map_err(|e| Failure::error(e.to_string()))?;
     }
-    if let Some(enabled) = &config.tools.enabled {
+    if let Some(enabled) = &config.tools.offered.enabled {
         let mut unknown = enabled.iter().filter(|name| registry.get(name).is_none());
         // A program may name tools of the agent that it was written for.
         if lenient {
@@ -95,7 +95,7 @@ pub(crate) fn registry(
     if !lenient {
         notes.extend(not_disabled(config, &registry.all_names()));
     }
-    registry.retain(|name| !config.tools.disabled.iter().any(|disabled| is_named(disabled, name)));
+    registry.retain(|name| !config.tools.offered.disabled.iter().any(|disabled| is_named(disabled, name)));
     Ok((registry, notes))
 }
 
@@ -106,7 +106,7 @@ fn is_named(given: &str, name: &str) -> bool {
 
 /// Returns a note for each entry of `tools.disabled` that names none of these tools. Tools of MCP servers come later.
 pub(crate) fn not_disabled(config: &Config, names: &[String]) -> Vec<String> {
-    let disabled = config.tools.disabled.iter().filter(|name| !name.starts_with("mcp__"));
+    let disabled = config.tools.offered.disabled.iter().filter(|name| !name.starts_with("mcp__"));
     let unknown = disabled.filter(|given| !names.iter().any(|name| is_named(given, name)));
     let near = |given: &str| {
         let near = becket_tool::text::nearest(given, names.iter().map(String::as_str));
@@ -128,7 +128,7 @@ const SMALL: [&str; 8] = ["apply_patch", "bash", "edit", "glob", "grep", "read",
 /// work if the model calls them. If the configuration names tools, exactly those are offered.
 pub(crate) fn fit_small_window(registry: &mut Registry, config: &Config) {
     registry.shorten();
-    if config.tools.enabled.is_none() {
+    if config.tools.offered.enabled.is_none() {
         let offered = registry.names();
         let stays = |name: &str| SMALL.contains(&name) || name == "StructuredOutput";
         registry.offer(|name| stays(name) && offered.iter().any(|known| known == name));
@@ -144,7 +144,7 @@ pub(crate) fn shell(
 ) -> Arc<Shell> {
     let vars = environment.vars.iter().map(|(k, v)| (OsString::from(k), OsString::from(v)));
     let mut env = for_commands(vars, &[]);
-    for (name, value) in &config.shell.env {
+    for (name, value) in &config.tools.shell.env {
         env.retain(|(n, _)| n != name.as_str());
         env.push((OsString::from(name), OsString::from(value)));
     }
@@ -152,7 +152,7 @@ pub(crate) fn shell(
     let withheld = withheld.cloned().collect();
     let mut settings = ShellSettings::new(env, spill_dir);
     settings.withheld = withheld;
-    if let Some(timeout) = config.shell.timeout {
+    if let Some(timeout) = config.tools.shell.timeout {
         settings.default_timeout = timeout;
         settings.max_timeout = settings.max_timeout.max(timeout);
     }

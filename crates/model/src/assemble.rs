@@ -449,17 +449,7 @@ impl Assembler {
     /// The answer ended and holds nothing at all, for no reason that explains it. A model may stop without a word: that is an
     /// answer, about which the caller decides.
     pub(crate) fn is_empty_answer(&self) -> bool {
-        let explained = matches!(
-            self.reason,
-            Some(
-                FinishReason::Stop
-                    | FinishReason::Length
-                    | FinishReason::ContentFilter
-                    | FinishReason::Refusal
-                    | FinishReason::Other(_)
-            )
-        );
-        !self.content && !explained
+        !self.content && !self.reason.as_ref().is_some_and(FinishReason::is_by_the_model)
     }
 
     fn part(&mut self, index: u32, part: Part) {

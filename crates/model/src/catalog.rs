@@ -13,7 +13,7 @@ pub const DEFAULT_WINDOW: u64 = 128_000;
 /// The source of figures that are assumed because the model is not in the catalog.
 pub const UNKNOWN: &str = "default";
 /// Output limit, in tokens, of a model that is not in the catalog.
-pub const DEFAULT_MAX_OUTPUT: u64 = 8_192;
+pub(crate) const DEFAULT_MAX_OUTPUT: u64 = 8_192;
 
 /// Providers keep a cached prefix for five minutes after its last use (Anthropic's default; others similar).
 const CACHE_TTL: Millis = Millis(5 * 60 * 1000);
@@ -275,7 +275,7 @@ mod tests {
         let mut names: Vec<&str> = models.iter().map(|m| m.id.as_str()).collect();
         names.sort_unstable();
         names.dedup();
-        assert_eq!(names.len(), models.len(), "a name stands twice");
+        assert_eq!(names.len(), models.len(), "a name is there twice");
     }
 
     #[test]

@@ -322,6 +322,8 @@ impl Printer {
         let misfit = || Some(shapes::misfit(schema_error?, SCHEMA_RETRIES + 1));
         let why = shapes::explain(&result.end).or_else(misfit);
         let uuid = MessageId::new().to_string();
+        let line =
+            |of: &SessionLines| shapes::result(result, &of.session, &uuid, structured, schema_error, &of.cwd);
         let answer = WholeAnswer { text: &result.text, blobs: self.lines.blobs.as_ref() };
         match self.options.format {
             Format::Text => {
@@ -344,27 +346,13 @@ impl Printer {
                 if let Some(line) = failed.filter(|_| self.options.driven) {
                     self.output.line(line)?;
                 }
-                let line = shapes::result(
-                    result,
-                    &self.lines.session,
-                    &uuid,
-                    structured,
-                    schema_error,
-                    &self.lines.cwd,
-                );
+                let line = line(&self.lines);
                 self.output.line(line)?;
                 self.tell_why(why.as_deref())?;
                 self.tell_denied(result)
             }
             Format::Json => {
-                let line = shapes::result(
-                    result,
-                    &self.lines.session,
-                    &uuid,
-                    structured,
-                    schema_error,
-                    &self.lines.cwd,
-                );
+                let line = line(&self.lines);
                 self.output.last(line, answer)?;
                 self.tell_why(why.as_deref())?;
                 self.tell_denied(result)

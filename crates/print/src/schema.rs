@@ -83,7 +83,7 @@ impl Schema {
     }
 
     /// Returns the message that asks again after a failed check.
-    pub fn ask_again(&self, problem: &str) -> String {
+    pub(crate) fn ask_again(&self, problem: &str) -> String {
         format!(
             "Your last message does not fit the required JSON Schema: {problem}. Answer again with one JSON value that \
              fits it, and nothing else.\n{}",

@@ -14,7 +14,6 @@
 use crate::StoreError;
 use crate::context::continuation::{is_replay, is_users_words};
 use crate::context::{Shown, View, input, repair};
-use crate::export::is_shown;
 use crate::ledger::{Item, Reader};
 use becket_types::{
     BlobId, Blobs, CallId, Entry, EntryKind, Message, MessageId, Part, Place, Places, Role, Seq,
@@ -104,7 +103,7 @@ impl HistorySearch {
     }
 
     fn may_show(&self, message: &Message, seq: Seq) -> bool {
-        is_shown(message) && !self.shown.reverted.contains(&seq)
+        message.visibility().user && !self.shown.reverted.contains(&seq)
     }
 
     fn look(&self, message: MessageId, seq: Seq, role: Role, part: &Part, ranking: &mut Ranking) {

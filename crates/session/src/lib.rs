@@ -4,13 +4,13 @@
 //! the context engine, a pure function from the ledger to the model's view. [`Session`] combines the three.
 //! Knows `types` only; never talks to a model, runs a tool or prints.
 
+pub mod adopt;
 pub mod blobs;
 pub mod context;
-pub mod export;
 pub mod history_search;
-pub mod import;
 pub mod index;
 pub mod ledger;
+pub mod masked_lines;
 pub mod pages;
 pub mod replay;
 pub mod salvage;

@@ -230,17 +230,7 @@ impl Replay {
 
     fn compaction(&mut self, entry: Seq, compaction: Compaction) {
         self.compactions.insert(entry);
-        self.events.push(Event::CompactBoundary {
-            entry,
-            trigger: compaction.trigger,
-            pre_tokens: compaction.tokens_before,
-            post_tokens: compaction.tokens_after,
-            summary: compaction.summary,
-            anchor: compaction.anchor,
-            tail_from: compaction.tail_from,
-            kept: compaction.kept,
-            left_out: compaction.left_out,
-        });
+        self.events.push(compaction.boundary(entry));
     }
 }
 

@@ -145,7 +145,8 @@ mod stored {
     use becket_session::store::{ledger_path, read_entries};
     use becket_session::{CreateOptions, Durability, Session};
     use becket_types::{
-        CallId, Compaction, ContextMessage, EntryKind, JournalState, Message, Part, PinTarget, Seq, TurnState,
+        CallId, Compaction, ContextMessage, EntryKind, JournalState, Message, Part, PinTarget,
+        RepeatedContext, Seq, TurnState,
     };
     use serde_json::{Value, json};
     use std::fs;
@@ -161,9 +162,7 @@ mod stored {
         EntryKind::Compaction(Box::new(Compaction {
             summary: format!("## Goal\nsummary {nth}"),
             replaces: None,
-            state: format!("todo {nth}"),
-            rules: Vec::new(),
-            attached: Vec::new(),
+            repeated: RepeatedContext { state: format!("todo {nth}"), ..RepeatedContext::default() },
             ..given::compaction(session, live[live.len() - 5])
         }))
     }

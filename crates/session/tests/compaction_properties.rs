@@ -98,13 +98,13 @@ proptest! {
             prop_assert_eq!(outcome.entries.len(), 1 + usize::from(state != TurnState::AwaitingUser));
             // A fuller view is accepted for what the model has not answered yet.
             let (most, least) = if first_unseen(&messages) < messages.len() { (83, 92) } else { (60, 75) };
-            prop_assert!(c.tokens_after.0 * 100 <= usable * most, "{} of {usable}", c.tokens_after);
-            prop_assert!(c.tokens_after.0 * 100 <= c.tokens_before.0 * least);
+            prop_assert!(c.size.after.0 * 100 <= usable * most, "{} of {usable}", c.size.after);
+            prop_assert!(c.size.after.0 * 100 <= c.size.before.0 * least);
             prop_assert_eq!(c.summary.matches("<verbatim_tail").count(), usize::from(c.anchor.is_some()));
             prop_assert!(!c.summary.contains("<system-reminder"));
             if pinned {
                 let id = pin.get(&messages).id;
-                let stays = c.kept.contains(&id) || pin.get(&messages).seq >= c.tail_from || c.taken_out.contains(&id);
+                let stays = c.retained.kept.contains(&id) || pin.get(&messages).seq >= c.retained.tail_from || c.retained.taken_out.contains(&id);
                 prop_assert!(stays || branch(&messages) == Branch::Unanswered);
             }
             let last = messages.iter().rev().find(|m| is_users_words(m)).cloned();

@@ -564,7 +564,7 @@ proptest! {
     }
 }
 
-/// The snippet in the documentation, run as it stands there.
+/// The snippet in the documentation, run as it is there.
 #[test]
 fn the_documented_check_accepts_a_sound_ledger_and_refuses_an_altered_one() {
     let dir = tempfile::tempdir().unwrap();

@@ -15,9 +15,9 @@
 mod disks;
 mod ledgers;
 
+use becket_exchange::export::Format;
+use becket_exchange::import::import_own;
 use becket_session::context::Policy;
-use becket_session::export::Format;
-use becket_session::import::import_own;
 use becket_session::store::{self, Outside, ledger_path, trash};
 use becket_session::{CreateOptions, Durability, Session};
 use becket_types::{Entry, EntryKind, Millis, Seq, SessionId};
@@ -295,14 +295,14 @@ impl Run {
 
     fn carry(&mut self) {
         let mut file = Vec::new();
-        self.session().export(Format::Whole, &mut file).unwrap();
+        becket_exchange::export::export_open(self.session(), Format::Whole, &mut file).unwrap();
         self.open = None;
         let dir = self.dir(self.wants[0].id);
         fs::remove_dir_all(&dir).unwrap();
         let imported = import_own(&self.root(), &file, Some(self.home.path())).unwrap();
         assert_eq!((imported.id, &imported.dir), (self.wants[0].id, &dir));
         let mut again = Vec::new();
-        self.session().export(Format::Whole, &mut again).unwrap();
+        becket_exchange::export::export_open(self.session(), Format::Whole, &mut again).unwrap();
         assert!(file == again, "export, import, export");
     }
 

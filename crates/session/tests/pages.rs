@@ -241,7 +241,7 @@ fn what_was_left_out_by_hand_was_said_all_the_same() {
     let mut left_out = names(&replay::events(entries[..by_hand].to_vec()));
     assert!(left_out.pop().unwrap().contains("Left out of the context by hand"));
     assert_eq!(left_out, want);
-    // One that somebody went back before is gone with all behind it.
+    // A message before which somebody went back is removed with everything after it.
     want.truncate(want.iter().position(|name| *name == format!("user {}", said[4])).unwrap());
     assert_eq!(names(&replay::events(entries.clone())), want);
 

@@ -364,7 +364,12 @@ fn the_middle_of_a_long_answer_is_found_and_comes_back() {
         assert_eq!(who, "assistant");
         assert!(text == whole, "{} bytes of {}", text.len(), whole.len());
         let mut markdown = Vec::new();
-        session.export(becket_session::export::Format::Markdown, &mut markdown).unwrap();
+        becket_exchange::export::export_open(
+            &session,
+            becket_exchange::export::Format::Markdown,
+            &mut markdown,
+        )
+        .unwrap();
         assert_eq!(
             String::from_utf8(markdown).unwrap(),
             format!("## User\n\nwrite\n\n## Assistant\n\n{}\n\n", whole.trim_end_matches('\n'))

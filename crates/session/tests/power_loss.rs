@@ -188,7 +188,7 @@ fn check_at(
     let found: Vec<Entry> = session.entries().unwrap().collect();
     assert!(found.len() >= must, "{} entries of {must} acknowledged", found.len());
     if hole {
-        // Bytes that were never written stand before others that were: what is left is in order, and nothing else.
+        // Bytes that were never written come before others that were: what is left is in order, and nothing else.
         assert_eq!(found[..must], want[..must]);
         let mut rest = want.iter();
         assert!(found.iter().all(|entry| rest.any(|w| w == entry)), "a mix");

@@ -30,7 +30,7 @@ fn facts_are_in_the_context_or_one_recall_away_in_every_language() {
             );
             assert_eq!(row.repeated, 0, "{language}: a command would run twice");
             assert!(row.seen >= 90.0, "{language}: {} % of the results were seen", row.seen);
-            assert!(row.plan >= 100.0, "{language}: the plan stands in the anchor");
+            assert!(row.plan >= 100.0, "{language}: the plan is in the anchor");
         }
     }
 }

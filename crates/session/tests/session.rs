@@ -4,8 +4,8 @@
 
 mod given;
 
+use becket_exchange::export::{Format, Secrets};
 use becket_session::context::Policy;
-use becket_session::export::{Format, Secrets};
 use becket_session::store::{self, StoreError};
 use becket_session::{CreateOptions, Durability, Session};
 use becket_types::{Blobs, Entry, EntryKind, FinishReason, Message, Part, Seq, SessionId, Synthetic};
@@ -148,7 +148,7 @@ fn without_persistence_no_file_comes_about() {
     assert!(session.flush());
     assert_eq!(session.take_notices(), Vec::<String>::new());
     let mut out = Vec::new();
-    session.export(Format::Jsonl, &mut out).unwrap();
+    becket_exchange::export::export_open(&session, Format::Jsonl, &mut out).unwrap();
     assert_eq!(String::from_utf8(out).unwrap().lines().count(), 2);
     drop(session);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
@@ -308,10 +308,10 @@ fn a_damaged_session_is_listed_opened_and_exported() {
     drop(again);
     assert_eq!(store::list(dir.path(), None).len(), 1);
     let mut out = Vec::new();
-    becket_session::export::export(&at, Format::Markdown, Secrets::Mask, &mut out).unwrap();
+    becket_exchange::export::export(&at, Format::Markdown, Secrets::Mask, &mut out).unwrap();
     let markdown = String::from_utf8(out).unwrap();
     assert!(markdown.starts_with("## User\n\none\n\ntwo\n\n> unreadable record: line 1"), "{markdown}");
-    let missing = becket_session::export::export(dir.path(), Format::Jsonl, Secrets::Mask, &mut Vec::new());
+    let missing = becket_exchange::export::export(dir.path(), Format::Jsonl, Secrets::Mask, &mut Vec::new());
     assert!(matches!(missing, Err(StoreError::NotFound { .. })));
 }
 
@@ -333,10 +333,10 @@ fn exports_hide_what_people_do_not_see_and_keep_the_plain_words() {
         )
         .unwrap();
     let mut markdown = Vec::new();
-    session.export(Format::Markdown, &mut markdown).unwrap();
+    becket_exchange::export::export_open(&session, Format::Markdown, &mut markdown).unwrap();
     assert_eq!(String::from_utf8(markdown).unwrap(), "## User\n\nfix it\n\nalso the docs\n\n");
     let mut jsonl = Vec::new();
-    session.export(Format::Jsonl, &mut jsonl).unwrap();
+    becket_exchange::export::export_open(&session, Format::Jsonl, &mut jsonl).unwrap();
     assert_eq!(jsonl, fs::read(store::ledger_path(session.dir())).unwrap());
     let text = String::from_utf8(jsonl).unwrap();
     assert!(

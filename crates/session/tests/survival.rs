@@ -5,11 +5,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+use becket_exchange::export::{Format, Secrets, export};
+use becket_exchange::import::import_own;
 use becket_session::context::budget::Budget;
 use becket_session::context::compaction::{Floor, Request, Snapshot, Step, Summariser, begin};
 use becket_session::context::{ModelScope, Policy, escape, present};
-use becket_session::export::{Format, Secrets, export};
-use becket_session::import::import_own;
 use becket_session::store::Outside;
 use becket_session::{CreateOptions, Durability, Session};
 use becket_types::{
@@ -284,7 +284,7 @@ fn exported(session: &Session) -> Vec<u8> {
 proptest! {
     #![proptest_config(cases(64))]
 
-    /// Pinned texts stand in the context byte for byte whatever happens to the session, and so says the engine's own proof.
+    /// Pinned texts are in the context byte for byte whatever happens to the session, and so says the engine's own proof.
     #[test]
     fn pins_survive_compactions_forks_moves_and_undo(ops in proptest::collection::vec(op(), 1..50)) {
         let mut world = World::new();

@@ -17,7 +17,7 @@ const LEAVES: &[&str] = &[
     "\\\"", "\\`", "\\$", "$", "$x", "$y", "#", " # ", "}", ")", "{", " ", "\t", "\n", "*", "~", "!", "$'",
     "$\"", "E\n", "@", "$((1))", "${y}",
 ];
-/// Texts around another one, which stands at `@@`. `x` is not set, `y` is.
+/// Texts around another one, which replaces `@@`. `x` is not set, `y` is.
 const AROUND: &[&str] = &[
     "'@@'",
     "\"@@\"",

@@ -266,7 +266,7 @@ fn folders_are_followed_and_unknown_ones_are_said_to_be_unknown() {
     }
 }
 
-/// A loop is one command for each round: a second value must not stand as an operand beside the first.
+/// A loop is one command for each round: a second value must not be an operand beside the first.
 #[test]
 fn loops_are_judged_round_by_round() {
     for (source, found) in [
@@ -465,7 +465,7 @@ const PIECES: &[&str] = &[
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
-    /// Reading never panics, says the same twice, and finds at least what stands in front of a part that it cannot read.
+    /// Reading never panics, says the same twice, and finds at least everything before a part that it cannot read.
     #[test]
     fn reading_says_the_same_twice(pieces in prop::collection::vec(prop::sample::select(PIECES), 0..10), noise in "\\PC{0,12}") {
         for source in [pieces.concat(), format!("{}{noise}", pieces.concat()), noise.clone()] {
@@ -475,7 +475,7 @@ proptest! {
         }
     }
 
-    /// Nothing that stands in a script hides a command in a line of its own before it.
+    /// Nothing in a script hides a command in a line of its own before it.
     #[test]
     fn a_command_on_a_line_before_is_found(pieces in prop::collection::vec(prop::sample::select(PIECES), 0..8)) {
         let read = script(&format!("first-command x\n{}", pieces.concat()));

@@ -183,8 +183,8 @@ impl Run<'_> {
 
     /// Restores a file or link, unless the path has changed since the plan was made.
     fn put(&mut self, place: &ParentFolder, p: &PlannedPath) -> io::Result<()> {
-        let stands = place.meta().ok();
-        let expected = match (&p.now, &stands) {
+        let found = place.meta().ok();
+        let expected = match (&p.now, &found) {
             (Some(FileNode::File(now)), Some(meta)) => {
                 meta.kind != Kind::File || now.stamp == Some(meta.stamp) || holds(&p.path, now)
             }

@@ -214,13 +214,13 @@ fn plan_path(path: PathBuf, step: Step, force: bool, store: &dyn Store, packs: &
 /// Reads the present state of a path, with the hash of its content, and the bytes if it is a file. `Err` says in a few
 /// words why it cannot be read.
 fn look(path: &Path) -> Result<(Option<FileNode>, Option<Vec<u8>>), String> {
-    let meta = match sys::stands(path) {
+    let meta = match sys::meta_at(path) {
         Ok(Some(meta)) => meta,
         Ok(None) => return Ok((None, None)),
         Err(error) => return Err(format!("it cannot be examined: {error}")),
     };
     if meta.kind == Kind::Special {
-        return Err("a special file stands there".to_owned());
+        return Err("a special file is there".to_owned());
     }
     let Some(mut node) = observe::node(path, &meta) else { return Err("it cannot be read".to_owned()) };
     let FileNode::File(file) = &mut node else { return Ok((Some(node), None)) };

@@ -456,7 +456,7 @@ impl Recorder {
 }
 
 fn is_absent(path: &Path) -> bool {
-    sys::stands(path).is_ok_and(|meta| meta.is_none())
+    sys::meta_at(path).is_ok_and(|meta| meta.is_none())
 }
 
 /// `path` with its parent made canonical, so that only the last name can be a link.

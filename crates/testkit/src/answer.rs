@@ -19,7 +19,7 @@ pub enum Wire {
 }
 
 impl Wire {
-    pub fn of_path(path: &str) -> Self {
+    pub(crate) fn of_path(path: &str) -> Self {
         let path = path.split('?').next().unwrap_or_default();
         match path {
             _ if path.ends_with("/messages") || path.ends_with("RawPredict") => Self::Anthropic,

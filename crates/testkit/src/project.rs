@@ -42,7 +42,7 @@ impl Project {
         String::from_utf8(self.read_bytes(relative)).unwrap_or_else(|e| panic!("{relative}: {e}"))
     }
 
-    pub fn read_bytes(&self, relative: &str) -> Vec<u8> {
+    pub(crate) fn read_bytes(&self, relative: &str) -> Vec<u8> {
         std::fs::read(self.path(relative)).unwrap_or_else(|e| panic!("{relative}: {e}"))
     }
 

@@ -4,13 +4,10 @@ use crate::answer::Wire;
 use crate::http::{Recorded, read_request};
 use crate::reply::{Action, Reply};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, oneshot};
-
-const PATIENCE: Duration = Duration::from_mins(1);
 
 type Handler = Box<dyn FnMut(&Recorded) -> Reply + Send>;
 
@@ -18,7 +15,6 @@ struct Shared {
     handler: Mutex<Handler>,
     gets: Mutex<BTreeMap<String, Reply>>,
     recorded: Mutex<Vec<Recorded>>,
-    condvar: Condvar,
     notify: Notify,
     connections: Mutex<usize>,
 }
@@ -48,7 +44,6 @@ impl MockServer {
             handler: Mutex::new(Box::new(handler)),
             gets: Mutex::default(),
             recorded: Mutex::default(),
-            condvar: Condvar::new(),
             notify: Notify::new(),
             connections: Mutex::new(0),
         });
@@ -110,20 +105,6 @@ impl MockServer {
             notified.await;
         }
     }
-
-    /// Like [`MockServer::received`], for blocking tests. Fails after a minute.
-    pub fn wait_received(&self, count: usize) -> Vec<Recorded> {
-        let guard = self.shared.recorded.lock().unwrap();
-        let posts = |recorded: &[Recorded]| recorded.iter().filter(|r| r.method == "POST").count();
-        let (guard, _) = self
-            .shared
-            .condvar
-            .wait_timeout_while(guard, PATIENCE, |recorded| posts(recorded) < count)
-            .unwrap();
-        assert!(posts(&guard) >= count, "{} of {count} requests within {PATIENCE:?}", posts(&guard));
-        drop(guard);
-        self.requests()
-    }
 }
 
 impl Drop for MockServer {
@@ -173,7 +154,6 @@ async fn serve(mut stream: TcpStream, number: usize, shared: Arc<Shared>) {
         let wire = Wire::of_path(&request.path);
         let close = request.header("connection").is_some_and(|v| v.eq_ignore_ascii_case("close"));
         shared.recorded.lock().unwrap().push(request);
-        shared.condvar.notify_all();
         shared.notify.notify_waiters();
         if !carry_out(&mut stream, reply.actions(wire)).await || close {
             return;

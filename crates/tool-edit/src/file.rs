@@ -109,7 +109,7 @@ pub(crate) fn explain(path: &Path, error: &io::Error) -> FileError {
         io::ErrorKind::ReadOnlyFilesystem => "the file system is read-only".to_owned(),
         io::ErrorKind::InvalidFilename => "the file name is too long or not allowed".to_owned(),
         _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
-            "a symbolic link came to stand in its path".to_owned()
+            "a symbolic link is now in its path".to_owned()
         }
         io::ErrorKind::NotADirectory => "something on its path is no directory".to_owned(),
         _ => error.to_string(),

@@ -153,7 +153,7 @@ fn overwrite(
             // The file's byte order mark is kept, whether or not the model wrote one.
             let text = content.strip_prefix('\u{FEFF}').unwrap_or(&content);
             let body = view.encode(text).map_err(|c| {
-                format!("{name} is in {}, which has no character {c:?}; nothing was changed. Write it without that character, or delete the file first to write it anew as UTF-8.", view.name())
+                format!("{name} is in {}, which has no character {c:?}; nothing was changed. Write it without that character, or delete the file first to write it again as UTF-8.", view.name())
             })?;
             [view.mark(), &body].concat()
         }

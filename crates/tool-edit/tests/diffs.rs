@@ -102,7 +102,7 @@ async fn what_git_writes_is_applied_as_git_does() {
         "src/many.txt".into(),
         many.replace("line 3\n", "three\n").replace("line 30\n", "").replace("line 58\n", "line 58\nmore\n"),
     );
-    // The same text stands three times; the line number says which is meant.
+    // The same text is there three times; the line number says which is meant.
     after.insert("src/code.rs".into(), code.replacen("fn b() {\n    x();", "fn b() {\n    y();", 1));
     after.remove("gone.txt");
     after.remove("empty.txt");

@@ -240,7 +240,7 @@ async fn hunks_find_their_places() {
     }
 }
 
-/// Text that stands at several places above the previous hunk is ambiguous, not missing.
+/// Text that is at several places above the previous hunk is ambiguous, not missing.
 #[tokio::test]
 async fn a_hunk_that_fits_several_places_above_is_told_so() {
     let room = Room::new(&[("f", "x\nx\ny\n")]);

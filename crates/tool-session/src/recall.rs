@@ -100,7 +100,7 @@ impl Action for Earlier {
         let found = env.host.original_output(&CallId::from(id)).or_else(message).or_else(images_alone);
         let Some((who, text)) = found else {
             return Err(format!(
-                "There is no earlier tool output with the id {:?}. Ids stand in the stub or the notice of the cut; a \
+                "There is no earlier tool output with the id {:?}. Ids are in the stub or the notice of the cut; a \
                  `query` finds them, too.",
                 cut_end(id, 128)
             ));
@@ -276,7 +276,7 @@ mod tests {
         for (input, want) in [
             (
                 json!({"id": "zz"}),
-                "There is no earlier tool output with the id \"zz\". Ids stand in the stub or the notice of the cut; a \
+                "There is no earlier tool output with the id \"zz\". Ids are in the stub or the notice of the cut; a \
                  `query` finds them, too.",
             ),
             (json!({"id": "c1", "lines": "9"}), "Line 9 is behind the end: the output has 4 lines."),

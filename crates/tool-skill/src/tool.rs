@@ -151,16 +151,7 @@ impl SkillTool {
             "name": skill.name, "hash": hash, "dir": skill.dir().map(Path::to_string_lossy), "content": cut_end(&body, KEPT_BYTES),
         }));
         env.host.set_state("skills", Value::Array(active));
-        let mut out = match skill.dir() {
-            Some(dir) => format!("Skill {}, in {}\n\n", skill.name, dir.display()),
-            None => format!("Skill {}\n\n", skill.name),
-        };
-        out.push_str(body.trim_end());
-        out.push('\n');
-        if let Some(dir) = skill.dir() {
-            push_resources(&mut out, dir);
-        }
-        finish(ToolOutput { details, ..ToolOutput::text(out) }, Keep::Head, env)
+        finish(ToolOutput { details, ..ToolOutput::text(whole(skill, &body)) }, Keep::Head, env)
     }
 }
 
@@ -223,6 +214,11 @@ pub(crate) fn text(skill: &Skill, arguments: &str) -> Result<String, String> {
     let body = body(skill)?;
     let body =
         expand::expand(body.trim_start_matches(['\r', '\n']), arguments, &skill.arguments, skill.dir());
+    Ok(whole(skill, &body))
+}
+
+/// The text that the model gets: the folder of the skill, its body, and its files.
+fn whole(skill: &Skill, body: &str) -> String {
     let mut out = match skill.dir() {
         Some(dir) => format!("Skill {}, in {}\n\n", skill.name, dir.display()),
         None => format!("Skill {}\n\n", skill.name),
@@ -232,7 +228,7 @@ pub(crate) fn text(skill: &Skill, arguments: &str) -> Result<String, String> {
     if let Some(dir) = skill.dir() {
         push_resources(&mut out, dir);
     }
-    Ok(out)
+    out
 }
 
 fn push_resources(out: &mut String, dir: &Path) {

@@ -70,7 +70,7 @@ impl WebFetch {
     pub fn new(settings: &FetchSettings) -> Self {
         let spec = ToolSpec {
             name: "web_fetch".to_owned(),
-            description: "Fetches an http(s) URL as text; HTML becomes Markdown. A redirect to another host is told, not followed."
+            description: "Fetches an http(s) URL as text; HTML becomes Markdown. A redirect to another host is reported, not followed."
                 .to_owned(),
             input_schema: json!({
                 "type": "object",

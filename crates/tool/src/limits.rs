@@ -169,7 +169,7 @@ pub fn finish(output: ToolOutput, keep: Keep, env: &ToolEnv) -> ToolOutput {
 }
 
 /// Like [`finish`], with other limits.
-pub fn finish_within(mut output: ToolOutput, keep: Keep, limits: Limits, env: &ToolEnv) -> ToolOutput {
+pub(crate) fn finish_within(mut output: ToolOutput, keep: Keep, limits: Limits, env: &ToolEnv) -> ToolOutput {
     if let std::borrow::Cow::Owned(clean) = text::clean(&output.content) {
         output.content = clean;
     }

@@ -23,10 +23,10 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::{Line, Span};
 
 /// A question counts as read after this many milliseconds on the screen without a key.
-pub const ARM: u64 = 300;
+pub(crate) const ARM: u64 = 300;
 /// The value of [`ARM`] while the composer holds text: people pause for longer than [`ARM`] in the middle of a
 /// sentence.
-pub const ARM_TYPING: u64 = 1_500;
+pub(crate) const ARM_TYPING: u64 = 1_500;
 
 /// State of a stretch without keys that has to pass before a key counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,22 +90,22 @@ impl AnswerList {
     }
 
     /// True if the list has the keyboard, not the composer.
-    pub fn is_focused(&self) -> bool {
+    pub(crate) fn is_focused(&self) -> bool {
         self.focused
     }
 
     /// True if the cursor is at the first answer.
-    pub fn is_at_first(&self) -> bool {
+    pub(crate) fn is_at_first(&self) -> bool {
         self.cursor == 0
     }
 
     /// True if the question has been on the screen for long enough to be read.
-    pub fn is_read(&self) -> bool {
+    pub(crate) fn is_read(&self) -> bool {
         self.reading == Quiet::Over
     }
 
     /// True if a text sent now counts as a reply: its author had read the question before starting to write.
-    pub fn takes_reply(&self) -> bool {
+    pub(crate) fn takes_reply(&self) -> bool {
         self.is_read() && !self.begun_before
     }
 
@@ -134,7 +134,7 @@ impl AnswerList {
     }
 
     /// Records typing that was not meant for the list. A running time starts again with the next frame.
-    pub fn disturb(&mut self) {
+    pub(crate) fn disturb(&mut self) {
         for quiet in [&mut self.reading, &mut self.settling] {
             if *quiet == Quiet::Running {
                 *quiet = Quiet::Fresh;
@@ -144,13 +144,13 @@ impl AnswerList {
 
     /// Records if the composer holds text. Once it is empty, nothing is left of a text that was begun before the
     /// question.
-    pub fn drafting(&mut self, drafting: bool) {
+    pub(crate) fn drafting(&mut self, drafting: bool) {
         self.begun_before &= drafting;
     }
 
     /// Records that text came into the composer from elsewhere, such as a message that was taken back. It is not a
     /// reply.
-    pub fn text_from_before(&mut self) {
+    pub(crate) fn text_from_before(&mut self) {
         self.begun_before = true;
     }
 
@@ -162,7 +162,7 @@ impl AnswerList {
     }
 
     /// Gives the keyboard back to the composer.
-    pub fn unfocus(&mut self) {
+    pub(crate) fn unfocus(&mut self) {
         (self.focused, self.settling) = (false, Quiet::Fresh);
     }
 
@@ -239,7 +239,7 @@ impl AnswerList {
     }
 
     /// Returns the answers without a cursor, because something else has it.
-    pub fn resting(
+    pub(crate) fn resting(
         &self,
         answers: &[Answer],
         width: usize,

@@ -70,12 +70,12 @@ pub struct Speaker {
 
 impl Speaker {
     /// True while a turn runs.
-    pub fn is_working(&self) -> bool {
+    pub(crate) fn is_working(&self) -> bool {
         self.working
     }
 
     /// Returns true once after each question that was printed. The time in which answers come too early starts then.
-    pub fn take_asked(&mut self) -> bool {
+    pub(crate) fn take_asked(&mut self) -> bool {
         std::mem::take(&mut self.asked)
     }
 

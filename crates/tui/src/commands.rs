@@ -114,7 +114,7 @@ const INIT: &str = "Look at this repository and write an AGENTS.md in its root f
                     there is an AGENTS.md or CLAUDE.md already, improve it and keep what is right.";
 
 /// True if the command means nothing without an argument.
-pub fn needs_argument(name: &str) -> bool {
+pub(crate) fn needs_argument(name: &str) -> bool {
     let needed = |arguments: &str| match arguments.split_once('[') {
         Some((before, rest)) => format!("{before}{}", rest.split_once(']').map_or("", |(_, after)| after)),
         None => arguments.to_owned(),

@@ -62,7 +62,7 @@ pub enum Choice {
 
 impl Completion {
     /// Creates a completion that also finds commands by words of their description.
-    pub fn by_purpose() -> Self {
+    pub(crate) fn by_purpose() -> Self {
         Self { by_purpose: true, ..Self::default() }
     }
 
@@ -177,7 +177,7 @@ impl Completion {
     }
 
     /// Drops the list of models, because the model or a key changed. It is requested again when it is needed.
-    pub fn forget_models(&mut self) {
+    pub(crate) fn forget_models(&mut self) {
         self.models = None;
     }
 
@@ -193,7 +193,7 @@ impl Completion {
     }
 
     /// Takes the host's answer about commands of the user and the project.
-    pub fn customs(&mut self, customs: Vec<Custom>) {
+    pub(crate) fn customs(&mut self, customs: Vec<Custom>) {
         self.customs = Some(customs);
         if let Some(Target { kind: Kind::Command, query, .. }) = &self.target {
             let items = self.commands(query);
@@ -202,7 +202,7 @@ impl Completion {
     }
 
     /// Returns the commands of the user and the project; none before the host has answered.
-    pub fn known_customs(&self) -> &[Custom] {
+    pub(crate) fn known_customs(&self) -> &[Custom] {
         self.customs.as_deref().unwrap_or_default()
     }
 

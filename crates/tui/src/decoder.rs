@@ -447,7 +447,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(10_000))]
 
-        /// Reports between typed keys do not change the keys, wherever they stand.
+        /// Reports between typed keys do not change the keys, wherever they are.
         #[test]
         fn no_report_becomes_text(
             words in proptest::collection::vec("[a-z 日é]{0,6}", 1..6),

@@ -137,7 +137,7 @@ impl Keymap {
     }
 
     /// Returns the chord of an action, `None` if another action took it.
-    pub fn chord(&self, action: Do) -> Option<String> {
+    pub(crate) fn chord(&self, action: Do) -> Option<String> {
         self.bindings.iter().find(|(_, a)| *a == action).map(|(chord, _)| chord.name())
     }
 
@@ -190,7 +190,7 @@ const FIXED: &[(&str, &str)] = &[
 ];
 
 /// Returns a chord as it is written for the user: `ctrl+o` as `Ctrl-O`.
-pub fn pretty(chord: &str) -> String {
+pub(crate) fn pretty(chord: &str) -> String {
     let capital = |part: &str| {
         match part {
             "pageup" => return "PageUp".to_owned(),

@@ -54,7 +54,7 @@ pub fn to(address: &str, style: Style) -> Style {
 }
 
 /// Returns `style` with a link to a path on this machine.
-pub fn to_path(path: &str, style: Style) -> Style {
+pub(crate) fn to_path(path: &str, style: Style) -> Style {
     if path.starts_with('/') { to(&format!("file://{}", encoded(path)), style) } else { style }
 }
 

@@ -37,7 +37,7 @@ const INDENT: usize = 6;
 
 impl Menu {
     /// Lets long descriptions wrap, or cuts them.
-    pub fn set_wrapping(&mut self, wraps: bool) {
+    pub(crate) fn set_wrapping(&mut self, wraps: bool) {
         self.wraps = wraps;
     }
 
@@ -101,7 +101,7 @@ impl Menu {
     }
 
     /// Returns the height in rows that it needs at this width.
-    pub fn height_in(&self, width: usize) -> u16 {
+    pub(crate) fn height_in(&self, width: usize) -> u16 {
         if !self.wraps {
             return self.height();
         }

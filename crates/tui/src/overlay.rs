@@ -78,7 +78,7 @@ impl Overlay {
     }
 
     /// Creates a page that asks by its choices alone. No is always added as the last choice.
-    pub fn choosing(page: Page, choices: Vec<Choice>) -> Self {
+    pub(crate) fn choosing(page: Page, choices: Vec<Choice>) -> Self {
         let transcript = match page.sheet {
             Some(sheet) => Transcript::sheet(sheet),
             None => {
@@ -101,7 +101,7 @@ impl Overlay {
     }
 
     /// Lets answers count before the end of the page has been in view, because they only take rights away.
-    pub fn answered_at_once(self) -> Self {
+    pub(crate) fn answered_at_once(self) -> Self {
         Self { seen_end: true, ..self }
     }
 
@@ -111,12 +111,12 @@ impl Overlay {
     }
 
     /// True if the answers have the keyboard, not the composer.
-    pub fn is_focused(&self) -> bool {
+    pub(crate) fn is_focused(&self) -> bool {
         self.asks() && self.list.is_focused()
     }
 
     /// True if a text sent now answers the question with no.
-    pub fn takes_reply(&self) -> bool {
+    pub(crate) fn takes_reply(&self) -> bool {
         self.asks() && self.list.takes_reply()
     }
 
@@ -136,7 +136,7 @@ impl Overlay {
     }
 
     /// Records typing that was not meant for the page.
-    pub fn disturb(&mut self) {
+    pub(crate) fn disturb(&mut self) {
         self.list.disturb();
     }
 

@@ -82,7 +82,7 @@ impl Palette {
     }
 
     /// Takes the host's answer about custom commands.
-    pub fn customs(&mut self, customs: Vec<Custom>) {
+    pub(crate) fn customs(&mut self, customs: Vec<Custom>) {
         self.completion.customs(customs);
     }
 

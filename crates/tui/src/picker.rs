@@ -90,7 +90,7 @@ impl Picker {
     }
 
     /// Sets the rows that were requested.
-    pub fn set_rows(&mut self, rows: Vec<Row>) {
+    pub(crate) fn set_rows(&mut self, rows: Vec<Row>) {
         self.rows = Some(rows);
         self.search();
     }
@@ -153,7 +153,7 @@ impl Picker {
     }
 
     /// Sets the preview of the row with this id.
-    pub fn set_preview(&mut self, id: String, text: String) {
+    pub(crate) fn set_preview(&mut self, id: String, text: String) {
         self.preview = Some((id, text));
     }
 

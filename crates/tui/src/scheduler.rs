@@ -85,7 +85,7 @@ impl Timers {
     }
 
     /// Forgets the time of the clock, because nothing counts seconds any more.
-    pub fn stop_clock(&mut self) {
+    pub(crate) fn stop_clock(&mut self) {
         if !self.due.contains_key(&Timer::Clock) {
             self.counted = None;
         }

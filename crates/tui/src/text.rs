@@ -74,7 +74,7 @@ pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
 }
 
 /// Cuts a text that is wider than `columns` in its middle, marked by `…`, and keeps its last words, in which such texts differ.
-pub fn fit_ends(text: &str, columns: usize) -> Cow<'_, str> {
+pub(crate) fn fit_ends(text: &str, columns: usize) -> Cow<'_, str> {
     if text.width() <= columns {
         return Cow::Borrowed(text);
     }
@@ -84,7 +84,7 @@ pub fn fit_ends(text: &str, columns: usize) -> Cow<'_, str> {
 }
 
 /// Like [`fit`], but cuts after a whole word if at least half of the columns stay filled.
-pub fn fit_words(text: &str, columns: usize) -> Cow<'_, str> {
+pub(crate) fn fit_words(text: &str, columns: usize) -> Cow<'_, str> {
     let cut = match fit(text, columns) {
         Cow::Owned(cut) => cut,
         whole @ Cow::Borrowed(_) => return whole,
@@ -105,7 +105,7 @@ pub fn chunks(text: &str, columns: usize) -> Vec<&str> {
 }
 
 /// Like [`chunks`], but cuts after a space if the piece has one. No text is left out.
-pub fn chunks_of_words(text: &str, columns: usize) -> Vec<&str> {
+pub(crate) fn chunks_of_words(text: &str, columns: usize) -> Vec<&str> {
     pieces(text, |rest| {
         let end = fits(rest, columns);
         let (piece, behind) = rest.split_at(end);
@@ -176,7 +176,7 @@ pub fn wrap(
 
 /// Wraps `spans` into lines of at most `columns`, at spaces where possible. `first` and `rest` are prefixes of the
 /// first and of the other lines; they count towards the width.
-pub fn wrap_joined(
+pub(crate) fn wrap_joined(
     spans: &[Span<'_>],
     columns: usize,
     first: &Span<'static>,

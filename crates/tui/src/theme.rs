@@ -110,7 +110,7 @@ impl Theme {
 
     /// Returns the style of code blocks whose language has no colours. Without colours italics mean code within a sentence, and the
     /// indentation shows a block.
-    pub fn code_block(&self) -> Style {
+    pub(crate) fn code_block(&self) -> Style {
         if self.is_colourless() { self.text } else { self.code }
     }
 
@@ -120,7 +120,7 @@ impl Theme {
     }
 
     /// Returns the style of the sign and the number of a changed line, in a question and in the transcript.
-    pub fn changed_sign(&self, added: bool) -> Style {
+    pub(crate) fn changed_sign(&self, added: bool) -> Style {
         let style = if added { self.diff.added } else { self.diff.removed };
         // Without colours removed lines are dim, and bold would undo that.
         let style = if self.is_colourless() { style } else { style.add_modifier(Modifier::BOLD) };
@@ -134,7 +134,7 @@ impl Theme {
 
     /// Returns the background of the user's messages over the full width; `None` if only the mark before them shows the
     /// author.
-    pub fn band(&self) -> Option<Style> {
+    pub(crate) fn band(&self) -> Option<Style> {
         let (r, g, b) = match self.syntax? {
             Syntax::Ansi => return None,
             Syntax::Dark => (40, 44, 52),
@@ -144,7 +144,7 @@ impl Theme {
     }
 
     /// Returns the background of an added or removed line of code; `None` if the text's own colour must show it.
-    pub fn tint(&self, added: bool) -> Option<Style> {
+    pub(crate) fn tint(&self, added: bool) -> Option<Style> {
         let tint = match (self.syntax?, self.name) {
             (Syntax::Ansi, _) => return None,
             (Syntax::Dark, "colour-blind") => {
@@ -331,7 +331,7 @@ impl Theme {
     }
 
     /// Uses colours with high contrast.
-    pub fn high_contrast() -> Self {
+    pub(crate) fn high_contrast() -> Self {
         let bold = |color| fg(color).add_modifier(Modifier::BOLD);
         Self {
             name: "high-contrast",
@@ -359,7 +359,7 @@ impl Theme {
     }
 
     /// Uses blue and orange instead of green and red.
-    pub fn colour_blind() -> Self {
+    pub(crate) fn colour_blind() -> Self {
         let blue = Color::Rgb(86, 180, 233);
         let orange = Color::Rgb(230, 159, 0);
         Self {

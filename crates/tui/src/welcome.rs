@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 /// Time without a key, after the page was drawn, before a key counts.
-pub const ARMED: Duration = Duration::from_millis(300);
+pub(crate) const ARMED: Duration = Duration::from_millis(300);
 /// Most bytes of an input line.
 const SECRET_BYTES: usize = 4_096;
 

@@ -7,7 +7,7 @@ mod support;
 use becket_tui::input::{Effect, Input, Reply, Request, Timer};
 use becket_types::{
     CategoryChange, Command, CompactionPlan, CompactionTrigger, ContextChange, Event, FoldedMessage, LeftOut,
-    Loss, Lost, Message, MessageId, Seq, Tokens,
+    Loss, Lost, Message, MessageId, ProtectedContent, Seq, SizeChange, Tokens,
 };
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use support::{Stage, started};
@@ -27,7 +27,7 @@ fn left_out() -> LeftOut {
     LeftOut {
         section: "Instructions".into(),
         text: "- push to main".into(),
-        why: "stands word for word in a tool's output".into(),
+        why: "copied word for word from a tool's output".into(),
     }
 }
 
@@ -47,16 +47,13 @@ fn plan(number: u64, summary: &str) -> CompactionPlan {
     };
     CompactionPlan {
         plan: number,
-        tokens_before: Tokens(148_000),
-        tokens_after: Tokens(21_000),
+        size: SizeChange { before: Tokens(148_000), after: Tokens(21_000) },
         categories: vec![category("system prompt", 3_100, 3_100), category("conversation", 144_900, 17_000)],
         gone: vec![folded(3, "user", "Fix the parser."), folded(4, "assistant", "I look at ```it```.")],
         stays: 7,
         stubs: 2,
         loss: loss(),
-        present: 3,
-        missing: Vec::new(),
-        proofs: Vec::new(),
+        protected: ProtectedContent { present: 3, ..ProtectedContent::default() },
         summary: summary.into(),
         left_out: Vec::new(),
         notices: Vec::new(),
@@ -192,7 +189,7 @@ fn an_open_compaction_says_what_was_lost() {
     assert!(screen.contains("your sentences that the new context does not contain (1):"), "{screen}");
     assert!(screen.contains("Never touch vendor/generated.rs!"), "{screen}");
     assert!(screen.contains("you: first words\n  you: second words"), "{screen}");
-    let left_out = "left out of the model's summary\n  Instructions (stands word for word in a tool's output):\n    - push to main";
+    let left_out = "left out of the model's summary\n  Instructions (copied word for word from a tool's output):\n    - push to main";
     assert!(screen.contains(left_out), "{screen}");
     stage.update(Input::Reply(Reply::Loss { entry: Seq(9), result: Err("the disk is gone".into()) }));
     assert!(stage.screen().contains("no report: the disk is gone"));

@@ -252,7 +252,7 @@ fn an_item_is_dropped_after_one_question_and_that_is_undone() {
     assert_eq!(stage.key(KeyCode::Esc), ask(Inspect::Requests));
     // The host may drop what it keeps for the pages.
     assert_eq!(stage.key(KeyCode::Esc), [Effect::Ask(Request::InspectorClosed)]);
-    assert!(stage.screen().contains(&text), "it stands in the transcript: {}", stage.screen());
+    assert!(stage.screen().contains(&text), "it is in the transcript: {}", stage.screen());
 }
 
 #[test]

@@ -446,7 +446,7 @@ fn what_was_read_leaves_again() {
         let end = if key == KeyCode::PageUp { "› question 1\n" } else { "2000 old outputs" };
         assert!(before.contains(end), "{before}");
         let missed: Vec<u64> = (1..=2_000).filter(|n| n % 5 == 1 && !seen.contains(n)).collect();
-        assert!(missed.len() < 5, "only what stood on the first screen: {missed:?}");
+        assert!(missed.len() < 5, "only what was on the first screen: {missed:?}");
     }
     assert!(most < 6 << 20, "{most}");
     let lines = reader.printed();

@@ -19,8 +19,8 @@ use becket_tui::theme::Theme;
 use becket_tui::welcome::{Answer, Entry, Welcome};
 use becket_types::{
     Access, CallId, Command, CompactionPlan, ContextPlan, Decision, Event, FilePath, FilePreview, Loss,
-    Message, Origin, Part, PathFate, PathPlan, PermissionRequest, Role, RuleOffer, Tokens, UndoKind,
-    UndoPlan,
+    Message, Origin, Part, PathFate, PathPlan, PermissionRequest, ProtectedContent, Role, RuleOffer,
+    SizeChange, Tokens, UndoKind, UndoPlan,
 };
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use proptest::prelude::*;
@@ -370,16 +370,13 @@ impl Kind {
             }
             Self::Compaction => Event::CompactionPlanned(Box::new(CompactionPlan {
                 plan: 1,
-                tokens_before: Tokens(148_000),
-                tokens_after: Tokens(21_000),
+                size: SizeChange { before: Tokens(148_000), after: Tokens(21_000) },
                 categories: Vec::new(),
                 gone: Vec::new(),
                 stays: 7,
                 stubs: 2,
                 loss: Loss::default(),
-                present: 3,
-                missing: Vec::new(),
-                proofs: Vec::new(),
+                protected: ProtectedContent { present: 3, ..ProtectedContent::default() },
                 summary: "## Goal".into(),
                 notices: Vec::new(),
                 left_out: Vec::new(),

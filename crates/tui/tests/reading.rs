@@ -317,7 +317,7 @@ fn code_gets_its_colours_when_it_has_been_read() {
     assert_eq!(stage.read_code(), 0, "once");
     stage.resize(40, 12);
     stage.screen();
-    assert_eq!(stage.read_code(), 0, "also where it is laid out anew");
+    assert_eq!(stage.read_code(), 0, "also where it is laid out again");
     assert_ne!(colour(&mut stage), vt100::Color::Default);
     assert_ne!(Theme::dark().class(becket_tui::highlight::Class::Keyword).fg, Some(Color::Reset));
 }

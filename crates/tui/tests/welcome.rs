@@ -72,7 +72,7 @@ fn nothing_is_chosen_before_it_was_seen() {
     }
     page.paste("y\n");
     page.arm();
-    assert_eq!(key(&mut page, KeyCode::Enter), Some(Answer::Chosen("no".into())), "no is what stands first");
+    assert_eq!(key(&mut page, KeyCode::Enter), Some(Answer::Chosen("no".into())), "no comes first");
     for c in ['y', '2', '1'] {
         assert_eq!(key(&mut trust_seen(), KeyCode::Char(c)), None, "{c}: typing chooses nothing");
     }

@@ -73,7 +73,7 @@ pub struct ContextPlan {
 
 impl ContextPlan {
     /// True if nothing that was already sent changes, so the provider's cache stays valid.
-    pub fn keeps_the_cache(&self) -> bool {
+    pub(crate) fn keeps_the_cache(&self) -> bool {
         self.messages_unchanged == self.messages && self.tokens_resent == Tokens(0)
     }
 }

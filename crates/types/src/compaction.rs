@@ -53,13 +53,13 @@ pub struct LeftOut {
     pub why: String,
 }
 
-/// The effect that a compaction would have. Nothing has happened yet.
+/// The effect that a compaction would have. Nothing has happened yet. In JSON the fields of all parts are fields of the plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CompactionPlan {
     /// Number that confirms this plan. A newer plan, a turn or a compaction makes it invalid.
     pub plan: u64,
-    pub tokens_before: Tokens,
-    pub tokens_after: Tokens,
+    #[serde(flatten)]
+    pub size: SizeChange,
     /// Categories that are not empty before or after the compaction.
     pub categories: Vec<CategoryChange>,
     /// Messages that leave the context, oldest first.
@@ -69,13 +69,8 @@ pub struct CompactionPlan {
     /// Number of outputs that become stubs.
     pub stubs: u64,
     pub loss: Loss,
-    /// Number of protected pieces (rules files, pinned messages, open todos, the user's last message) that
-    /// were found byte for byte in the new context. The others are named in `missing`.
-    pub present: u64,
-    pub missing: Vec<String>,
-    /// Each of them with the hash of its bytes.
-    #[serde(default)]
-    pub proofs: Vec<Present>,
+    #[serde(flatten)]
+    pub protected: ProtectedContent,
     /// The summary exactly as the model would see it. Empty if replacing outputs by stubs is enough.
     pub summary: String,
     /// Text of the summarising model that was not accepted into the summary.
@@ -83,6 +78,26 @@ pub struct CompactionPlan {
     pub left_out: Vec<LeftOut>,
     /// Problems on the way: a summariser that failed, a summary that was rejected.
     pub notices: Vec<String>,
+}
+
+/// Estimated size of the context before and after a change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SizeChange {
+    #[serde(rename = "tokens_before")]
+    pub before: Tokens,
+    #[serde(rename = "tokens_after")]
+    pub after: Tokens,
+}
+
+/// The content that a compaction must not lose: rules files, pinned messages, open todos, the user's last message.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProtectedContent {
+    /// Number of pieces that were found byte for byte in the new context. The others are named in `missing`.
+    pub present: u64,
+    pub missing: Vec<String>,
+    /// Each piece with the hash of its bytes.
+    #[serde(default)]
+    pub proofs: Vec<Present>,
 }
 
 /// Something that must be in the context after a compaction.

@@ -2,8 +2,8 @@
 //! entry.
 
 use crate::{
-    BlobId, CacheLifetime, CallId, FinishReason, LeftOut, Message, MessageId, Millis, Part, Seq, Tokens,
-    Usage,
+    BlobId, CacheLifetime, CallId, Event, FinishReason, LeftOut, Message, MessageId, Millis, Part, Seq,
+    SizeChange, Tokens, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -311,13 +311,52 @@ pub enum PruneReason {
     StepLimit,
 }
 
-/// The record of one compaction. The summary is always plain text.
+/// The record of one compaction. The summary is always plain text. In JSON the fields of all parts are fields of the entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Compaction {
     /// The summary with the anchor block inserted, exactly as the model sees it.
     pub summary: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anchor: Option<String>,
+    #[serde(flatten)]
+    pub retained: RetainedMessages,
+    /// The previous compaction, if this summary is an update of its summary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<Seq>,
+    #[serde(flatten)]
+    pub shortened: ShortenedContent,
+    #[serde(flatten)]
+    pub repeated: RepeatedContext,
+    #[serde(flatten)]
+    pub size: SizeChange,
+    pub trigger: CompactionTrigger,
+    #[serde(flatten)]
+    pub origin: SummaryOrigin,
+    /// Last entry of the view that was compacted.
+    pub snapshot_of: Seq,
+    pub turn_state: TurnState,
+}
+
+impl Compaction {
+    /// Returns the event that reports this compaction. `entry`: its place in the ledger.
+    pub fn boundary(self, entry: Seq) -> Event {
+        Event::CompactBoundary {
+            entry,
+            trigger: self.trigger,
+            pre_tokens: self.size.before,
+            post_tokens: self.size.after,
+            summary: self.summary,
+            anchor: self.anchor,
+            tail_from: self.retained.tail_from,
+            kept: self.retained.kept,
+            left_out: self.origin.left_out,
+        }
+    }
+}
+
+/// The messages that are still in the view after a compaction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetainedMessages {
     /// First entry of the tail, which stays word for word. The view contains everything from here on.
     pub tail_from: Seq,
     /// Messages at or after `tail_from` that the view nevertheless omits: an unanswered prompt that the
@@ -327,10 +366,12 @@ pub struct Compaction {
     /// Messages before `tail_from` that stay in the view (pinned messages, the last user message).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<MessageId>,
-    /// The previous compaction, if this summary is an update of its summary.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replaces: Option<Seq>,
-    /// Outputs pruned as part of this compaction. Undoing the compaction restores them.
+}
+
+/// Content that a compaction shortened without removing its message. Undoing the compaction restores it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShortenedContent {
+    /// Outputs that became stubs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pruned: Vec<PrunedCall>,
     /// Outputs that the model has not answered yet, shortened so that their step fits.
@@ -339,18 +380,25 @@ pub struct Compaction {
     /// Images and files after `tail_from` that became text: `(message, index of the part)`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub media: Vec<(MessageId, u32)>,
-    /// Session state repeated after the summary (todo list, skills, files read).
+}
+
+/// What a compaction repeats after its summary.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RepeatedContext {
+    /// Session state as text (todo list, skills, files read).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub state: String,
-    /// Rules files below the working directory, shown after the summary, each in its own message.
+    /// Rules files below the working directory, each in its own message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<SystemItem>,
     /// Files whose content is included in `state`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attached: Vec<AttachedFile>,
-    pub tokens_before: Tokens,
-    pub tokens_after: Tokens,
-    pub trigger: CompactionTrigger,
+}
+
+/// The origin of a compaction's summary.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SummaryOrigin {
     /// `provider/name` of the summarising model; empty if the deterministic fallback made the summary.
     pub model: String,
     pub source: CompactionSource,
@@ -360,9 +408,6 @@ pub struct Compaction {
     /// Text of the summarising model that was not accepted into the summary.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
-    /// Last entry of the view that was compacted.
-    pub snapshot_of: Seq,
-    pub turn_state: TurnState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -430,6 +475,31 @@ mod tests {
         let entry: Entry = serde_json::from_str(json).unwrap();
         assert!(matches!(entry.kind, EntryKind::Unknown(_)));
         assert_eq!(serde_json::to_string(&entry).unwrap(), json);
+    }
+
+    /// A compaction as version 1 of the format writes it: flat, with its fields in this order.
+    #[test]
+    fn a_compaction_is_one_flat_object() {
+        let full = concat!(
+            r#"{"seq":9,"time":2,"kind":"compaction","summary":"So \"far\".","anchor":"a","tail_from":7,"#,
+            r#""taken_out":["0197a5b0-0000-7000-8000-000000000001"],"kept":["0197a5b0-0000-7000-8000-000000000002"],"#,
+            r#""replaces":3,"pruned":[{"call_id":"c1","bytes":10,"lines":2}],"#,
+            r#""cuts":[{"call_id":"c2","bytes":90,"lines":3,"head":5,"tail":4}],"#,
+            r#""media":[["0197a5b0-0000-7000-8000-000000000003",1]],"state":"todo\n","#,
+            r#""rules":[{"kind":"rules","path":"a/AGENTS.md","text":"r"}],"#,
+            r#""attached":[{"path":"b.rs","hash":"00","total":4,"lines":[[1,4]]}],"#,
+            r#""tokens_before":9,"tokens_after":5,"trigger":"manual","model":"p/m","source":"model","input":"prepared","#,
+            r#""left_out":[{"section":"Goal","text":"t","why":"w"}],"snapshot_of":8,"turn_state":"mid_turn"}"#,
+        );
+        let least = concat!(
+            r#"{"seq":9,"time":2,"kind":"compaction","summary":"","tail_from":7,"tokens_before":9,"tokens_after":5,"#,
+            r#""trigger":"auto","model":"","source":"fallback","snapshot_of":8,"turn_state":"awaiting_user"}"#,
+        );
+        for json in [full, least] {
+            let entry: Entry = serde_json::from_str(json).unwrap();
+            assert!(matches!(entry.kind, EntryKind::Compaction(_)), "{entry:?}");
+            assert_eq!(serde_json::to_string(&entry).unwrap(), json);
+        }
     }
 
     #[test]

@@ -42,14 +42,14 @@ pub use call::{Access, Effect, FileChange, FileChangeKind, ToolOutput, ToolSpec}
 pub use change::{ContextChange, ContextPlan};
 pub use compaction::{
     CategoryChange, CompactedByHand, CompactionPlan, FoldedMessage, LeftOut, Loss, Lost, Present,
-    TurnCompaction,
+    ProtectedContent, SizeChange, TurnCompaction,
 };
 pub use context::{Context, ContextMessage, Provenance, Span, SpanKind};
 pub use decided::{DecidedBy, PermissionDecision, Verb};
 pub use entry::{
     AttachedFile, Commit, Compaction, CompactionSource, CompactionTrigger, CutInput, CutOutput, Entry,
-    EntryKind, JournalState, PinTarget, PruneReason, PrunedCall, SentRequest, SystemItem, SystemKind,
-    TurnState, WireLayout,
+    EntryKind, JournalState, PinTarget, PruneReason, PrunedCall, RepeatedContext, RetainedMessages,
+    SentRequest, ShortenedContent, SummaryOrigin, SystemItem, SystemKind, TurnState, WireLayout,
 };
 pub use event::{
     Command, Decision, DeliveryMode, Event, FilePreview, NoticeLevel, PermissionRequest, PreparationState,

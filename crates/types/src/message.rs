@@ -409,6 +409,14 @@ pub enum FinishReason {
 }
 
 impl FinishReason {
+    /// True if the model itself ended the answer, for another reason than to call tools.
+    pub fn is_by_the_model(&self) -> bool {
+        match self {
+            Self::Stop | Self::Length | Self::ContentFilter | Self::Refusal | Self::Other(_) => true,
+            Self::ToolCalls | Self::Interrupted | Self::Error => false,
+        }
+    }
+
     /// Returns the equivalent `stop_reason` of Anthropic's API, as `stream-json` shows it.
     pub fn stop_reason(&self) -> &str {
         match self {

@@ -109,7 +109,7 @@ pub fn rule_parts(rule: &str) -> (String, Option<String>) {
 }
 
 /// The rule that the SDK writes as a tool name and content.
-pub fn rule_of(tool: &str, content: Option<&str>) -> String {
+pub(crate) fn rule_of(tool: &str, content: Option<&str>) -> String {
     match content.map(str::trim).filter(|content| !content.is_empty()) {
         Some(content) => format!("{tool}({content})"),
         None => tool.to_owned(),

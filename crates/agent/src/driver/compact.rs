@@ -258,17 +258,7 @@ impl Compactor<'_> {
                     if self.conversation.settings.hooks.engine.is_some() {
                         self.hooks().compacted_hooks(trigger, &compaction.summary);
                     }
-                    self.conversation.core.emit(Event::CompactBoundary {
-                        entry: seq,
-                        trigger,
-                        pre_tokens: compaction.tokens_before,
-                        post_tokens: compaction.tokens_after,
-                        summary: compaction.summary,
-                        anchor: compaction.anchor,
-                        tail_from: compaction.tail_from,
-                        kept: compaction.kept,
-                        left_out: compaction.left_out,
-                    });
+                    self.conversation.core.emit(compaction.boundary(seq));
                 }
                 EntryKind::Message { mut message } => {
                     message.seq = seq;

@@ -170,7 +170,8 @@ impl KnownRules {
         let session = lock(&core.session);
         let view = session.view();
         self.seen.clear();
-        self.below = view.compaction().map(|(_, compaction)| compaction.rules.clone()).unwrap_or_default();
+        self.below =
+            view.compaction().map(|(_, compaction)| compaction.repeated.rules.clone()).unwrap_or_default();
         for message in view.live() {
             if message.origin == Origin::Synthetic(Synthetic::Rules)
                 && let Some(path) = message.metadata.extra.get(RULES_PATH).and_then(Value::as_str)
@@ -179,9 +180,9 @@ impl KnownRules {
                 self.remember(SystemItem { kind: SystemKind::Rules, path: Some(PathBuf::from(path)), text });
             }
         }
-        let stand: HashSet<&Path> =
+        let present: HashSet<&Path> =
             view.system_items().iter().chain(&self.below).filter_map(|item| item.path.as_deref()).collect();
-        self.standing.retain(|path| stand.contains(path));
+        self.standing.retain(|path| present.contains(path));
     }
 
     /// Called when files were touched: sends the rules in their folders to the model, each text once.

@@ -1,6 +1,6 @@
 //! Carries out the actions of a turn that concern several owners: each method calls them in the right order.
 //!
-//! The rules stand with the owners. Does not read commands, and does not wait for anything.
+//! The owners have the rules. Does not read commands, and does not wait for anything.
 
 use super::background::Ended;
 use super::compact::Compactor;

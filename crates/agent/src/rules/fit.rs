@@ -88,7 +88,7 @@ fn cut(item: &mut SystemItem, room: u64) -> String {
     };
     let stays = kept.len();
     let notice = format!(
-        "[cut: the first {stays} of {whole} bytes stand here, because rules files fill their share of the context window. \
+        "[cut: the first {stays} of {whole} bytes are here, because rules files fill their share of the context window. \
          Read {path} for the rest before you work in its folder.]"
     );
     let line = if stays > heading { "\n" } else { "" };

@@ -58,7 +58,7 @@ fn glob(pattern: &str) -> Result<Glob, globset::Error> {
 }
 
 /// True if the path is a file of such a folder.
-pub fn is_rules_file(path: &Path) -> bool {
+pub(crate) fn is_rules_file(path: &Path) -> bool {
     path.ancestors().skip(1).any(|dir| {
         dir.file_name().is_some_and(|name| name == "rules")
             && dir

@@ -351,7 +351,7 @@ fn a_text_stands_once_whatever_file_has_it() {
     assert_eq!(bodies(&all)[1], same);
     let shared = root.join("AGENTS.md").display().to_string();
     let imported = format!(
-        "c @../common.md\n\n## Imported: @../common.md\n\nThe same text stands in the rules from {shared}."
+        "c @../common.md\n\n## Imported: @../common.md\n\nThe same text is in the rules from {shared}."
     );
     assert_eq!(bodies(&all)[2], imported);
     assert_eq!(bodies(&all)[3], same);

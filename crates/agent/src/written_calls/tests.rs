@@ -9,130 +9,130 @@ fn found(text: &str) -> Option<String> {
     Some(format!("{}{}", calls.names.join(" "), if calls.is_the_end { "!" } else { "" }))
 }
 
+/// Texts, and the calls in them.
+const CALLS: &[(&str, &str)] = &[
+    ("```json\n{\"name\": \"read\", \"arguments\": {\"path\": \"a\"}}\n```", "read!"),
+    ("I look.\n\n```\n{\"name\":\"bash\",\"parameters\":{\"command\":\"ls\"}}\n```\nDone.", "bash"),
+    ("{\"name\": \"Read\", \"arguments\": {\"path\": \"a\"}}", "Read!"),
+    ("<tools>{\"name\": \"read\", \"arguments\": {}}</tools>", "read!"),
+    ("```xml\n<tool_call>{\"name\": \"read\", \"arguments\": {}}</tool_call>\n```", "read!"),
+    ("```json\n[{\"tool\": \"bash\", \"input\": {\"command\": \"ls\"}}]\n```", "bash!"),
+    ("```json\n{\"type\":\"function\",\"function\":{\"name\":\"read\",\"arguments\":\"{}\"}}\n```", "read!"),
+    ("```json\n{\"a\": 1}\n```\n```json\n{\"name\": \"read\", \"arguments\": {}}\n```", "read!"),
+    // Hermes, and two calls in one text.
+    (
+        "<tool_call>\n{\"name\": \"read\", \"arguments\": {}}\n</tool_call>\n<tool_call>\n{\"name\": \"bash\", \"arguments\": {}}\n</tool_call>",
+        "read bash!",
+    ),
+    ("{\"name\": \"read\", \"arguments\": {}}\n{\"name\": \"bash\", \"arguments\": {}}", "read bash!"),
+    // Qwen3-Coder.
+    (
+        "I look.\n<tool_call>\n<function=read>\n<parameter=path>\na.rs\n</parameter>\n</function>\n</tool_call>",
+        "read!",
+    ),
+    // Mistral, old and new.
+    ("[TOOL_CALLS][{\"name\": \"bash\", \"arguments\": {\"command\": \"ls\"}}]", "bash!"),
+    ("[TOOL_CALLS]bash[ARGS]{\"command\": \"ls\"}", "bash!"),
+    // Llama 3.
+    ("<|python_tag|>{\"name\": \"read\", \"parameters\": {\"path\": \"a\"}}", "read!"),
+    ("<function=bash>{\"command\": \"ls\"}</function>", "bash!"),
+    // Granite, and Gemma.
+    ("<|tool_call|>[{\"name\": \"read\", \"arguments\": {\"path\": \"a\"}}]", "read!"),
+    ("I look.\n```tool_code\nread(path=\"a\")\n```", "read!"),
+    // DeepSeek.
+    (
+        "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"read\">\n<｜DSML｜parameter name=\"path\" string=\"true\">a</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+        "read!",
+    ),
+    (
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>read\n```json\n{\"path\": \"a\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        "read!",
+    ),
+    (
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>read<｜tool▁sep｜>{\"path\": \"a\"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+        "read!",
+    ),
+    // Claude's XML.
+    (
+        "<function_calls>\n<invoke name=\"bash\">\n<parameter name=\"command\">ls</parameter>\n</invoke>\n</function_calls>",
+        "bash!",
+    ),
+    // Kimi, GLM, gpt-oss.
+    (
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.read:0<|tool_call_argument_begin|>{\"path\": \"a\"}<|tool_call_end|><|tool_calls_section_end|>",
+        "read!",
+    ),
+    ("<tool_call>read\n<arg_key>path</arg_key>\n<arg_value>a</arg_value>\n</tool_call>", "read!"),
+    (
+        "<|channel|>commentary to=functions.bash <|constrain|>json<|message|>{\"command\":\"ls\"}<|call|>",
+        "bash!",
+    ),
+    // Claude's XML with a prefix, and its old form.
+    (
+        "<x:function_calls>\n<x:invoke name=\"bash\">\n<x:parameter name=\"command\">ls</x:parameter>\n</x:invoke>\n</x:function_calls>",
+        "bash!",
+    ),
+    (
+        "<function_calls>\n<invoke>\n<tool_name>bash</tool_name>\n<parameters>\n<command>ls</command>\n</parameters>\n</invoke>\n</function_calls>",
+        "bash!",
+    ),
+    // Llama: two calls in one text, and Python.
+    (
+        "{\"name\": \"read\", \"parameters\": {\"path\": \"a\"}}; {\"name\": \"bash\", \"parameters\": {\"command\": \"ls\"}}",
+        "read bash!",
+    ),
+    (
+        "<|python_tag|>{\"name\": \"read\", \"parameters\": {}}; {\"name\": \"hammer\", \"parameters\": {}}",
+        "read hammer!",
+    ),
+    ("[read(path=\"k\"), bash(command=\"ls -l | grep ')]'\")]", "read bash!"),
+    ("I look.\n\n[bash(command='ls', background=True, limits=[1, {'a': None}])]", "bash!"),
+    ("<|python_tag|>bash.call(command=\"ls\")<|eom_id|>", "bash!"),
+    ("<|python_tag|>hammer.call(x=1)", "hammer!"),
+    ("<tool_code>print(default_api.read(path=\"a\"))</tool_code>", "read!"),
+    // LFM, Cohere, Nemotron, InternLM, Phi, FunctionGemma.
+    ("<|tool_call_start|>[read(path=\"a\")]<|tool_call_end|>", "read!"),
+    (
+        "<|START_ACTION|>[{\"tool_call_id\": \"0\", \"tool_name\": \"bash\", \"parameters\": {\"command\": \"ls\"}}]<|END_ACTION|>",
+        "bash!",
+    ),
+    ("<TOOLCALL>[{\"name\": \"read\", \"arguments\": {\"path\": \"a\"}}]</TOOLCALL>", "read!"),
+    ("<|action_start|><|plugin|>{\"name\": \"read\", \"parameters\": {}}<|action_end|>", "read!"),
+    ("functools[{\"name\": \"read\", \"arguments\": {\"path\": \"a\"}}]", "read!"),
+    ("<start_function_call>call:read{path:<escape>a<escape>}<end_function_call>", "read!"),
+    // ReAct, with and without an output that the model imagines.
+    ("Thought: I list them.\nAction: bash\nAction Input: {\"command\": \"ls\"}", "bash!"),
+    ("Action: `bash`\nAction Input: ls -l\nObservation: a.rs\nb.rs", "bash!"),
+    ("```json\n{\"action\": \"bash\", \"action_input\": {\"command\": \"ls\"}}\n```", "bash!"),
+    // Elements.
+    ("I look.\n<bash><command>ls</command></bash>", "bash!"),
+    ("<read>\n<path>a.rs</path>\n<limit>3</limit>\n</read>", "read!"),
+    ("<bash>{\"command\": \"ls\"}</bash>", "bash!"),
+    // One more sentence.
+    (
+        "<tool_call>{\"name\": \"bash\", \"arguments\": {}}</tool_call>\nI wait for the output of the command.",
+        "bash!",
+    ),
+    ("[TOOL_CALLS]bash[ARGS]{\"command\": \"ls\"} I will look at the result next.", "bash!"),
+    // More than that is a notice alone.
+    (
+        "<tool_call>{\"name\": \"bash\", \"arguments\": {}}</tool_call>\nIt lists files. Then it ends. You see them.",
+        "bash",
+    ),
+    // A tool that does not exist.
+    ("{\"name\": \"hammer\", \"arguments\": {\"x\": 1}}", "hammer!"),
+    (
+        "[{\"type\": \"function\", \"function\": {\"name\": \"hammer\", \"arguments\": \"{\\\"x\\\": 1}\"}}]",
+        "hammer!",
+    ),
+    ("<tool_call>{\"name\": \"hammer\", \"arguments\": {}}</tool_call>", "hammer!"),
+    ("<function=hammer><parameter=x>1</parameter></function>", "hammer!"),
+];
+
 #[test]
 fn calls_in_text_as_models_write_them() {
-    for (text, want) in [
-        ("```json\n{\"name\": \"read\", \"arguments\": {\"path\": \"a\"}}\n```", "read!"),
-        ("I look.\n\n```\n{\"name\":\"bash\",\"parameters\":{\"command\":\"ls\"}}\n```\nDone.", "bash"),
-        ("{\"name\": \"Read\", \"arguments\": {\"path\": \"a\"}}", "Read!"),
-        ("<tools>{\"name\": \"read\", \"arguments\": {}}</tools>", "read!"),
-        ("```xml\n<tool_call>{\"name\": \"read\", \"arguments\": {}}</tool_call>\n```", "read!"),
-        ("```json\n[{\"tool\": \"bash\", \"input\": {\"command\": \"ls\"}}]\n```", "bash!"),
-        (
-            "```json\n{\"type\":\"function\",\"function\":{\"name\":\"read\",\"arguments\":\"{}\"}}\n```",
-            "read!",
-        ),
-        ("```json\n{\"a\": 1}\n```\n```json\n{\"name\": \"read\", \"arguments\": {}}\n```", "read!"),
-        // Hermes, and two calls in one text.
-        (
-            "<tool_call>\n{\"name\": \"read\", \"arguments\": {}}\n</tool_call>\n<tool_call>\n{\"name\": \"bash\", \"arguments\": {}}\n</tool_call>",
-            "read bash!",
-        ),
-        ("{\"name\": \"read\", \"arguments\": {}}\n{\"name\": \"bash\", \"arguments\": {}}", "read bash!"),
-        // Qwen3-Coder.
-        (
-            "I look.\n<tool_call>\n<function=read>\n<parameter=path>\na.rs\n</parameter>\n</function>\n</tool_call>",
-            "read!",
-        ),
-        // Mistral, old and new.
-        ("[TOOL_CALLS][{\"name\": \"bash\", \"arguments\": {\"command\": \"ls\"}}]", "bash!"),
-        ("[TOOL_CALLS]bash[ARGS]{\"command\": \"ls\"}", "bash!"),
-        // Llama 3.
-        ("<|python_tag|>{\"name\": \"read\", \"parameters\": {\"path\": \"a\"}}", "read!"),
-        ("<function=bash>{\"command\": \"ls\"}</function>", "bash!"),
-        // Granite, and Gemma.
-        ("<|tool_call|>[{\"name\": \"read\", \"arguments\": {\"path\": \"a\"}}]", "read!"),
-        ("I look.\n```tool_code\nread(path=\"a\")\n```", "read!"),
-        // DeepSeek.
-        (
-            "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"read\">\n<｜DSML｜parameter name=\"path\" string=\"true\">a</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
-            "read!",
-        ),
-        (
-            "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>read\n```json\n{\"path\": \"a\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
-            "read!",
-        ),
-        (
-            "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>read<｜tool▁sep｜>{\"path\": \"a\"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
-            "read!",
-        ),
-        // Claude's XML.
-        (
-            "<function_calls>\n<invoke name=\"bash\">\n<parameter name=\"command\">ls</parameter>\n</invoke>\n</function_calls>",
-            "bash!",
-        ),
-        // Kimi, GLM, gpt-oss.
-        (
-            "<|tool_calls_section_begin|><|tool_call_begin|>functions.read:0<|tool_call_argument_begin|>{\"path\": \"a\"}<|tool_call_end|><|tool_calls_section_end|>",
-            "read!",
-        ),
-        ("<tool_call>read\n<arg_key>path</arg_key>\n<arg_value>a</arg_value>\n</tool_call>", "read!"),
-        (
-            "<|channel|>commentary to=functions.bash <|constrain|>json<|message|>{\"command\":\"ls\"}<|call|>",
-            "bash!",
-        ),
-        // Claude's XML with a prefix, and its old form.
-        (
-            "<x:function_calls>\n<x:invoke name=\"bash\">\n<x:parameter name=\"command\">ls</x:parameter>\n</x:invoke>\n</x:function_calls>",
-            "bash!",
-        ),
-        (
-            "<function_calls>\n<invoke>\n<tool_name>bash</tool_name>\n<parameters>\n<command>ls</command>\n</parameters>\n</invoke>\n</function_calls>",
-            "bash!",
-        ),
-        // Llama: two calls in one text, and Python.
-        (
-            "{\"name\": \"read\", \"parameters\": {\"path\": \"a\"}}; {\"name\": \"bash\", \"parameters\": {\"command\": \"ls\"}}",
-            "read bash!",
-        ),
-        (
-            "<|python_tag|>{\"name\": \"read\", \"parameters\": {}}; {\"name\": \"hammer\", \"parameters\": {}}",
-            "read hammer!",
-        ),
-        ("[read(path=\"k\"), bash(command=\"ls -l | grep ')]'\")]", "read bash!"),
-        ("I look.\n\n[bash(command='ls', background=True, limits=[1, {'a': None}])]", "bash!"),
-        ("<|python_tag|>bash.call(command=\"ls\")<|eom_id|>", "bash!"),
-        ("<|python_tag|>hammer.call(x=1)", "hammer!"),
-        ("<tool_code>print(default_api.read(path=\"a\"))</tool_code>", "read!"),
-        // LFM, Cohere, Nemotron, InternLM, Phi, FunctionGemma.
-        ("<|tool_call_start|>[read(path=\"a\")]<|tool_call_end|>", "read!"),
-        (
-            "<|START_ACTION|>[{\"tool_call_id\": \"0\", \"tool_name\": \"bash\", \"parameters\": {\"command\": \"ls\"}}]<|END_ACTION|>",
-            "bash!",
-        ),
-        ("<TOOLCALL>[{\"name\": \"read\", \"arguments\": {\"path\": \"a\"}}]</TOOLCALL>", "read!"),
-        ("<|action_start|><|plugin|>{\"name\": \"read\", \"parameters\": {}}<|action_end|>", "read!"),
-        ("functools[{\"name\": \"read\", \"arguments\": {\"path\": \"a\"}}]", "read!"),
-        ("<start_function_call>call:read{path:<escape>a<escape>}<end_function_call>", "read!"),
-        // ReAct, with and without an output that the model imagines.
-        ("Thought: I list them.\nAction: bash\nAction Input: {\"command\": \"ls\"}", "bash!"),
-        ("Action: `bash`\nAction Input: ls -l\nObservation: a.rs\nb.rs", "bash!"),
-        ("```json\n{\"action\": \"bash\", \"action_input\": {\"command\": \"ls\"}}\n```", "bash!"),
-        // Elements.
-        ("I look.\n<bash><command>ls</command></bash>", "bash!"),
-        ("<read>\n<path>a.rs</path>\n<limit>3</limit>\n</read>", "read!"),
-        ("<bash>{\"command\": \"ls\"}</bash>", "bash!"),
-        // One more sentence.
-        (
-            "<tool_call>{\"name\": \"bash\", \"arguments\": {}}</tool_call>\nI wait for the output of the command.",
-            "bash!",
-        ),
-        ("[TOOL_CALLS]bash[ARGS]{\"command\": \"ls\"} I will look at the result next.", "bash!"),
-        // More than that is a notice alone.
-        (
-            "<tool_call>{\"name\": \"bash\", \"arguments\": {}}</tool_call>\nIt lists files. Then it ends. You see them.",
-            "bash",
-        ),
-        // A tool that does not exist.
-        ("{\"name\": \"hammer\", \"arguments\": {\"x\": 1}}", "hammer!"),
-        (
-            "[{\"type\": \"function\", \"function\": {\"name\": \"hammer\", \"arguments\": \"{\\\"x\\\": 1}\"}}]",
-            "hammer!",
-        ),
-        ("<tool_call>{\"name\": \"hammer\", \"arguments\": {}}</tool_call>", "hammer!"),
-        ("<function=hammer><parameter=x>1</parameter></function>", "hammer!"),
-    ] {
-        assert_eq!(found(text).as_deref(), Some(want), "{text}");
+    for (text, want) in CALLS {
+        assert_eq!(found(text).as_deref(), Some(*want), "{text}");
     }
 }
 

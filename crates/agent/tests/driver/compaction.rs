@@ -136,8 +136,11 @@ async fn a_compaction_is_shown_edited_and_then_applied() {
     let mut rig = long_talk(vec![say("last")]).await;
     let before = rig.model.turns().pop().unwrap().lines();
     let plan = rig.shown(Command::PlanCompaction { focus: None }).await.unwrap();
-    assert!(plan.tokens_after < plan.tokens_before && !plan.gone.is_empty(), "{plan:?}");
-    assert!(plan.summary.contains("## Goal") && plan.missing.is_empty() && plan.present > 0, "{plan:?}");
+    assert!(plan.size.after < plan.size.before && !plan.gone.is_empty(), "{plan:?}");
+    assert!(
+        plan.summary.contains("## Goal") && plan.protected.missing.is_empty() && plan.protected.present > 0,
+        "{plan:?}"
+    );
     assert_eq!(boundaries(&rig), [], "nothing has happened yet");
 
     let long = "word ".repeat(200_000);

@@ -132,7 +132,7 @@ async fn failing(status: u16, wait: Option<&'static str>, attempts: usize, who: 
         session.lock().unwrap().entries().unwrap().map(|entry| entry.kind).collect();
     let sources: Vec<CompactionSource> = entries
         .iter()
-        .filter_map(|e| if let EntryKind::Compaction(c) = e { Some(c.source) } else { None })
+        .filter_map(|e| if let EntryKind::Compaction(c) = e { Some(c.origin.source) } else { None })
         .collect();
     let want = if who == Who::Other { CompactionSource::Model } else { CompactionSource::Fallback };
     assert_eq!(sources, [want], "{case}");

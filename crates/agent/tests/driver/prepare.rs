@@ -93,7 +93,10 @@ async fn the_turn_goes_on_while_the_summariser_is_silent_and_does_not_wait_when_
     assert_eq!(calls, 17, "each call once");
     assert_eq!(outcomes(&entries), ["asked", "ready"]);
     let [compaction] = compactions(&entries)[..] else { panic!("one compaction") };
-    assert_eq!((compaction.input.as_str(), compaction.source), ("prepared", CompactionSource::Model));
+    assert_eq!(
+        (compaction.origin.input.as_str(), compaction.origin.source),
+        ("prepared", CompactionSource::Model)
+    );
     let mut sum = Usage::default();
     for entry in &entries {
         if let EntryKind::Usage { usage, .. } = entry {
@@ -222,7 +225,7 @@ async fn an_undo_makes_it_void() {
     rig.world.go.notify_one();
     assert_eq!(rig.finished().await.end, TurnEnd::Completed);
     let entries = entries(&rig.end().await);
-    let inputs: Vec<_> = compactions(&entries).iter().map(|c| c.input.clone()).collect();
+    let inputs: Vec<_> = compactions(&entries).iter().map(|c| c.origin.input.clone()).collect();
     assert_eq!(inputs[0], "prepared");
     // The summary of the first part is still there, and the part is in the view again; what was made on top of the
     // undone compaction is not used.

@@ -1,4 +1,4 @@
-//! Rules files through a session: each text stands once in every request, and is counted.
+//! Rules files through a session: each text is once in every request, and is counted.
 
 use crate::support::*;
 use becket_types::{Command, Event, TurnEnd};

@@ -18,7 +18,7 @@ const AT_ONCE: [&str; 7] =
     ["qwen-2.5", "qwen-3.5", "devstral", "deepseek-v3", "command-a", "glm-4", "gpt-oss"];
 static JUDGE: LazyLock<Judge> = LazyLock::new(Judge::new);
 
-/// Characters that may stand in two places.
+/// Characters that may be in two places.
 pub(crate) const TWICE: usize = 80;
 /// The same where the summariser copies its input: short lines of outputs stay in its summary.
 pub(crate) const TWICE_COPIED: usize = 400;
@@ -85,7 +85,7 @@ type Law<'a> = &'a dyn Fn() -> Result<(), String>;
 pub(crate) type Broken = (&'static str, String);
 
 /// Checks every request of a session. `outputs`: what the tools gave, call by call. A law in `but` is not asked about.
-/// `twice`: characters that may stand in two places.
+/// `twice`: characters that may be in two places.
 pub(crate) fn check(
     session: &Session,
     requests: &[Sent],
@@ -117,7 +117,7 @@ pub(crate) fn check(
                 }
             }
             EntryKind::Finish { .. } => before.unseen.clear(),
-            EntryKind::Compaction(compaction) => after_compaction = Some(compaction.tokens_after),
+            EntryKind::Compaction(compaction) => after_compaction = Some(compaction.size.after),
             EntryKind::Request(request) if request.purpose == "turn" => {
                 let Some(request) = sent.next() else { break };
                 nth += 1;
@@ -239,7 +239,7 @@ fn p12_users_words(before: &Before, request: &Sent, session: &Session) -> Result
     Ok(())
 }
 
-/// P13: no text of a user, a file, a tool or a rules file stands twice.
+/// P13: no text of a user, a file, a tool or a rules file is there twice.
 fn p13_once(request: &Sent, twice: usize) -> Result<(), String> {
     let texts = request.texts();
     let mut seen: HashMap<&str, (usize, usize)> = HashMap::new();
@@ -254,7 +254,7 @@ fn p13_once(request: &Sent, twice: usize) -> Result<(), String> {
             let common = common(texts[m], before, text, at);
             if common.chars().count() > twice {
                 return Err(format!(
-                    "{} characters stand in texts {m} and {n}: {}",
+                    "{} characters are in texts {m} and {n}: {}",
                     common.chars().count(),
                     start(&common)
                 ));
@@ -308,7 +308,7 @@ fn p15_bounded(entries: &[Entry], requests: &[Sent]) -> Result<(), String> {
     let new: u64 = messages.map(|message| estimate_message(message).0.min(widest)).sum();
     let compactions = entries.iter().filter_map(|entry| match &entry.kind {
         EntryKind::Compaction(c) if c.trigger != becket_types::CompactionTrigger::Manual => {
-            Some(c.tokens_after.0)
+            Some(c.size.after.0)
         }
         _ => None,
     });

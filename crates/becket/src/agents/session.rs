@@ -54,10 +54,10 @@ impl SessionAgents {
         if let Some(definition) = &found {
             apply(definition, settings);
             let name = &definition.kind.name;
-            let of_agent = |model: &&String| settings.config.model.as_ref() == Some(*model);
+            let of_agent = |model: &&String| settings.config.model.name.as_ref() == Some(*model);
             if let Some(model) = definition.kind.model.as_ref().filter(of_agent) {
                 let models = crate::models::model_settings(environment, settings);
-                let aliases = &settings.config.models.aliases;
+                let aliases = &settings.config.model.others.aliases;
                 crate::model_names::find(model, aliases, &models).map_err(|failure| Failure {
                     message: format!(
                         "the agent {name} names a model that cannot be used: {}",
@@ -116,7 +116,7 @@ impl SessionAgents {
 
 fn apply(definition: &Definition, settings: &mut Settings) {
     let kind = &definition.kind;
-    let session = settings.config.permission_mode;
+    let session = settings.config.permissions.mode;
     let mode = kind.mode(session);
     let values = [
         ("model", kind.model.as_ref().map(|model| json!(model))),

@@ -42,7 +42,7 @@ pub(super) fn agent_settings(environment: &Environment, run: &RunSettings) -> Ag
             wait_for_quota: config.limits.wait_for_quota,
         },
         tools: ToolSettings {
-            secrets: match config.secrets {
+            secrets: match config.permissions.secrets {
                 SecretsToModel::Ask => SecretOutputs::Ask,
                 SecretsToModel::Mask => SecretOutputs::Mask,
                 SecretsToModel::Send => SecretOutputs::Send,
@@ -51,7 +51,7 @@ pub(super) fn agent_settings(environment: &Environment, run: &RunSettings) -> Ag
             ..ToolSettings::default()
         },
         requests: RequestSettings {
-            effort: config.effort.map(|e| {
+            effort: config.model.effort.map(|e| {
                 serde_json::to_value(e).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
             }),
             context_window: config.context.window,
@@ -107,6 +107,6 @@ fn rules(environment: &Environment, config: &Config) -> RulesSettings {
         user_files.push(claude.join("CLAUDE.md"));
         own_dirs.push(claude);
     }
-    user_files.extend(config.rules.files.iter().map(PathBuf::from));
+    user_files.extend(config.instructions.rules.files.iter().map(PathBuf::from));
     RulesSettings { user_files, home: environment.home.clone(), own_dirs, ..RulesSettings::default() }
 }

@@ -13,8 +13,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use url::Url;
 
 /// The only provider whose rules allow such a login.
@@ -23,8 +22,6 @@ const PROVIDER: &str = "openrouter";
 const PORT: u16 = 3000;
 /// Longest wait for the browser.
 const PATIENCE: Duration = Duration::from_mins(5);
-/// Most bytes that are read of the browser's request.
-const MOST_REQUEST: usize = 16 * 1024;
 
 /// Waits for the login in the browser and returns the key. `address`: the provider's base URL.
 pub(super) fn key(
@@ -90,37 +87,15 @@ fn secret() -> std::io::Result<String> {
 async fn code(listener: &TcpListener) -> String {
     loop {
         let Ok((stream, _)) = listener.accept().await else { continue };
-        if let Some(code) = answered(stream).await {
+        let path = becket_mcp::oauth::callback::answer(stream, |path| code_in(path).is_some()).await;
+        if let Some(code) = path.as_deref().and_then(code_in) {
             return code;
         }
     }
 }
 
-async fn answered(mut stream: TcpStream) -> Option<String> {
-    let mut request = Vec::new();
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < MOST_REQUEST {
-        let mut piece = [0; 1024];
-        match stream.read(&mut piece).await {
-            Ok(read) if read > 0 => request.extend_from_slice(&piece[..read]),
-            _ => break,
-        }
-    }
-    let code = code_in(&String::from_utf8_lossy(&request));
-    let (status, page) = match &code {
-        Some(_) => ("200 OK", "becket has the answer. You can close this page and go back to the terminal."),
-        None => ("404 Not Found", "Nothing is here."),
-    };
-    let answer = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{page}",
-        page.len()
-    );
-    let _ = stream.write_all(answer.as_bytes()).await;
-    code
-}
-
-/// Returns the code in the first line of a request.
-fn code_in(request: &str) -> Option<String> {
-    let path = request.lines().next()?.strip_prefix("GET ")?.split(' ').next()?;
+/// Returns the code in the path of a request.
+fn code_in(path: &str) -> Option<String> {
     let url = Url::parse(&format!("http://localhost{path}")).ok()?;
     let code = url.query_pairs().find(|(name, _)| name == "code").map(|(_, code)| code.into_owned());
     code.filter(|code| url.path() == "/callback" && !code.is_empty())
@@ -132,15 +107,14 @@ mod tests {
 
     #[test]
     fn the_code_is_in_the_browser_s_request() {
-        for (request, want) in [
-            ("GET /callback?code=a%20b HTTP/1.1\r\nHost: x\r\n\r\n", Some("a b")),
-            ("GET /callback?error=denied HTTP/1.1\r\n\r\n", None),
-            ("GET /callback?code= HTTP/1.1\r\n\r\n", None),
-            ("GET /favicon.ico?code=a HTTP/1.1\r\n\r\n", None),
-            ("POST /callback?code=a HTTP/1.1\r\n\r\n", None),
+        for (path, want) in [
+            ("/callback?code=a%20b", Some("a b")),
+            ("/callback?error=denied", None),
+            ("/callback?code=", None),
+            ("/favicon.ico?code=a", None),
             ("", None),
         ] {
-            assert_eq!(code_in(request).as_deref(), want, "{request}");
+            assert_eq!(code_in(path).as_deref(), want, "{path}");
         }
     }
 }

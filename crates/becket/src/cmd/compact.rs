@@ -210,7 +210,8 @@ fn change(
 fn verify(view: &mut View, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
     let found = present::check(view);
     let missing = found.iter().filter(|p| !p.there).count();
-    let left_out = view.compaction().map(|(_, compaction)| compaction.left_out.clone()).unwrap_or_default();
+    let left_out =
+        view.compaction().map(|(_, compaction)| compaction.origin.left_out.clone()).unwrap_or_default();
     if as_json {
         let body = json!({ "verified": missing == 0, "items": found, "left_out": left_out });
         write(out, &format!("{body}\n"))?;

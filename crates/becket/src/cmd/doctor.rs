@@ -122,11 +122,11 @@ fn without_effect(environment: &Environment, cwd: &Path, settings: &Settings) ->
     faults.extend(hooks.warnings);
     faults.extend(hooks.found.iter().flat_map(|found| found.parsed().warnings));
     let tools: Vec<String> = toolbox::specs().into_iter().map(|tool| tool.name).collect();
-    faults.extend(crate::sandbox::wrong_host(&settings.config.sandbox));
+    faults.extend(crate::sandbox::wrong_host(&settings.config.tools.sandbox));
     faults.extend(toolbox::not_disabled(&settings.config, &tools));
     faults.extend(preferences::complaints(environment, &settings.config));
     faults.extend(missing(cwd, settings));
-    let aliases = &settings.config.models.aliases;
+    let aliases = &settings.config.model.others.aliases;
     let models = model_settings(environment, settings);
     let wrong = aliases.keys().filter_map(|alias| crate::model_names::find(alias, aliases, &models).err());
     faults.extend(wrong.map(|failure| failure.message));
@@ -139,10 +139,18 @@ fn without_effect(environment: &Environment, cwd: &Path, settings: &Settings) ->
 fn missing(cwd: &Path, settings: &Settings) -> Vec<String> {
     let root = project_root(cwd);
     let config = &settings.config;
-    let files =
-        config.rules.files.iter().map(|path| ("rules.files", path, root.join(path).is_file(), "file"));
-    let dirs =
-        config.skills.dirs.iter().map(|path| ("skills.dirs", path, root.join(path).is_dir(), "folder"));
+    let files = config
+        .instructions
+        .rules
+        .files
+        .iter()
+        .map(|path| ("rules.files", path, root.join(path).is_file(), "file"));
+    let dirs = config
+        .instructions
+        .skills
+        .dirs
+        .iter()
+        .map(|path| ("skills.dirs", path, root.join(path).is_dir(), "folder"));
     files
         .chain(dirs)
         .filter(|(_, _, is_there, _)| !is_there)
@@ -174,7 +182,7 @@ fn models(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failure> 
                 Ok(listed) => {
                     out.push(check("model", true, format!("{name}: reachable, {}", count(listed.len(), "model"))));
                     let names: Vec<&str> = listed.iter().map(|model| model.name.as_str()).collect();
-                    out.extend(unlisted(name, settings.config.model.as_deref(), &names));
+                    out.extend(unlisted(name, settings.config.model.name.as_deref(), &names));
                 }
                 // Many gateways answer requests but have no list of models.
                 Err(e) if e.kind == ErrorKind::NotFound && e.status.is_some() => {
@@ -230,9 +238,11 @@ async fn of_a_run(
         Err(error) => Err(crate::models::usage(&error)),
     });
     let can_fall_back = || {
-        let fallbacks = settings.config.models.fallback.iter();
+        let fallbacks = settings.config.model.others.fallback.iter();
         fallbacks
-            .filter_map(|name| crate::model_names::find(name, &settings.config.models.aliases, &models).ok())
+            .filter_map(|name| {
+                crate::model_names::find(name, &settings.config.model.others.aliases, &models).ok()
+            })
             .map(|found| found.reference)
             .find(|next| becket_model::open(next, &models).is_ok())
     };
@@ -331,7 +341,7 @@ fn programs(environment: &Environment) -> Vec<Check> {
 fn sandbox(environment: &Environment, cwd: &Path) -> Check {
     let settings = configuration(environment, cwd, &ConfigArgs::default(), Vec::new(), true);
     // An unreadable configuration is reported by another check.
-    let config = settings.map(|settings| settings.config.sandbox).unwrap_or_default();
+    let config = settings.map(|settings| settings.config.tools.sandbox).unwrap_or_default();
     let sandbox = crate::sandbox::sandbox(environment, &config, &[cwd.to_path_buf()]);
     check("sandbox", true, crate::sandbox::summary(&config, sandbox.as_ref()))
 }

@@ -101,7 +101,7 @@ impl Here {
         if as_json {
             listed_json(&rows, &warnings)
         } else {
-            listed(&rows, &warnings, self.settings.config.disable_all_hooks)
+            listed(&rows, &warnings, self.settings.config.hooks.disabled)
         }
     }
 
@@ -141,7 +141,7 @@ impl Here {
             ("session_id", json!("00000000-0000-7000-8000-000000000000")),
             ("transcript_path", json!("/dev/null")),
             ("cwd", json!(self.cwd.to_string_lossy())),
-            ("permission_mode", json!(self.settings.config.permission_mode.to_string())),
+            ("permission_mode", json!(self.settings.config.permissions.mode.to_string())),
             ("hook_event_name", json!(event.as_str())),
         ] {
             keys.insert(key.to_owned(), value);
@@ -174,7 +174,7 @@ impl Here {
     ) -> Result<ExitStatus, Failure> {
         let (groups, mut notes) =
             hooks::groups(environment, &self.cwd, &self.settings, &self.trust, self.bearers());
-        let config = &self.settings.config.sandbox;
+        let config = &self.settings.config.tools.sandbox;
         let sandbox = crate::sandbox::sandbox(environment, config, &self.roots).map(std::sync::Arc::new);
         let programs = crate::sandbox::programs(environment, config, sandbox.as_ref(), &self.roots);
         let engine = hooks::engine(environment, &self.settings, (&self.cwd, &self.roots), groups, programs);

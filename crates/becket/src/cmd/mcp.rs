@@ -258,8 +258,9 @@ fn states(
 ) -> Result<Vec<Status>, Failure> {
     let settings = settings::configuration(environment, cwd, &args.config, Vec::new(), false)?;
     let roots = settings::roots(cwd, &[])?;
-    let sandbox = crate::sandbox::sandbox(environment, &settings.config.sandbox, &roots).map(Arc::new);
-    let programs = crate::sandbox::programs(environment, &settings.config.sandbox, sandbox.as_ref(), &roots);
+    let sandbox = crate::sandbox::sandbox(environment, &settings.config.tools.sandbox, &roots).map(Arc::new);
+    let programs =
+        crate::sandbox::programs(environment, &settings.config.tools.sandbox, sandbox.as_ref(), &roots);
     let configs = servers.into_iter().map(|server| server.config.clone()).collect();
     let settings = mcp::hub_settings(environment, cwd, programs);
     Ok(crate::runtime()?.block_on(async {

@@ -77,11 +77,16 @@ fn error(id: &Value, code: i32, message: &str) -> Value {
 impl Server {
     fn new(environment: &Environment, run: &RunSettings) -> Result<Self, Failure> {
         let config = &run.settings.config;
-        let sandbox = crate::sandbox::sandbox(environment, &config.sandbox, &run.project.roots).map(Arc::new);
+        let sandbox =
+            crate::sandbox::sandbox(environment, &config.tools.sandbox, &run.project.roots).map(Arc::new);
         let guard = crate::guard::guard(environment, run)?
-            .with_sandbox(crate::sandbox::rules(&config.sandbox, sandbox.as_ref()));
-        let programs =
-            crate::sandbox::programs(environment, &config.sandbox, sandbox.as_ref(), &run.project.roots);
+            .with_sandbox(crate::sandbox::rules(&config.tools.sandbox, sandbox.as_ref()));
+        let programs = crate::sandbox::programs(
+            environment,
+            &config.tools.sandbox,
+            sandbox.as_ref(),
+            &run.project.roots,
+        );
         let shell = toolbox::shell(environment, config, None, sandbox);
         let integrations = crate::integrations::build(environment, config, &run.project.roots, programs);
         let skill = SkillTool::new(Arc::new(Skills::discover(&[])));

@@ -133,7 +133,7 @@ fn refresh(
     out: &mut dyn Write,
 ) -> Result<ExitStatus, Failure> {
     let asked = asked(environment, settings, endpoints);
-    let catalog = settings.config.models.catalog.as_deref();
+    let catalog = settings.config.model.others.catalog.as_deref();
     if asked.is_empty() && catalog.is_none() {
         return Err(Failure::usage(
             "there is no server to ask: no provider has a key or a configured address",

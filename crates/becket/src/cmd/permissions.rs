@@ -88,7 +88,7 @@ impl Rights {
             crate::trust::brings(&root, &cwd).is_empty() || crate::trust::is_trusted(environment, &root);
         let mut settings = configuration(environment, &cwd, args, Vec::new(), trusted)?;
         if let Some(mode) = mode {
-            settings.config.permission_mode =
+            settings.config.permissions.mode =
                 mode.parse().map_err(|e| Failure::usage(format!("--permission-mode: {e}")))?;
         }
         let roots = roots(&cwd, &settings.config.add_dirs)?;
@@ -96,7 +96,7 @@ impl Rights {
     }
 
     fn guard(&self, environment: &Environment) -> Result<Guard, Failure> {
-        let config = &self.settings.config.sandbox;
+        let config = &self.settings.config.tools.sandbox;
         let sandbox = crate::sandbox::sandbox(environment, config, &self.roots).map(Arc::new);
         let guard = crate::guard::guard_in(environment, &self.settings, &self.roots)?;
         Ok(guard.with_sandbox(crate::sandbox::rules(config, sandbox.as_ref())))
@@ -160,7 +160,7 @@ impl Rights {
         let value = json!({
             "call": call.text,
             "tool": call.tool,
-            "mode": self.settings.config.permission_mode,
+            "mode": self.settings.config.permissions.mode,
             "decision": found.verb(),
             "by": found.by,
             "rule": self.rule_json(found.verb(), found.rule.as_deref()),
@@ -176,7 +176,7 @@ impl Rights {
         let mut lines = vec![
             format!("{}: {}", found.verb(), call.text),
             format!("  reason: {}", found.reason()),
-            format!("  permission mode: {}", self.settings.config.permission_mode),
+            format!("  permission mode: {}", self.settings.config.permissions.mode),
         ];
         if let Some(rule) = &found.rule {
             let origin =
@@ -202,7 +202,7 @@ impl Rights {
 
     fn list(&self) -> String {
         let rules = self.rules();
-        let mut text = format!("permission mode: {}\n", self.settings.config.permission_mode);
+        let mut text = format!("permission mode: {}\n", self.settings.config.permissions.mode);
         if rules.is_empty() {
             text.push_str(
                 "There are no rules. Add some as permissions.allow, .ask or .deny to your configuration.\n",
@@ -231,7 +231,7 @@ impl Rights {
         });
         let warnings: Vec<String> = self.settings.warnings.iter().map(ToString::to_string).collect();
         let value = json!({
-            "mode": self.settings.config.permission_mode,
+            "mode": self.settings.config.permissions.mode,
             "rules": rules.collect::<Vec<_>>(),
             "warnings": warnings,
         });

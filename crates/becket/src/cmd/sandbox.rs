@@ -28,14 +28,14 @@ pub(crate) fn run(
         LevelArg::Workspace => SandboxLevel::Workspace,
     };
     let settings = crate::settings::configuration(environment, cwd, &args.config, Vec::new(), true)?;
-    let sandbox = crate::sandbox::sandbox(environment, &settings.config.sandbox, &[cwd.to_path_buf()])
+    let sandbox = crate::sandbox::sandbox(environment, &settings.config.tools.sandbox, &[cwd.to_path_buf()])
         .ok_or_else(|| Failure::error("becket's own binary was not found, so nothing can be confined"))?;
     if args.command.is_empty() {
         if args.json {
-            let shown = as_json(&settings.config.sandbox, &sandbox)?;
+            let shown = as_json(&settings.config.tools.sandbox, &sandbox)?;
             writeln!(out, "{shown}").map_err(|error| unwritten(&error))?;
         } else {
-            show(&settings.config.sandbox, &sandbox, out)?;
+            show(&settings.config.tools.sandbox, &sandbox, out)?;
         }
         let works = sandbox.backend(SandboxLevel::Workspace).works();
         return Ok(if works { ExitStatus::Ok } else { ExitStatus::Error });

@@ -111,7 +111,7 @@ impl<'a> Sources<'a> {
         self.keys_of(profile).or_else(|| Some(Way::Program(in_config?.get("credential_process")?.clone())))
     }
 
-    /// Returns the keys that stand in a profile.
+    /// Returns the keys of a profile.
     fn keys_of(&self, profile: &str) -> Option<Way> {
         let entries = [self.credentials.get(profile), self.in_config(profile)];
         entries.into_iter().flatten().find_map(|entry| {

@@ -32,6 +32,8 @@ pub(crate) struct Judge {
     pub model: Arc<dyn Model>,
     pub find: FindModel,
     pub blobs: Arc<dyn Blobs>,
+    /// The policy of the configuration, for the session of an agent that answers.
+    pub policy: Policy,
     pub guard: Guard,
     pub roots: Vec<PathBuf>,
     pub environment: prompt::Environment,
@@ -65,7 +67,7 @@ impl Judge {
             persist: false,
             ..CreateOptions::default()
         };
-        let session = Session::create(cwd, cwd, options, Policy::default(), scope(model.info()))
+        let session = Session::create(cwd, cwd, options, self.policy.clone(), scope(model.info()))
             .map_err(|error| error.to_string())?;
         let mut tools = Registry::new();
         let reading: [Arc<dyn Tool>; 3] = [

@@ -92,8 +92,8 @@ fn asked_in_lines(text: &[String]) -> io::Result<Option<bool>> {
 /// Asks for a model if none is configured, and stores the answer.
 pub(super) async fn model(environment: &Environment, settings: &mut RunSettings) -> Result<Next, Failure> {
     // A continued session keeps its model.
-    let has_model =
-        settings.settings.config.model.is_some() || crate::remembered::model(environment, settings).is_some();
+    let has_model = settings.settings.config.model.name.is_some()
+        || crate::remembered::model(environment, settings).is_some();
     if has_model || settings.screen == Screen::Lines {
         return Ok(Next::Session);
     }
@@ -345,7 +345,7 @@ mod tests {
         let mut settings = RunSettings::new(run, &environment).unwrap();
         chosen(&environment, &mut settings, "server http://127.0.0.1:9/v1 toy").unwrap();
         settings.settings.remember("model", Value::from("openai/toy"));
-        assert_eq!(settings.settings.config.model.as_deref(), Some("openai/toy"));
+        assert_eq!(settings.settings.config.model.name.as_deref(), Some("openai/toy"));
         let base = settings.settings.config.provider("openai").base_url.as_deref();
         assert_eq!(base, Some("http://127.0.0.1:9/v1"));
     }

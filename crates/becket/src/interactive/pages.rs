@@ -102,7 +102,7 @@ impl Pages {
         // The interface's value may itself be an assumed default. Then the page determines the window.
         let window = window.filter(|window| *window != becket_model::catalog::DEFAULT_WINDOW);
         let mut reading = self.reading()?;
-        reading.model = reading.model.take().or_else(|| self.config.model.clone());
+        reading.model = reading.model.take().or_else(|| self.config.model.name.clone());
         let filled = reading.filled(self.config.context.window.or(window), usable, false);
         let threshold = filled.budget.threshold(self.config.context.threshold).0;
         let mut paths = figures::Paths::default();
@@ -122,7 +122,7 @@ impl Pages {
     fn status(&self, mode: &str) -> Result<Sheet, Failure> {
         let sandbox = self.programs.sandbox();
         let levels = match sandbox {
-            Some(sandbox) => cmd::sandbox::levels(&self.config.sandbox, sandbox)?,
+            Some(sandbox) => cmd::sandbox::levels(&self.config.tools.sandbox, sandbox)?,
             None => Vec::new(),
         };
         let roots = self.folders();
@@ -132,8 +132,8 @@ impl Pages {
             trusted: self.trusted,
             mode,
             opening: &self.opening,
-            sandbox: crate::sandbox::summary(&self.config.sandbox, sandbox),
-            sandbox_mode: self.config.sandbox.mode.as_str(),
+            sandbox: crate::sandbox::summary(&self.config.tools.sandbox, sandbox),
+            sandbox_mode: self.config.tools.sandbox.mode.as_str(),
             levels,
         };
         Ok(sheets::status(status, &self.shown()))
@@ -306,9 +306,9 @@ impl Pages {
             crate::settings::configuration(&self.environment, &self.cwd, &args, Vec::new(), true)?;
         // Choices for the session count more than the files: by flags, and since its start.
         let chosen = [
-            ("model", serde_json::json!(self.config.model)),
-            ("effort", serde_json::json!(self.config.effort)),
-            ("permission_mode", serde_json::json!(self.config.permission_mode)),
+            ("model", serde_json::json!(self.config.model.name)),
+            ("effort", serde_json::json!(self.config.model.effort)),
+            ("permission_mode", serde_json::json!(self.config.permissions.mode)),
         ];
         for (key, value) in chosen {
             if !value.is_null() && settings.value(key) != Some(&value) {
@@ -328,8 +328,8 @@ impl Pages {
 
     /// Returns the permissions page. `mode`: the session's current mode.
     fn permissions(&self, mode: &str) -> String {
-        let rules = &self.config.permissions;
-        let start = self.config.permission_mode.to_string();
+        let rules = &self.config.permissions.rules;
+        let start = self.config.permissions.mode.to_string();
         let mode = if mode.is_empty() { &start } else { mode };
         let mut text = format!("mode: {mode} (/mode changes it; {start} at the start)\n");
         // The configuration was read at the start. Rules that the user has added since belong to it, too.
@@ -435,7 +435,6 @@ fn fenced(text: &str, language: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use becket_config::PermissionsConfig;
     use becket_sandbox::Confine;
     use std::collections::BTreeMap;
     use std::path::Path;
@@ -444,10 +443,10 @@ mod tests {
     fn pages(root: &Path) -> Pages {
         let vars = BTreeMap::from([("TERM".to_owned(), "xterm".to_owned())]);
         let environment = Environment { vars, ..Environment::below(root) };
-        let permissions = PermissionsConfig { deny: vec!["Read(.env)".to_owned()], ..Default::default() };
-        let config = Config { permissions, ..Config::default() };
+        let mut config = Config::default();
+        config.permissions.rules.deny = vec!["Read(.env)".to_owned()];
         let roots = vec![root.to_owned()];
-        let sandbox = crate::sandbox::sandbox(&environment, &config.sandbox, &roots).map(Arc::new);
+        let sandbox = crate::sandbox::sandbox(&environment, &config.tools.sandbox, &roots).map(Arc::new);
         let programs = Programs::new(Confine::IfPossible, sandbox, None);
         Pages {
             environment,

@@ -4,6 +4,7 @@
 //! is replaced atomically, and everything else in it stays as it was.
 
 use crate::environment::Environment;
+use crate::settings::RunSettings;
 use becket_config::{Amend, Config, UiConfig};
 use becket_print::Kept;
 use becket_tui::Preferences;
@@ -64,6 +65,25 @@ pub(super) fn load(environment: &Environment, config: &Config) -> (Preferences, 
     let vim = ui.vim;
     let plain = Preferences::plain(theme);
     (Preferences { themes, keymap, vim, status_line, follow, images, home, ..plain }, wrong)
+}
+
+/// Returns the preferences of the screen. Adds notes about values that cannot be used.
+pub(super) fn of_screen(
+    environment: &Environment,
+    settings: &RunSettings,
+    root: &Path,
+    notes: &mut Vec<String>,
+) -> (Preferences, Notifications) {
+    let config = &settings.settings.config;
+    let (mut preferences, wrong) = load(environment, config);
+    preferences.workspace.clone_from(&settings.project.cwd);
+    preferences.rule_files = Some(rule_files(environment, root));
+    notes.extend(wrong);
+    let notifications = notifications(environment, &config.ui).unwrap_or_else(|why| {
+        notes.push(why);
+        Notifications::Off
+    });
+    (preferences, notifications)
 }
 
 /// Returns messages about what is wrong with the preferences of the configuration.

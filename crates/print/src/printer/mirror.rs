@@ -3,7 +3,7 @@
 //!
 //! Nothing is written to such a file. A record names the previous one, so the records of a session are one branch. A program
 //! that gives the file back, and `--resume` with the id of the session, continues the conversation
-//! (`becket_session::import`). A subagent's records are in a file of their own, below a folder with the id of the session.
+//! (`becket_exchange::import`). A subagent's records are in a file of their own, below a folder with the id of the session.
 
 use super::lines::CLAUDE_CODE_VERSION;
 use becket_types::MessageId;

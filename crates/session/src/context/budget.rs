@@ -22,7 +22,7 @@ pub use estimate::{estimate_json, estimate_text};
 pub use vocabulary::{Appended, Vocabulary};
 
 /// Assumed window of an unknown model, in tokens.
-pub const UNKNOWN_WINDOW: u64 = 128_000;
+pub(crate) const UNKNOWN_WINDOW: u64 = 128_000;
 /// Maximum number of tokens reserved for the output.
 const MAX_RESERVE: u64 = 32_000;
 /// Tokens that the provider's format adds to each message and each call.

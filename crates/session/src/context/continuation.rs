@@ -15,7 +15,7 @@ use std::borrow::Borrow;
 /// Prefix of the text in the media branch, before the user's own words.
 pub const MEDIA_PREFIX: &str = "[Continuing from compaction] ";
 /// Text in the media branch if the user's message had no words.
-pub const MEDIA_ONLY: &str = "[Continuing task — previous message contained media attachments]";
+pub(crate) const MEDIA_ONLY: &str = "[Continuing task — previous message contained media attachments]";
 /// Text in the mid-task branch.
 pub const CONTINUE: &str = "continue";
 

@@ -287,7 +287,7 @@ fn pin(items: &[Item]) -> Vec<EntryKind> {
 fn restore(entries: &[Entry], view: &View, list: &[String]) -> Result<Vec<EntryKind>, Refused> {
     let live: HashSet<MessageId> = view.live().map(|m| m.id).collect();
     let repeated: HashSet<MessageId> =
-        view.compaction().map(|(_, c)| c.taken_out.iter().copied().collect()).unwrap_or_default();
+        view.compaction().map(|(_, c)| c.retained.taken_out.iter().copied().collect()).unwrap_or_default();
     let gone = |m: &Message| {
         !live.contains(&m.id) && !repeated.contains(&m.id) && !matches!(m.origin, Origin::Synthetic(_))
     };

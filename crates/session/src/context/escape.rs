@@ -10,10 +10,6 @@
 
 use std::borrow::Cow;
 
-/// Names of tags that only becket writes. A name that starts with one of them counts too.
-pub const ENGINE_TAGS: [&str; 5] =
-    ["system-reminder", "verbatim_tail", "tool-output-compacted", "context-summary", "user-messages"];
-
 /// Tags that only becket writes, and those that delimit the summariser's input.
 const SUMMARY_TAGS: [&str; 12] = [
     "system-reminder",

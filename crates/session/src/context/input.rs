@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// Prefix of the ids with which `recall` returns an input.
-pub const RECALL: &str = "input:";
+pub(crate) const RECALL: &str = "input:";
 /// The share of the window that the inputs of one step may take together.
 pub const SHARE: f64 = 0.25;
 /// Inputs of fewer base tokens are never cut.

@@ -73,7 +73,7 @@ fn known_bytes(part: &Part) -> Option<u64> {
 }
 
 /// Returns the reason why this part can never be sent to the model of `scope`; `None` if it can.
-pub fn unsendable(part: &Part, scope: &ModelScope) -> Option<&'static str> {
+pub(crate) fn unsendable(part: &Part, scope: &ModelScope) -> Option<&'static str> {
     if !part.is_media() {
         return None;
     }

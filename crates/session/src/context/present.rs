@@ -29,7 +29,7 @@ pub fn check(view: &mut View) -> Vec<Present> {
         let there = context.system.iter().any(|block| **block == *sent);
         found.push(present(format!("rules{name}"), &item.text, there));
     }
-    for item in view.compaction().into_iter().flat_map(|(_, compaction)| &compaction.rules) {
+    for item in view.compaction().into_iter().flat_map(|(_, compaction)| &compaction.repeated.rules) {
         let name = item.path.as_ref().map_or_else(String::new, |p| format!(" {}", p.display()));
         found.push(present(format!("rules{name}"), &item.text, anywhere(&escape::escape(&item.text))));
     }

@@ -17,7 +17,7 @@ pub fn wraps(part: &Part) -> bool {
 }
 
 /// True if wrapping changes anything in the message.
-pub fn applies_to(message: &Message) -> bool {
+pub(crate) fn applies_to(message: &Message) -> bool {
     message.is_user_turn() && message.parts.iter().any(wraps)
 }
 

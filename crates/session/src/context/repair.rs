@@ -17,9 +17,9 @@ pub const INTERRUPTED: &str = "interrupted, effect unknown";
 /// Output shown for a call that may still be running.
 pub const PENDING: &str = "no result yet";
 /// Output shown for a call that returned nothing visible.
-pub const NO_OUTPUT: &str = "(no output)";
+pub(crate) const NO_OUTPUT: &str = "(no output)";
 /// Text of the message that is inserted if a history would start with an assistant message.
-pub const MISSING_START: &str = "[The start of this conversation is not available.]";
+pub(crate) const MISSING_START: &str = "[The start of this conversation is not available.]";
 
 /// Maximum length of a call id: the shortest limit of the providers (OpenAI Chat Completions).
 const MAX_ID: usize = 40;
@@ -32,7 +32,7 @@ fn is_wire_char(c: char) -> bool {
 
 /// Converts a call id to one that every provider accepts: `[a-zA-Z0-9_-]{1,40}`. A long id keeps its start
 /// and gets a hash.
-pub fn safe_id(id: &str) -> Cow<'_, str> {
+pub(crate) fn safe_id(id: &str) -> Cow<'_, str> {
     if !id.is_empty() && id.len() <= MAX_ID && id.chars().all(is_wire_char) {
         return Cow::Borrowed(id);
     }
@@ -41,7 +41,7 @@ pub fn safe_id(id: &str) -> Cow<'_, str> {
 }
 
 /// Returns the n-th alternative id for a call whose own id is taken.
-pub fn numbered_id(id: &str, n: u32) -> String {
+pub(crate) fn numbered_id(id: &str, n: u32) -> String {
     let suffix = format!("_r{n}");
     format!("{}{suffix}", becket_types::cut_end(id, MAX_ID - suffix.len()))
 }
@@ -52,7 +52,7 @@ fn fnv(text: &str) -> u32 {
 }
 
 /// Converts a tool name to one that every provider accepts: `[a-zA-Z0-9_-]{1,64}`.
-pub fn safe_name(name: &str) -> Cow<'_, str> {
+pub(crate) fn safe_name(name: &str) -> Cow<'_, str> {
     if !name.is_empty() && name.len() <= MAX_NAME && name.chars().all(is_wire_char) {
         return Cow::Borrowed(name);
     }
@@ -62,7 +62,7 @@ pub fn safe_name(name: &str) -> Cow<'_, str> {
 
 /// True if this part may be sent to the model. Reasoning is sent only to the model that wrote it, signed or
 /// not.
-pub fn reasoning_fits(part: &Part, scope: &ModelScope) -> bool {
+pub(crate) fn reasoning_fits(part: &Part, scope: &ModelScope) -> bool {
     match part {
         Part::Reasoning { provider, model, .. } => *provider == scope.provider && *model == scope.model,
         _ => true,
@@ -71,17 +71,17 @@ pub fn reasoning_fits(part: &Part, scope: &ModelScope) -> bool {
 
 /// Returns the input in the form in which it is sent: always an object. Arguments that did not parse become
 /// `{}`.
-pub fn object_input(input: &Value) -> Cow<'_, Value> {
+pub(crate) fn object_input(input: &Value) -> Cow<'_, Value> {
     if input.is_object() { Cow::Borrowed(input) } else { Cow::Owned(Value::Object(Map::new())) }
 }
 
 /// Makes the result for a call whose result never came. Its id and position follow from the call's message.
-pub fn missing_result(caller: &Message, nth: usize, call_id: &CallId, name: &str) -> Message {
+pub(crate) fn missing_result(caller: &Message, nth: usize, call_id: &CallId, name: &str) -> Message {
     stand_in(caller, nth, (call_id, name), INTERRUPTED, true)
 }
 
 /// Makes the result for a call whose result may still come.
-pub fn pending_result(caller: &Message, nth: usize, call_id: &CallId, name: &str) -> Message {
+pub(crate) fn pending_result(caller: &Message, nth: usize, call_id: &CallId, name: &str) -> Message {
     stand_in(caller, nth, (call_id, name), PENDING, false)
 }
 
@@ -128,13 +128,13 @@ pub fn synthetic(id: MessageId, seq: Seq, role: Role, kind: Synthetic, text: &st
 }
 
 /// Derives an id from another one. The high bit distinguishes it from ids that contain a time.
-pub fn derived_id(id: MessageId, salt: u128) -> MessageId {
+pub(crate) fn derived_id(id: MessageId, salt: u128) -> MessageId {
     MessageId(Uuid::from_u128(id.0.as_u128().wrapping_add(salt) | 1 << 127))
 }
 
 /// Makes stub specifications, ordered by name, for tools that the history calls and the model no longer has.
 /// So the tool list is never empty while the history has calls, and no call names an unknown tool.
-pub fn stub_tools<'a>(called: impl IntoIterator<Item = &'a str>, tools: &[ToolSpec]) -> Vec<ToolSpec> {
+pub(crate) fn stub_tools<'a>(called: impl IntoIterator<Item = &'a str>, tools: &[ToolSpec]) -> Vec<ToolSpec> {
     let have: BTreeSet<&str> = tools.iter().map(|t| t.name.as_str()).collect();
     let called: BTreeSet<&str> = called.into_iter().filter(|name| !have.contains(name)).collect();
     called

@@ -17,11 +17,11 @@ const NEWER: &str =
 const OPEN: &str = "<verbatim_tail";
 const CLOSE: &str = "</verbatim_tail";
 /// Mark in place of the start of a long anchor that was cut off.
-pub const TRUNCATED: &str = "[...truncated]";
+pub(crate) const TRUNCATED: &str = "[...truncated]";
 
 /// Returns the last assistant text in `region`, at most its last `max_chars` characters, because the end
 /// ("Next step: …") matters most. `None` if no assistant message in the region has text.
-pub fn extract<M: Borrow<Message>>(region: &[M], max_chars: usize) -> Option<String> {
+pub(crate) fn extract<M: Borrow<Message>>(region: &[M], max_chars: usize) -> Option<String> {
     region.iter().rev().map(Borrow::borrow).filter(|m| m.role == Role::Assistant).find_map(|message| {
         let texts: Vec<&str> = message
             .parts
@@ -59,12 +59,12 @@ pub fn splice(summary: &str, anchor: &str) -> String {
 }
 
 /// True if the block of `summary` says that newer messages follow.
-pub fn is_noted(summary: &str) -> bool {
+pub(crate) fn is_noted(summary: &str) -> bool {
     summary.contains(NEWER)
 }
 
 /// Like [`splice`]. `newer`: the summary is followed by assistant messages that are newer than the anchor.
-pub fn splice_before(summary: &str, anchor: &str, newer: bool) -> String {
+pub(crate) fn splice_before(summary: &str, anchor: &str, newer: bool) -> String {
     let body = strip(summary);
     let gap = if body.is_empty() { "" } else { "\n\n" };
     let open = if newer { NEWER } else { "<verbatim_tail>" };

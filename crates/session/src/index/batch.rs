@@ -36,7 +36,7 @@ pub(super) struct Batch {
     summary: SessionSummary,
     end: End,
     /// True if the index has another ledger under this session, which must be replaced.
-    anew: bool,
+    starts_over: bool,
     /// True if the end of the ledger was reached.
     pub(super) whole: bool,
     /// Stretches of text, each with its end offset.
@@ -60,8 +60,8 @@ impl Batch {
         let mut file = File::open(layout::ledger_path(dir))?;
         let length = file.metadata()?.len();
         let known = stored.is_some();
-        let stored = stored.filter(|(_, end)| end.good <= length && stands(dir, end));
-        let anew = known && stored.is_none();
+        let stored = stored.filter(|(_, end)| end.good <= length && is_unchanged(dir, end));
+        let starts_over = known && stored.is_none();
         let start =
             || End { good: 0, total: 0, open: false, head: line::GENESIS.to_owned(), last_seq: Seq(0) };
         let (summary, end) = stored.unwrap_or_else(|| (fresh(id, dir), start()));
@@ -71,7 +71,7 @@ impl Batch {
         let mut batch = Self {
             summary,
             end,
-            anew,
+            starts_over,
             whole: false,
             stretches: Vec::new(),
             spent: BTreeMap::new(),
@@ -158,7 +158,7 @@ impl Batch {
 
     pub(super) fn save(&self, transaction: &Transaction<'_>) -> Result<(), rusqlite::Error> {
         let id = self.summary.id.to_string();
-        if self.anew {
+        if self.starts_over {
             forget(transaction, &id)?;
         }
         for (stretch, behind) in &self.stretches {
@@ -211,7 +211,7 @@ impl Batch {
 /// True if the ledger still begins with the part that was read: the hash of its last line covers everything
 /// before it. If a power loss removed something from the middle and kept complete lines after it, only a full
 /// read would notice. Such content stays counted until the index is rebuilt, but is not found by a search.
-fn stands(dir: &Path, end: &End) -> bool {
+fn is_unchanged(dir: &Path, end: &End) -> bool {
     end.good == 0 || has_line_ending(dir, end.good, &end.head)
 }
 

@@ -81,7 +81,7 @@ const SCHEMA: &str = "
         changed INTEGER NOT NULL,
         PRIMARY KEY (session, path)
     ) STRICT, WITHOUT ROWID;
-    -- rowid is stretches.id. Which words stand in a stretch, and nothing else: the texts are in the ledger.
+    -- rowid is stretches.id. Only the words of a stretch: the texts are in the ledger.
     CREATE VIRTUAL TABLE texts USING fts5 (
         text, content = '', contentless_delete = 1, detail = none, tokenize = 'unicode61 remove_diacritics 2'
     );

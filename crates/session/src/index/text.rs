@@ -1,6 +1,5 @@
 //! The searchable text of an entry.
 
-use crate::export::is_shown;
 use becket_types::{Entry, EntryKind, Part, cut_end};
 use std::borrow::Cow;
 
@@ -13,7 +12,7 @@ const TOOL_TEXT: usize = 8 << 10;
 /// Returns the role and the searchable text of an entry; `None` if there is none.
 pub(super) fn text_of(entry: &Entry) -> Option<(&'static str, String)> {
     let (role, text) = match &entry.kind {
-        EntryKind::Message { message } if is_shown(message) => {
+        EntryKind::Message { message } if message.visibility().user => {
             (message.role.name(), searchable(&message.parts))
         }
         EntryKind::Part { part, .. } => ("assistant", searchable(std::slice::from_ref(part))),

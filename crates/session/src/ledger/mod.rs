@@ -190,7 +190,7 @@ impl Ledger {
     /// # Errors
     ///
     /// Fails if the file cannot be opened.
-    pub fn read_apart(&self) -> Result<Reader<Box<dyn BufRead + Send>>, StoreError> {
+    pub(crate) fn read_apart(&self) -> Result<Reader<Box<dyn BufRead + Send>>, StoreError> {
         let copy = |lines: &mut dyn Iterator<Item = &Vec<u8>>| -> Cursor<Vec<u8>> {
             Cursor::new(lines.flatten().copied().collect())
         };

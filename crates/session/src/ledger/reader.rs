@@ -192,7 +192,7 @@ impl<R: BufRead> Reader<R> {
     }
 
     /// Returns the entries of the last commit as bytes.
-    pub fn raw_entries(&self) -> Vec<&RawValue> {
+    pub(crate) fn raw_entries(&self) -> Vec<&RawValue> {
         line::frame(&self.buffer)
             .and_then(|framed| framed.parts(&self.buffer).ok())
             .and_then(|(_, entries)| serde_json::from_slice(entries).ok())

@@ -17,7 +17,6 @@ pub use info::{FORMAT, SessionInfo};
 
 use crate::blobs::BlobStore;
 use crate::context::{ModelScope, Policy, View, input};
-use crate::export::{self, Format};
 use crate::history_search::HistorySearch;
 use crate::ledger::{AnyReader, BadRecord, Item, Ledger, line};
 use crate::store::{Durability, Outside, StoreError, layout};
@@ -531,34 +530,12 @@ impl Session {
         spill.and_then(|id| self.blobs.get(id)).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Writes the session in its current state, including secrets in JSONL and Markdown; see
-    /// [`crate::export`].
+    /// Writes the commits of the session in its current state, one per line, also those that are not on disk yet.
     ///
     /// # Errors
     ///
     /// Returns [`StoreError::Io`] if the disk fails or `out` is closed.
-    pub fn export(&self, format: Format, out: &mut dyn Write) -> Result<(), StoreError> {
-        match format {
-            Format::Jsonl | Format::Whole if self.ledger.is_persistent() && self.ledger.backlog() == 0 => {
-                export::export(&self.dir, format, export::Secrets::Keep, out).map(drop)
-            }
-            Format::Html => {
-                let mut page = export::Page::default();
-                self.entries()?.for_each(|entry| page.take(&entry));
-                page.find_subagents(&self.dir);
-                page.write(&self.blobs, out).map(drop).map_err(StoreError::io("export", &self.dir))
-            }
-            Format::Jsonl | Format::Whole => self.write_lines(out),
-            Format::Markdown => {
-                let mut text = export::Markdown::default();
-                self.entries()?.for_each(|entry| text.take(&entry));
-                text.find_subagents(&self.dir);
-                text.write(self.blobs.as_ref(), out).map_err(StoreError::io("export", &self.dir))
-            }
-        }
-    }
-
-    fn write_lines(&self, out: &mut dyn Write) -> Result<(), StoreError> {
+    pub fn write_lines(&self, out: &mut dyn Write) -> Result<(), StoreError> {
         let mut lines = self.ledger.read()?;
         loop {
             match lines.next_item().map_err(StoreError::io("read", &self.dir))? {

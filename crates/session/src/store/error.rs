@@ -69,7 +69,8 @@ fn candidate_lines(candidates: &[Candidate]) -> String {
 }
 
 impl StoreError {
-    pub(crate) fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+    /// Returns a function that adds what was tried, and with which file, to an error of the system.
+    pub fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { doing, path, source }
     }

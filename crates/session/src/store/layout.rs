@@ -16,7 +16,8 @@ pub(crate) const LOCK: &str = "lock";
 pub(crate) const CHECKPOINT: &str = "checkpoint";
 /// A checkpoint until it is complete.
 pub(crate) const CHECKPOINT_NEW: &str = "checkpoint.new";
-pub(crate) const BLOBS: &str = "blobs";
+/// Name of the folder with the blobs of a session.
+pub const BLOBS: &str = "blobs";
 
 const SLUG: usize = 40;
 const DIGITS: usize = 24;
@@ -56,7 +57,7 @@ pub fn ledger_path(session_dir: &Path) -> PathBuf {
 }
 
 /// Returns the id in the name of a session's folder.
-pub(crate) fn id_of(session_dir: &Path) -> Option<SessionId> {
+pub fn id_of(session_dir: &Path) -> Option<SessionId> {
     session_dir.file_name()?.to_str()?.parse().ok()
 }
 

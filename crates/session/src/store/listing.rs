@@ -104,7 +104,7 @@ pub fn session_dirs(root: &Path, project: Option<&Path>) -> Vec<PathBuf> {
 }
 
 /// Returns the folders of the sessions in a project's folder.
-pub(crate) fn session_dirs_in(project: &Path) -> Vec<PathBuf> {
+pub fn session_dirs_in(project: &Path) -> Vec<PathBuf> {
     let mut dirs = directories(project);
     dirs.retain(|dir| layout::id_of(dir).is_some() && layout::ledger_path(dir).is_file());
     dirs
@@ -292,7 +292,7 @@ impl SessionSummary {
 }
 
 /// Returns the first words of a message that a person typed, on one line.
-pub(crate) fn first_words(message: &Message) -> Option<String> {
+pub fn first_words(message: &Message) -> Option<String> {
     if !message.is_user_turn() || !visibility(&message.origin).user {
         return None;
     }

@@ -15,9 +15,12 @@ pub mod trash;
 pub use error::{Candidate, StoreError};
 pub(crate) use io::write_all;
 pub use io::{Disk, Io, OpenMode};
-pub use layout::{canonical, ledger_path, project_dir, project_name, session_dir};
-pub(crate) use listing::{CWD_BYTES, cwd_of, first_words, session_dirs_in};
-pub use listing::{LedgerFigures, SessionSummary, find, list, most_recent, session_dirs, subagents, summary};
+pub use layout::{BLOBS, canonical, id_of, ledger_path, project_dir, project_name, session_dir};
+pub(crate) use listing::{CWD_BYTES, cwd_of};
+pub use listing::{
+    LedgerFigures, SessionSummary, find, first_words, list, most_recent, session_dirs, session_dirs_in,
+    subagents, summary,
+};
 pub use stored::{Entries, read_entries, read_entries_without};
 pub use sys::Named;
 pub(crate) use sys::{FromStart, path_from_bytes};

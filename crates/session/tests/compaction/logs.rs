@@ -92,21 +92,22 @@ impl Log {
             self.seq += 1;
             match entry {
                 EntryKind::Compaction(c) => {
-                    let kept: HashSet<_> = c.kept.iter().collect();
-                    let out: HashSet<_> = c.taken_out.iter().collect();
-                    self.messages
-                        .retain(|m| (kept.contains(&m.id) || m.seq >= c.tail_from) && !out.contains(&m.id));
-                    self.messages.iter_mut().for_each(|m| shorten(m, &c.cuts));
+                    let kept: HashSet<_> = c.retained.kept.iter().collect();
+                    let out: HashSet<_> = c.retained.taken_out.iter().collect();
+                    self.messages.retain(|m| {
+                        (kept.contains(&m.id) || m.seq >= c.retained.tail_from) && !out.contains(&m.id)
+                    });
+                    self.messages.iter_mut().for_each(|m| shorten(m, &c.shortened.cuts));
                     previous = Some(Previous {
                         entry: Seq(self.seq),
                         summary: c.summary.clone(),
-                        state: c.state.clone(),
-                        rules: c.rules.clone(),
-                        attached: c.attached.clone(),
-                        taken_out: c.taken_out.clone(),
-                        media: c.media.clone(),
-                        pruned: c.pruned.clone(),
-                        cuts: c.cuts.clone(),
+                        state: c.repeated.state.clone(),
+                        rules: c.repeated.rules.clone(),
+                        attached: c.repeated.attached.clone(),
+                        taken_out: c.retained.taken_out.clone(),
+                        media: c.shortened.media.clone(),
+                        pruned: c.shortened.pruned.clone(),
+                        cuts: c.shortened.cuts.clone(),
                     });
                 }
                 EntryKind::Message { message } => {

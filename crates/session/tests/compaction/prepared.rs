@@ -54,16 +54,16 @@ fn the_tail_begins_where_the_summary_ends_and_no_request_is_made() {
     more(&mut log, 3);
     let outcome = committed(begin_with(without_prune(&log), Some(&prepared)));
     let c = compaction(&outcome);
-    assert_eq!((c.input.as_str(), c.model.as_str()), ("prepared", "test/model"));
-    assert_eq!(c.tail_from, log.messages[covered].seq);
+    assert_eq!((c.origin.input.as_str(), c.origin.model.as_str()), ("prepared", "test/model"));
+    assert_eq!(c.retained.tail_from, log.messages[covered].seq);
     assert_eq!(outcome.report.model_calls, 1);
     assert!(
         c.summary.contains("- port 8080") && c.summary.contains("newer, and they count"),
         "{}",
         c.summary
     );
-    assert!(!c.summary.contains("by the way"), "it stands in the conversation: {}", c.summary);
-    assert!(c.summary.contains("run c13"), "commands that ran since stand in the journal's list");
+    assert!(!c.summary.contains("by the way"), "it is in the conversation: {}", c.summary);
+    assert!(c.summary.contains("run c13"), "commands that ran since are in the journal's list");
     // The next summariser does not see the remark, the next compaction does not double it.
     let entry = log.apply(&outcome).unwrap();
     more(&mut log, 12);
@@ -89,7 +89,7 @@ fn what_does_not_fit_the_tail_is_summarised_on_top_of_it() {
     assert!(prompts[0].contains("port 8080"), "the prepared summary is the previous one");
     assert!(prompts[0].contains("a remark in the gap") && !prompts[0].contains("run c3"), "{}", prompts[0]);
     let c = compaction(&committed(step)).clone();
-    assert_eq!(c.input, "pruned_head");
+    assert_eq!(c.origin.input, "pruned_head");
     assert!(c.summary.contains("port 9090"));
 }
 
@@ -220,15 +220,15 @@ proptest! {
         if let Step::Commit(outcome) = step {
             let c = compaction(&outcome);
             let (most, least) = if first_unseen(&log.messages) < log.messages.len() { (83, 92) } else { (60, 75) };
-            prop_assert!(c.tokens_after.0 * 100 <= usable * most);
-            prop_assert!(c.tokens_after.0 * 100 <= c.tokens_before.0 * least);
+            prop_assert!(c.size.after.0 * 100 <= usable * most);
+            prop_assert!(c.size.after.0 * 100 <= c.size.before.0 * least);
             prop_assert_eq!(outcome.entries.len(), 2);
             prop_assert!(!c.summary.contains("<system-reminder"));
-            if c.input == "prepared" {
+            if c.origin.input == "prepared" {
                 prop_assert_eq!(asked, 0);
                 let covered = prepared.unwrap().cover.messages;
                 for (index, message) in log.messages.iter().enumerate() {
-                    let out = message.seq < c.tail_from && !c.kept.contains(&message.id) && !c.taken_out.contains(&message.id);
+                    let out = message.seq < c.retained.tail_from && !c.retained.kept.contains(&message.id) && !c.retained.taken_out.contains(&message.id);
                     prop_assert!(!out || index < covered, "message {index} is in neither");
                 }
             }

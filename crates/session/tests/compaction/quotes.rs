@@ -203,7 +203,7 @@ fn after_ten_compactions_every_message_of_the_user_can_be_reached() {
                 let live = log.messages.iter().any(|m| m.text() == *text);
                 let named = ids(&block).iter().any(|(first, last)| (first..=last).contains(&&seq.0));
                 assert!(live || named, "{window}, round {round}: m{seq} {text:.60} in {block}");
-                assert!(!(live && block.contains(&format!("[m{seq}]"))), "{window}: m{seq} stands twice");
+                assert!(!(live && block.contains(&format!("[m{seq}]"))), "{window}: m{seq} is there twice");
             }
             assert!(
                 block.contains("[m1] Quy tắc 0: đừng sửa tệp sinh tự động."),

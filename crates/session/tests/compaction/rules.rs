@@ -97,7 +97,7 @@ fn mid_task_gives_a_compaction_and_one_continuation_in_one_commit() {
     assert_eq!(requests[0].input, InputKind::PrunedHead);
     let c = compaction(&outcome);
     assert_eq!(
-        (c.source, c.model.as_str(), c.input.as_str()),
+        (c.origin.source, c.origin.model.as_str(), c.origin.input.as_str()),
         (CompactionSource::Model, "test/model", "pruned_head")
     );
     assert_eq!(c.snapshot_of, log.last_seq());
@@ -137,8 +137,8 @@ fn a_lone_turn_of_two_hundred_steps_is_compacted_and_keeps_the_task() {
     let (step, _) = run(snapshot(&log, 32_768), Behaviour::Good);
     let outcome = committed(step);
     let c = compaction(&outcome);
-    assert_eq!(c.kept, vec![log.messages[0].id]);
-    assert!(c.tail_from > Seq(300) && outcome.report.counts.tail > 10, "{:?}", outcome.report);
+    assert_eq!(c.retained.kept, vec![log.messages[0].id]);
+    assert!(c.retained.tail_from > Seq(300) && outcome.report.counts.tail > 10, "{:?}", outcome.report);
     assert_eq!(continuation(&outcome).unwrap().text(), CONTINUE);
     // becket lists a call that ran, regardless of the model's text.
     assert!(c.summary.contains("- bash `run c200`: exit 0 [c200]"));
@@ -213,7 +213,10 @@ fn what_goes_wrong_with_the_summary_ends_in_the_fallback() {
         let c = compaction(&outcome);
         assert_eq!(requests.len(), calls, "{behaviour:?}");
         assert_eq!(outcome.notices, vec![format!("Summary made without the model: {notice}")]);
-        assert_eq!((c.source, c.model.as_str(), c.input.as_str()), (CompactionSource::Fallback, "", ""));
+        assert_eq!(
+            (c.origin.source, c.origin.model.as_str(), c.origin.input.as_str()),
+            (CompactionSource::Fallback, "", "")
+        );
         assert!(
             c.summary
                 .starts_with("## Goal\nAs the user's messages say: those quoted at the end of this summary,"),
@@ -221,7 +224,7 @@ fn what_goes_wrong_with_the_summary_ends_in_the_fallback() {
             c.summary
         );
         assert!(c.summary.contains(">\n[m1] wish 1\n[m5] wish 2\n</user-messages>"), "{}", c.summary);
-        assert!(!c.summary.contains("wish 3"), "it stands in the conversation: {}", c.summary);
+        assert!(!c.summary.contains("wish 3"), "it is in the conversation: {}", c.summary);
         assert!(c.summary.contains("- bash `run c3`: exit 0 [c3]"));
         assert_eq!(c.anchor.as_deref(), Some("answer 2"));
     }
@@ -240,7 +243,7 @@ fn whatever_sections_came_are_used_and_the_rest_is_filled_in() {
     let (step, requests) = run_with(before, |_| Ok(cut.to_owned()));
     let outcome = committed(step);
     let c = compaction(&outcome);
-    assert_eq!((requests.len(), c.source), (1, CompactionSource::Model));
+    assert_eq!((requests.len(), c.origin.source), (1, CompactionSource::Model));
     for part in ["ship lorem", "- testing", "- an old decision", "- an old find", "## Next steps\n1. go on"] {
         assert!(c.summary.contains(part), "{part}: {}", c.summary);
     }
@@ -253,7 +256,7 @@ fn whatever_sections_came_are_used_and_the_rest_is_filled_in() {
     let (step, requests) = run_with(snapshot(&long(), 32_768), |_| Ok(prose.clone()));
     let outcome = committed(step);
     let c = compaction(&outcome);
-    assert_eq!((requests.len(), c.source), (2, CompactionSource::Fallback));
+    assert_eq!((requests.len(), c.origin.source), (2, CompactionSource::Fallback));
     assert!(c.summary.contains("## Discoveries\nThe parser lives in harbour.rs"), "{}", c.summary);
     // A greeting before the sections is only recorded.
     let outcome = committed(run_with(snapshot(&long(), 32_768), |_| Ok(format!("Sure:\n{GOOD}"))).0);
@@ -364,7 +367,7 @@ fn an_unanswered_prompt_leaves_the_tail_and_stands_last() {
     before.turn_state = TurnState::Unanswered;
     let outcome = committed(run(before, Behaviour::Good).0);
     let last = log.messages.last().unwrap().clone();
-    assert_eq!(compaction(&outcome).taken_out, vec![last.id]);
+    assert_eq!(compaction(&outcome).retained.taken_out, vec![last.id]);
     assert_eq!(continuation(&outcome).unwrap().parts, last.parts);
     let previous = log.apply(&outcome);
     assert_eq!(log.messages.last().unwrap().parts, last.parts);
@@ -373,7 +376,7 @@ fn an_unanswered_prompt_leaves_the_tail_and_stands_last() {
     let mut again = snapshot(&log, 32_768);
     again.previous = previous;
     let outcome = committed(run(again, Behaviour::Good).0);
-    assert!(compaction(&outcome).taken_out.contains(&last.id));
+    assert!(compaction(&outcome).retained.taken_out.contains(&last.id));
     log.apply(&outcome);
     assert_eq!(log.messages.iter().filter(|m| m.parts == last.parts).count(), 1);
 }
@@ -502,7 +505,7 @@ fn state_comes_back_from_its_source_and_skills_as_reference() {
     let outcome = committed(run(before, Behaviour::Error).0);
     let c = compaction(&outcome);
     assert_eq!(
-        c.state,
+        c.repeated.state,
         "Mode: plan\n\nShell commands start in: /p/sub\n\nBackground jobs:\n- 1 [running] npm start\n\nTodo list:\n- [in_progress] write tests\n\n\
          Skills in use, for reference only. They were started earlier; how far they got is in the summary. Do not run them \
          again from the start.\n\nSkill deploy:\nRun ./deploy.sh &lt;system-reminder>"

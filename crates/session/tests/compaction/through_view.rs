@@ -229,7 +229,7 @@ fn what_an_old_compaction_lost_is_what_was_said_before_it_was_made() {
     let want = [["src/found_0.rs"], ["src/found_1.rs"], ["src/found_2.rs"]];
     assert_eq!(told.iter().map(|(_, _, loss)| paths(loss)).collect::<Vec<_>>(), want, "{told:#?}");
     for (entry, messages, loss) in &told {
-        // As the entries stood around it: what was live before, and with it and what was said to go on.
+        // The entries around it: the messages that were live before, and those with the continuation.
         let upto = |last: u64| ledger.entries.iter().filter(move |e| e.seq.0 <= last);
         let fold = |last| View::fold(ledger.view.policy().clone(), ledger.view.scope().clone(), upto(last));
         let before = fold(entry.0 - 1);

@@ -325,7 +325,7 @@ fn an_unanswered_image_is_repeated_once_and_an_answered_one_is_described() {
     ledger.append(committed(step).entries);
     let messages = ledger.shown();
     let said = |text: &str| messages.iter().filter(|m| m.text().contains(text)).count();
-    assert_eq!((said("what is wrong here?"), said("and this?")), (1, 1), "each stands once");
+    assert_eq!((said("what is wrong here?"), said("and this?")), (1, 1), "each is there once");
     let last = messages.last().unwrap();
     assert_eq!((last.text().as_str(), last.has_media()), ("what is wrong here?", true));
     assert_eq!(messages.iter().filter(|m| m.has_media()).count(), 2, "nobody has seen either of them");
@@ -389,7 +389,7 @@ fn a_file_whose_read_was_cut_is_not_listed_as_read() {
     let budget = Budget::new(16_384, 0, 4_096);
     let outcome = committed(compact(&ledger, Floor::default(), budget, CompactionTrigger::Auto));
     let c = compaction(&outcome).clone();
-    assert_eq!(c.cuts.iter().map(|cut| cut.call_id.as_str()).collect::<Vec<_>>(), ["u1"]);
+    assert_eq!(c.shortened.cuts.iter().map(|cut| cut.call_id.as_str()).collect::<Vec<_>>(), ["u1"]);
     let lists = |summary: &str| {
         let (_, files) = summary.split_once("## Relevant files").unwrap();
         let mut lines: Vec<String> =
@@ -430,8 +430,8 @@ fn a_compaction_that_shows_nothing_new_says_so() {
             continue;
         };
         let c = compaction(&outcome);
-        let shown = c.cuts.iter().map(|cut| cut.head + cut.tail).sum::<u64>();
-        assert_eq!(outcome.report.blind, !c.cuts.is_empty() && shown == 0, "{bytes}");
+        let shown = c.shortened.cuts.iter().map(|cut| cut.head + cut.tail).sum::<u64>();
+        assert_eq!(outcome.report.blind, !c.shortened.cuts.is_empty() && shown == 0, "{bytes}");
         blind += u32::from(outcome.report.blind);
     }
     assert!(blind > 0, "no size was tried that leaves room for the stub alone");

@@ -4,7 +4,10 @@
 
 use becket_session::Session;
 use becket_session::context::ModelScope;
-use becket_types::{Compaction, CompactionSource, CompactionTrigger, Seq, Tokens, TurnState};
+use becket_types::{
+    Compaction, CompactionSource, CompactionTrigger, RepeatedContext, RetainedMessages, Seq,
+    ShortenedContent, SizeChange, SummaryOrigin, Tokens, TurnState,
+};
 
 /// A model that takes a few images.
 pub fn scope() -> ModelScope {
@@ -22,23 +25,18 @@ pub fn compaction(session: &Session, tail_from: Seq) -> Compaction {
     Compaction {
         summary: "## Goal\n".into(),
         anchor: None,
-        tail_from,
-        taken_out: vec![],
-        kept: vec![],
+        retained: RetainedMessages { tail_from, ..RetainedMessages::default() },
         replaces: session.view().compaction().map(|(seq, _)| seq),
-        pruned: vec![],
-        cuts: Vec::new(),
-        media: vec![],
-        state: String::new(),
-        rules: Vec::new(),
-        attached: Vec::new(),
-        tokens_before: Tokens(0),
-        tokens_after: Tokens(0),
+        shortened: ShortenedContent::default(),
+        repeated: RepeatedContext::default(),
+        size: SizeChange::default(),
         trigger: CompactionTrigger::Auto,
-        model: String::new(),
-        source: CompactionSource::Fallback,
-        input: String::new(),
-        left_out: Vec::new(),
+        origin: SummaryOrigin {
+            model: String::new(),
+            source: CompactionSource::Fallback,
+            input: String::new(),
+            left_out: Vec::new(),
+        },
         snapshot_of: session.last_seq(),
         turn_state: TurnState::MidTurn,
     }

@@ -1,7 +1,7 @@
 //! Long scripted tasks with planted facts, carried through compactions with summarisers of every kind; what is kept.
 //!
 //! A task plants 40 facts in the parts of its history that its compactions summarise, between tool outputs that try to
-//! give orders. A fact is kept when its key stands in what the model is shown at the end. Everything follows from the
+//! give orders. A fact is kept if its key is in what the model is shown at the end. Everything follows from the
 //! task's number: nothing is random.
 
 use becket_session::context::Policy;
@@ -189,15 +189,16 @@ impl Task {
         for entry in outcome.entries {
             match entry {
                 EntryKind::Compaction(c) => {
-                    self.messages.retain(|m| m.seq >= c.tail_from || c.kept.contains(&m.id));
-                    self.messages.retain(|m| !c.taken_out.contains(&m.id));
+                    self.messages
+                        .retain(|m| m.seq >= c.retained.tail_from || c.retained.kept.contains(&m.id));
+                    self.messages.retain(|m| !c.retained.taken_out.contains(&m.id));
                     self.seq += 1;
                     self.previous = Some(Previous {
                         entry: Seq(self.seq),
                         summary: c.summary,
-                        state: c.state,
-                        rules: c.rules,
-                        attached: c.attached,
+                        state: c.repeated.state,
+                        rules: c.repeated.rules,
+                        attached: c.repeated.attached,
                         ..Previous::default()
                     });
                 }

@@ -11,8 +11,9 @@
 use becket_session::context::{ModelScope, Policy, View, continuation, due};
 use becket_types::{
     BlobId, CallId, Compaction, CompactionSource, CompactionTrigger, CutOutput, Entry, EntryKind,
-    FinishReason, ImageSource, Message, MessageId, Millis, Part, PinTarget, PruneReason, PrunedCall, Role,
-    Seq, SystemItem, SystemKind, Tokens, TurnState,
+    FinishReason, ImageSource, Message, MessageId, Millis, Part, PinTarget, PruneReason, PrunedCall,
+    RepeatedContext, RetainedMessages, Role, Seq, ShortenedContent, SizeChange, SummaryOrigin, SystemItem,
+    SystemKind, Tokens, TurnState,
 };
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -392,23 +393,29 @@ impl World {
         let entry = self.push(EntryKind::Compaction(Box::new(Compaction {
             summary: if keep.is_multiple_of(9) { " ".into() } else { "## Goal </context-summary>".into() },
             anchor: None,
-            tail_from: live.get(at).map_or(self.view.last_seq().next(), |m| m.seq),
-            taken_out,
-            kept,
+            retained: RetainedMessages {
+                tail_from: live.get(at).map_or(self.view.last_seq().next(), |m| m.seq),
+                taken_out,
+                kept,
+            },
             replaces: self.view.compaction().map(|(seq, _)| seq),
-            pruned: due::prunable(&self.view, Millis(1)).calls,
-            cuts: cuts(&live[at..], keep as u64),
-            media: Vec::new(),
-            state: if idle { String::new() } else { "todo".into() },
-            rules: Vec::new(),
-            attached: Vec::new(),
-            tokens_before: Tokens(0),
-            tokens_after: Tokens(0),
+            shortened: ShortenedContent {
+                pruned: due::prunable(&self.view, Millis(1)).calls,
+                cuts: cuts(&live[at..], keep as u64),
+                ..ShortenedContent::default()
+            },
+            repeated: RepeatedContext {
+                state: if idle { String::new() } else { "todo".into() },
+                ..RepeatedContext::default()
+            },
+            size: SizeChange::default(),
             trigger: CompactionTrigger::Auto,
-            model: String::new(),
-            source: CompactionSource::Fallback,
-            input: String::new(),
-            left_out: Vec::new(),
+            origin: SummaryOrigin {
+                model: String::new(),
+                source: CompactionSource::Fallback,
+                input: String::new(),
+                left_out: Vec::new(),
+            },
             snapshot_of: self.view.last_seq(),
             turn_state: state,
         })));

@@ -153,7 +153,7 @@ fn gaps(node: Node<'_>, source: &str, faults: &mut Vec<&'static str>) {
             faults.push("a part of it was not read");
         }
         if matches!(kind, ";;" | ";&" | ";;&") && node.kind() != "case_item" {
-            faults.push("the end of a case stands outside of one");
+            faults.push("the end of a case is outside of one");
         }
         if gap.contains('\n') && !kind.is_empty() && (one_line || joins) {
             faults.push("a command seems to go on over the end of a line");
@@ -175,7 +175,7 @@ fn words_apart(node: Node<'_>, source: &str, faults: &mut Vec<&'static str>) {
             || matches!(before.kind(), "variable_assignment" | "file_redirect" | "herestring_redirect");
         let gap = source.get(before.end_byte()..after.start_byte()).unwrap_or_default();
         if ends_a_word && is_word(after.kind()) && gap.replace("\\\n", "").is_empty() {
-            faults.push("words that stand together without a blank were read apart");
+            faults.push("words that are joined without a blank were parsed separately");
         }
     }
 }

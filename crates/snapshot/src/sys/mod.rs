@@ -295,7 +295,7 @@ fn temp_name(name: &OsStr) -> OsString {
 }
 
 /// Metadata of a path; `None` if nothing is there, or if a directory on the way is a link.
-pub(crate) fn stands(path: &Path) -> io::Result<Option<Meta>> {
+pub(crate) fn meta_at(path: &Path) -> io::Result<Option<Meta>> {
     let away = |error: &io::Error| {
         matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
             || error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())

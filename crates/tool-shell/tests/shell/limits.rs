@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 async fn a_fork_bomb_is_bounded() {
     let limits = Limits { tasks: 100, ..Limits::default() };
     let room = room_with(|settings| settings.limits = limits);
-    // Harmless by itself if nothing stopped it: two minutes, at most a few thousand. Long, since a machine may stand still.
+    // Harmless by itself if nothing stopped it: two minutes, at most a few thousand. Long, since a machine may pause.
     let bomb = "for i in $(seq 1500); do sleep 120 & done; echo all; wait";
     let output = room.sh(bomb).await;
     assert!(output.is_error && output.interrupted);

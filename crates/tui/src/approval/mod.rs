@@ -41,7 +41,7 @@ const CONSENT: [&str; 24] = [
 
 /// True if a text that was sent while a question is open can only be meant as an answer to it: consent, or the number of an answer.
 /// It must not refuse the call, and typing never allows one.
-pub fn means_an_answer(text: &str) -> bool {
+pub(crate) fn means_an_answer(text: &str) -> bool {
     let text = text.trim().trim_end_matches(['.', '!', '。', '！']).trim().to_lowercase();
     let number = text.len() == 1 && text.bytes().all(|byte| byte.is_ascii_digit());
     number || CONSENT.contains(&text.as_str())
@@ -142,7 +142,7 @@ impl Approvals {
     }
 
     /// Sets the folder of the session, which paths are shown relative to.
-    pub fn set_workspace(&mut self, folder: &Path) {
+    pub(crate) fn set_workspace(&mut self, folder: &Path) {
         self.paths = ShortPaths::new(folder, None);
     }
 
@@ -152,17 +152,17 @@ impl Approvals {
     }
 
     /// True if the answers have the keyboard, not the composer.
-    pub fn is_focused(&self) -> bool {
+    pub(crate) fn is_focused(&self) -> bool {
         self.is_open() && self.list.is_focused()
     }
 
     /// True if the question has been on the screen for long enough to be read.
-    pub fn is_read(&self) -> bool {
+    pub(crate) fn is_read(&self) -> bool {
         self.list.is_read()
     }
 
     /// True if a text sent now becomes the reason for a refusal.
-    pub fn takes_reason(&self) -> bool {
+    pub(crate) fn takes_reason(&self) -> bool {
         self.is_open() && !self.asks_secrets() && self.list.takes_reply()
     }
 
@@ -242,7 +242,7 @@ impl Approvals {
     }
 
     /// Records typing that was not meant for the question.
-    pub fn disturb(&mut self) {
+    pub(crate) fn disturb(&mut self) {
         self.list.disturb();
     }
 
@@ -252,7 +252,7 @@ impl Approvals {
     }
 
     /// Records that a message which was taken back is in the composer.
-    pub fn text_from_before(&mut self) {
+    pub(crate) fn text_from_before(&mut self) {
         self.list.text_from_before();
     }
 
@@ -262,7 +262,7 @@ impl Approvals {
     }
 
     /// Scrolls by windows: up if `pages` is negative, else down.
-    pub fn scroll_pages(&mut self, pages: isize) {
+    pub(crate) fn scroll_pages(&mut self, pages: isize) {
         self.scroll(pages * self.window.max(1) as isize);
     }
 
@@ -454,7 +454,7 @@ impl Approvals {
 
     /// Returns the most rows it may take, so that all of it still fits into `room` rows after a terminal wraps its rows
     /// at `columns`.
-    pub fn rows_in(&self, width: u16, theme: &Theme, columns: u16, room: usize) -> u16 {
+    pub(crate) fn rows_in(&self, width: u16, theme: &Theme, columns: u16, room: usize) -> u16 {
         let broken = |lines: &[Line<'_>]| -> Vec<usize> {
             lines.iter().map(|line| print::broken(line, columns)).collect()
         };

@@ -152,7 +152,7 @@ impl Buffer {
     }
 
     /// Inserts a chip at the cursor.
-    pub fn insert_chip(&mut self, chip: Chip) {
+    pub(crate) fn insert_chip(&mut self, chip: Chip) {
         let Some(c) = char::from_u32(CHIPS.start() + self.chips.len() as u32).filter(|c| is_chip(*c)) else {
             return;
         };
@@ -175,12 +175,12 @@ impl Buffer {
     }
 
     /// Moves to the start of the previous word.
-    pub fn word_left(&mut self) {
+    pub(crate) fn word_left(&mut self) {
         self.move_to(self.word_start(self.cursor));
     }
 
     /// Moves to the end of the next word.
-    pub fn word_right(&mut self) {
+    pub(crate) fn word_right(&mut self) {
         self.move_to(self.word_end(self.cursor));
     }
 
@@ -217,7 +217,7 @@ impl Buffer {
     }
 
     /// Moves to the same column of the line below. Returns false on the last line.
-    pub fn down(&mut self) -> bool {
+    pub(crate) fn down(&mut self) -> bool {
         let end = self.end_of_line(self.cursor);
         if end == self.text.len() {
             return false;
@@ -229,7 +229,7 @@ impl Buffer {
     }
 
     /// Moves to a byte offset.
-    pub fn move_to(&mut self, to: usize) {
+    pub(crate) fn move_to(&mut self, to: usize) {
         self.cursor = to.min(self.text.len());
         self.typing = false;
         self.killing = false;
@@ -239,12 +239,12 @@ impl Buffer {
     // Deletion
 
     /// Deletes the grapheme before the cursor.
-    pub fn delete_back(&mut self) {
+    pub(crate) fn delete_back(&mut self) {
         self.remove(self.before(self.cursor)..self.cursor);
     }
 
     /// Deletes the grapheme after the cursor.
-    pub fn delete_forward(&mut self) {
+    pub(crate) fn delete_forward(&mut self) {
         self.remove(self.cursor..self.after(self.cursor));
     }
 
@@ -261,22 +261,22 @@ impl Buffer {
     }
 
     /// Cuts to the start of the word before the cursor.
-    pub fn kill_word_back(&mut self) {
+    pub(crate) fn kill_word_back(&mut self) {
         self.kill(self.word_start(self.cursor)..self.cursor, true);
     }
 
     /// Cuts to the end of the word after the cursor.
-    pub fn kill_word_forward(&mut self) {
+    pub(crate) fn kill_word_forward(&mut self) {
         self.kill(self.cursor..self.word_end(self.cursor), false);
     }
 
     /// Cuts to the start of the line.
-    pub fn kill_to_line_start(&mut self) {
+    pub(crate) fn kill_to_line_start(&mut self) {
         self.kill(self.start_of_line(self.cursor)..self.cursor, true);
     }
 
     /// Cuts to the end of the line. At the end of a line, cuts the line break.
-    pub fn kill_to_line_end(&mut self) {
+    pub(crate) fn kill_to_line_end(&mut self) {
         let end = self.end_of_line(self.cursor);
         let end = if end == self.cursor { self.after(end) } else { end };
         self.kill(self.cursor..end, false);
@@ -300,7 +300,7 @@ impl Buffer {
     }
 
     /// Inserts the text that was cut last.
-    pub fn yank(&mut self) {
+    pub(crate) fn yank(&mut self) {
         if !self.killed.is_empty() {
             self.change();
             let killed = self.killed.clone();
@@ -368,13 +368,13 @@ impl Buffer {
     }
 
     /// Returns the start of the word before `at`.
-    pub fn word_start(&self, at: usize) -> usize {
+    pub(crate) fn word_start(&self, at: usize) -> usize {
         let words = self.text[..at].split_word_bound_indices().rev();
         words.into_iter().find(|(_, w)| is_word(w)).map_or(0, |(i, _)| i)
     }
 
     /// Returns the end of the word after `at`.
-    pub fn word_end(&self, at: usize) -> usize {
+    pub(crate) fn word_end(&self, at: usize) -> usize {
         self.text[at..]
             .split_word_bound_indices()
             .find(|(_, w)| is_word(w))
@@ -382,12 +382,12 @@ impl Buffer {
     }
 
     /// Returns the start of the line that contains `at`.
-    pub fn start_of_line(&self, at: usize) -> usize {
+    pub(crate) fn start_of_line(&self, at: usize) -> usize {
         self.text[..at].rfind('\n').map_or(0, |i| i + 1)
     }
 
     /// Returns the end of the line that contains `at`, before its line break.
-    pub fn end_of_line(&self, at: usize) -> usize {
+    pub(crate) fn end_of_line(&self, at: usize) -> usize {
         self.text[at..].find('\n').map_or(self.text.len(), |i| at + i)
     }
 
@@ -403,7 +403,7 @@ fn is_word(piece: &str) -> bool {
 }
 
 /// True if the character represents a chip.
-pub fn is_chip(c: char) -> bool {
+pub(crate) fn is_chip(c: char) -> bool {
     CHIPS.contains(&u32::from(c))
 }
 

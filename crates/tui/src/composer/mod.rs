@@ -125,7 +125,7 @@ impl Composer {
     }
 
     /// Turns Vim keys on or off.
-    pub fn set_vim(&mut self, on: bool) {
+    pub(crate) fn set_vim(&mut self, on: bool) {
         self.vim = on.then(Vim::default);
     }
 
@@ -135,22 +135,22 @@ impl Composer {
     }
 
     /// True if Esc has a meaning in the current Vim mode. No other pane gets it then.
-    pub fn takes_escape(&self) -> bool {
+    pub(crate) fn takes_escape(&self) -> bool {
         self.vim.as_ref().is_some_and(Vim::takes_escape)
     }
 
     /// True if the cursor is on the first line.
-    pub fn is_at_top(&self) -> bool {
+    pub(crate) fn is_at_top(&self) -> bool {
         !self.buffer.text()[..self.buffer.cursor()].contains('\n')
     }
 
     /// True if an earlier prompt is shown instead of the text being written.
-    pub fn is_browsing(&self) -> bool {
+    pub(crate) fn is_browsing(&self) -> bool {
         self.browsing.is_some()
     }
 
     /// True while the history is searched.
-    pub fn is_searching(&self) -> bool {
+    pub(crate) fn is_searching(&self) -> bool {
         self.search.is_some()
     }
 
@@ -165,7 +165,7 @@ impl Composer {
     }
 
     /// Sets the history: previous prompts, oldest first. Long pastes in the newest ones become chips again.
-    pub fn set_history(&mut self, history: Vec<PastPrompt>) {
+    pub(crate) fn set_history(&mut self, history: Vec<PastPrompt>) {
         let pasted = |past: &PastPrompt| -> Vec<String> {
             past.pasted.iter().filter_map(|range| past.text.get(range.clone()).map(str::to_owned)).collect()
         };
@@ -194,7 +194,7 @@ impl Composer {
     }
 
     /// Inserts a chip for an image.
-    pub fn paste_image(&mut self, media_type: String, bytes: Vec<u8>) {
+    pub(crate) fn paste_image(&mut self, media_type: String, bytes: Vec<u8>) {
         self.buffer.insert_chip(Chip::Image { media_type, bytes });
     }
 

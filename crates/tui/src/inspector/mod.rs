@@ -144,7 +144,7 @@ impl Inspector {
     }
 
     /// True while a plan waits for an answer.
-    pub fn is_asking(&self) -> bool {
+    pub(crate) fn is_asking(&self) -> bool {
         self.asking.is_some()
     }
 

@@ -97,7 +97,7 @@ impl Meter {
     }
 
     /// True if less than a tenth of the threshold is left before it.
-    pub fn is_tight(&self) -> bool {
+    pub(crate) fn is_tight(&self) -> bool {
         self.threshold > 0 && self.used >= self.threshold - self.threshold / 10
     }
 
@@ -122,7 +122,7 @@ impl Meter {
 }
 
 /// Returns a bar of `cells` cells: `parts` in proportion to `of`, then dots, and `┃` at `mark`.
-pub fn stacked(
+pub(crate) fn stacked(
     parts: &[(Part, u64)],
     of: u64,
     mark: Option<u64>,

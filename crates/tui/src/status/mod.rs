@@ -102,18 +102,18 @@ impl Status {
     }
 
     /// Sets the home folder, which is shown as `~`.
-    pub fn with_home(mut self, home: Option<PathBuf>) -> Self {
+    pub(crate) fn with_home(mut self, home: Option<PathBuf>) -> Self {
         self.session.home = home;
         self
     }
 
     /// Switches between all facts and the most important ones.
-    pub fn toggle_whole(&mut self) {
+    pub(crate) fn toggle_whole(&mut self) {
         self.whole = !self.whole;
     }
 
     /// True while a turn runs.
-    pub fn is_working(&self) -> bool {
+    pub(crate) fn is_working(&self) -> bool {
         self.turn.is_some()
     }
 
@@ -224,29 +224,29 @@ impl Status {
     }
 
     /// Runs the user's status line program after the delay.
-    pub fn script_due(&mut self, vim: Option<&str>) -> Vec<Effect> {
+    pub(crate) fn script_due(&mut self, vim: Option<&str>) -> Vec<Effect> {
         self.script.waiting = false;
         vec![Effect::Ask(Request::StatusLine { told: self.told(vim) })]
     }
 
     /// Records that the user renamed the session, so the agent's confirmation is shown.
-    pub fn rename_sent(&mut self) {
+    pub(crate) fn rename_sent(&mut self) {
         self.session.renaming = true;
     }
 
     /// Sets the output of the user's status line program.
-    pub fn set_script(&mut self, lines: Vec<String>) {
+    pub(crate) fn set_script(&mut self, lines: Vec<String>) {
         self.script.lines = lines;
     }
 
     /// Sets the git branch.
-    pub fn set_branch(&mut self, branch: Option<String>) {
+    pub(crate) fn set_branch(&mut self, branch: Option<String>) {
         self.session.branch = branch;
     }
 
     /// Sets the number of commands in the background. While there are any, they are counted again, because they end by
     /// themselves.
-    pub fn set_jobs(&mut self, jobs: usize) -> Vec<Effect> {
+    pub(crate) fn set_jobs(&mut self, jobs: usize) -> Vec<Effect> {
         self.jobs = jobs;
         if jobs > 0 { vec![Effect::Wake(JOBS, Timer::Jobs)] } else { Vec::new() }
     }
@@ -262,7 +262,7 @@ impl Status {
     }
 
     /// Returns the models to choose from, the current one first.
-    pub fn model_first(&self, models: Vec<(String, String)>) -> Vec<Item> {
+    pub(crate) fn model_first(&self, models: Vec<(String, String)>) -> Vec<Item> {
         self.session.model_first(models)
     }
 
@@ -272,12 +272,12 @@ impl Status {
     }
 
     /// Returns the title of the session, shortened to this many columns.
-    pub fn session_title(&self, columns: usize) -> Option<String> {
+    pub(crate) fn session_title(&self, columns: usize) -> Option<String> {
         self.session.title(columns)
     }
 
     /// Adds the facts of the session that the page depends on.
-    pub fn fill_in(&self, page: PageRequest) -> PageRequest {
+    pub(crate) fn fill_in(&self, page: PageRequest) -> PageRequest {
         let mode = || self.session.mode.clone();
         match page {
             PageRequest::Context { .. } => {
@@ -290,7 +290,7 @@ impl Status {
     }
 
     /// Returns the folder of the session; empty before the session is known.
-    pub fn folder_of_session(&self) -> &Path {
+    pub(crate) fn folder_of_session(&self) -> &Path {
         &self.session.cwd
     }
 
@@ -359,7 +359,7 @@ impl Status {
     }
 
     /// Handles the passing of a second.
-    pub fn tick(&mut self) -> Vec<Effect> {
+    pub(crate) fn tick(&mut self) -> Vec<Effect> {
         match &mut self.turn {
             Some(turn) => {
                 turn.seconds += 1;
@@ -371,7 +371,7 @@ impl Status {
     }
 
     /// Shows a message for three seconds.
-    pub fn toast(&mut self, text: String) -> Vec<Effect> {
+    pub(crate) fn toast(&mut self, text: String) -> Vec<Effect> {
         self.toast = Some(text);
         vec![Effect::Wake(3_000, Timer::Toast)]
     }
@@ -383,12 +383,12 @@ impl Status {
     }
 
     /// Removes the temporary message.
-    pub fn end_toast(&mut self) {
+    pub(crate) fn end_toast(&mut self) {
         self.toast = None;
     }
 
     /// Sets the user's running shell command; `None` when it ended.
-    pub fn set_command(&mut self, command: Option<String>) {
+    pub(crate) fn set_command(&mut self, command: Option<String>) {
         self.command = command;
     }
 

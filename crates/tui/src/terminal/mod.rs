@@ -178,7 +178,7 @@ impl<W: Write> Screen<W> {
     /// # Errors
     ///
     /// Fails if the terminal cannot be written to.
-    pub fn use_keyboard(&mut self) -> io::Result<()> {
+    pub(crate) fn use_keyboard(&mut self) -> io::Result<()> {
         self.keyboard = true;
         self.push_keyboard()
     }
@@ -188,7 +188,7 @@ impl<W: Write> Screen<W> {
     /// # Errors
     ///
     /// Fails if the size of the terminal is unknown.
-    pub fn locates(&mut self, row: u16) -> io::Result<()> {
+    pub(crate) fn locates(&mut self, row: u16) -> io::Result<()> {
         self.locates = true;
         self.surface.inline_begins(row, size()?);
         Ok(())

@@ -107,7 +107,7 @@ impl Block {
     }
 
     /// Starts the text at the left edge, as on a page.
-    pub fn at_the_edge(mut self) -> Self {
+    pub(crate) fn at_the_edge(mut self) -> Self {
         self.gutter = 0;
         self
     }
@@ -129,12 +129,12 @@ impl Block {
     }
 
     /// Sets the message that the block belongs to.
-    pub fn set_message(&mut self, seq: Seq, id: MessageId) {
+    pub(crate) fn set_message(&mut self, seq: Seq, id: MessageId) {
         self.message = Some((seq, id));
     }
 
     /// Marks the block as one that is only in the transcript and not in the ledger.
-    pub fn set_local(&mut self, local: bool) {
+    pub(crate) fn set_local(&mut self, local: bool) {
         self.local = local;
     }
 
@@ -167,7 +167,7 @@ impl Block {
     }
 
     /// Returns a description of the block in one line.
-    pub fn headline(&self) -> String {
+    pub(crate) fn headline(&self) -> String {
         let (who, text) = match &self.body {
             Body::User { text, .. } => ("you", Cow::Borrowed(text.as_str())),
             Body::Answer { text, .. } => ("answer", Cow::Borrowed(text.as_str())),
@@ -190,12 +190,12 @@ impl Block {
     }
 
     /// True if the block is summarized in the line of another call.
-    pub fn is_folded(&self) -> bool {
+    pub(crate) fn is_folded(&self) -> bool {
         self.folded
     }
 
     /// Sets if the block is summarized in the line of another call.
-    pub fn set_folded(&mut self, folded: bool) {
+    pub(crate) fn set_folded(&mut self, folded: bool) {
         self.folded = folded;
     }
 
@@ -239,7 +239,7 @@ impl Block {
     }
 
     /// Opens or closes the block, if it can be opened.
-    pub fn set_open(&mut self, to: bool) {
+    pub(crate) fn set_open(&mut self, to: bool) {
         if self.open().is_none_or(|now| now == to) {
             return;
         }
@@ -290,7 +290,7 @@ impl Block {
     }
 
     /// True for rows of the user's messages, whose background covers the full width.
-    pub fn has_band(&self, index: usize) -> bool {
+    pub(crate) fn has_band(&self, index: usize) -> bool {
         matches!(self.body, Body::User { .. }) && self.row(index).is_some()
     }
 
@@ -315,7 +315,7 @@ impl Block {
     }
 
     /// Returns the first row after this many pieces.
-    pub fn row_behind(&self, pieces: usize) -> usize {
+    pub(crate) fn row_behind(&self, pieces: usize) -> usize {
         match &self.body {
             Body::Answer { layout, .. } => layout.row_behind(pieces),
             _ => 0,

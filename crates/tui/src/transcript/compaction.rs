@@ -52,8 +52,8 @@ pub(crate) fn plan_line(plan: &CompactionPlan) -> String {
     format!(
         "{} → {} tokens. Removed from the context: {} messages. Kept word for word: {}. Outputs that become stubs: {}. Nothing has \
          happened yet.",
-        thousands(plan.tokens_before.0),
-        thousands(plan.tokens_after.0),
+        thousands(plan.size.before.0),
+        thousands(plan.size.after.0),
         plan.gone.len(),
         plan.stays,
         plan.stubs
@@ -168,7 +168,7 @@ fn sections(summary: &str, without_tail: bool) -> Vec<(String, String)> {
 }
 
 /// Describes text that is not in the summary, in lines: its section and the reason, then the text.
-pub fn left_out_lines(left_out: &[LeftOut]) -> Vec<String> {
+pub(crate) fn left_out_lines(left_out: &[LeftOut]) -> Vec<String> {
     let mut out = Vec::new();
     for left in left_out {
         let section = if left.section.is_empty() { "not in any section" } else { &left.section };

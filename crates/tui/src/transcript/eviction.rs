@@ -36,12 +36,12 @@ impl Transcript {
     }
 
     /// True if a part of the session is not in memory.
-    pub fn has_gaps(&self) -> bool {
+    pub(crate) fn has_gaps(&self) -> bool {
         self.blocks.gaps().next().is_some()
     }
 
     /// Returns the parts of gaps that are needed since the last call.
-    pub fn wanted_gaps(&mut self) -> Vec<Wanted> {
+    pub(crate) fn wanted_gaps(&mut self) -> Vec<Wanted> {
         std::mem::take(&mut self.wants.gaps)
     }
 
@@ -77,14 +77,14 @@ impl Transcript {
     }
 
     /// Records that the gap cannot be read.
-    pub fn gap_failed(&mut self, from: Seq, to: Seq, why: String) {
+    pub(crate) fn gap_failed(&mut self, from: Seq, to: Seq, why: String) {
         if let Some(at) = self.blocks.gap_at(from, to) {
             self.blocks.set_gap(at, State::Failed(why));
         }
     }
 
     /// Records that the gap does not contain what was searched for.
-    pub fn gap_stays(&mut self, from: Seq, to: Seq) {
+    pub(crate) fn gap_stays(&mut self, from: Seq, to: Seq) {
         if let Some(at) = self.blocks.gap_at(from, to) {
             self.blocks.set_gap(at, State::Closed);
         }

@@ -114,7 +114,7 @@ pub struct Piece {
 }
 
 /// True if this cell is a piece of an image and not text.
-pub fn is_piece(cell: &Cell) -> bool {
+pub(crate) fn is_piece(cell: &Cell) -> bool {
     cell.symbol().starts_with(PLACEHOLDER)
 }
 

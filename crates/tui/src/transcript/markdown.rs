@@ -103,7 +103,7 @@ impl Markdown {
     }
 
     /// Returns the first row after this many pieces.
-    pub fn row_behind(&self, pieces: usize) -> usize {
+    pub(crate) fn row_behind(&self, pieces: usize) -> usize {
         let last = pieces.min(self.ends.len()).checked_sub(1);
         last.and_then(|last| self.ends.get(last)).copied().unwrap_or(0)
     }

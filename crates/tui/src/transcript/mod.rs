@@ -111,7 +111,7 @@ impl Transcript {
 
     /// Returns the first row of the user's message whose answer is at the top of the view; `None` if the view begins with the message
     /// itself, follows the end and contains a newer message, or shows a block in focus or a hit, which the row must not cover.
-    pub fn prompt_above(&mut self, width: u16, theme: &Theme) -> Option<Line<'static>> {
+    pub(crate) fn prompt_above(&mut self, width: u16, theme: &Theme) -> Option<Line<'static>> {
         let reads = self.inline || self.focus.is_some() || self.find.pattern.is_some();
         let first = self.seen.first().filter(|_| !reads).copied()?;
         let is_prompt = |at: usize| matches!(self.blocks[at].body(), Body::User { .. });
@@ -151,7 +151,7 @@ impl Transcript {
 
     /// Sets the chord that opens calls, as it is shown under later calls, the home folder, which is shown as `~`, and the folder
     /// of the session.
-    pub fn set_view(&mut self, open_key: Option<String>, home: Option<PathBuf>, workspace: &Path) {
+    pub(crate) fn set_view(&mut self, open_key: Option<String>, home: Option<PathBuf>, workspace: &Path) {
         let workspace = workspace.display().to_string();
         let open_key = open_key.unwrap_or_else(|| self.blocks.view.open_key.clone());
         self.blocks.view = Arc::new(CallView { workspace, open_key, home });
@@ -179,7 +179,7 @@ impl Transcript {
     }
 
     /// Handles the passing of a second.
-    pub fn tick(&mut self) {
+    pub(crate) fn tick(&mut self) {
         self.blocks.tick();
     }
 
@@ -189,7 +189,7 @@ impl Transcript {
     }
 
     /// Draws the transcript beside the question about the call `asked`, which is left out at the end. Returns the number of rows.
-    pub fn draw_beside(
+    pub(crate) fn draw_beside(
         &mut self,
         frame: &mut Frame<'_>,
         area: Rect,
@@ -259,7 +259,7 @@ impl Transcript {
 
     /// Returns the rows at the end of the view that only say that the last call waits for an answer. A question that is on
     /// the screen says that itself.
-    pub fn asking_rows(&mut self, width: u16, theme: &Theme, asked: Option<&CallId>) -> u16 {
+    pub(crate) fn asking_rows(&mut self, width: u16, theme: &Theme, asked: Option<&CallId>) -> u16 {
         self.asking(asked).map_or(0, |at| self.blocks[at].lay_out(width, theme) as u16)
     }
 
@@ -303,13 +303,8 @@ impl Transcript {
     }
 
     /// Turns on images. `first`: the terminal's number for the first one; later ones count up from it.
-    pub fn set_images(&mut self, first: Option<u32>) {
+    pub(crate) fn set_images(&mut self, first: Option<u32>) {
         self.blocks.next_image = first;
-    }
-
-    /// Returns the number for the next image, `None` if images are off.
-    pub fn next_image(&self) -> Option<u32> {
-        self.blocks.next_image
     }
 
     /// Returns the images that came into view since the last call.
@@ -347,13 +342,13 @@ impl Transcript {
     }
 
     /// Records that the terminal has this image in this many columns and rows; `None`: it cannot be shown.
-    pub fn image_is(&mut self, number: u32, size: Option<(u16, u16)>) {
+    pub(crate) fn image_is(&mut self, number: u32, size: Option<(u16, u16)>) {
         let shown = |(columns, rows)| ImageState::Shown(columns, rows);
         self.blocks.set_numbered(number, size.map_or(ImageState::Broken, shown));
     }
 
     /// Forgets an image, so that it is requested again when it comes into view.
-    pub fn forget_image(&mut self, number: u32) {
+    pub(crate) fn forget_image(&mut self, number: u32) {
         self.blocks.set_numbered(number, ImageState::New);
     }
 
@@ -370,13 +365,13 @@ impl Transcript {
     }
 
     /// Scrolls by screens: up if negative, else down.
-    pub fn scroll_pages(&mut self, pages: isize, theme: &Theme) {
+    pub(crate) fn scroll_pages(&mut self, pages: isize, theme: &Theme) {
         let page = self.window.height().saturating_sub(2).max(1);
         self.scroll(pages * page as isize, theme);
     }
 
     /// Moves the window to the end and follows it.
-    pub fn to_end(&mut self) {
+    pub(crate) fn to_end(&mut self) {
         self.window.follow();
     }
 
@@ -386,14 +381,14 @@ impl Transcript {
     }
 
     /// Moves to the user message before (or after) the top of the window.
-    pub fn to_user_message(&mut self, back: bool) {
+    pub(crate) fn to_user_message(&mut self, back: bool) {
         let blocks = &self.blocks;
         let is = |i: usize| matches!(blocks[i].body(), Body::User { .. } | Body::Gap(_));
         self.window.jump(back, is, blocks.len());
     }
 
     /// Reveals or hides messages for the model only.
-    pub fn toggle_hidden(&mut self) {
+    pub(crate) fn toggle_hidden(&mut self) {
         self.revealed = !self.revealed;
     }
 
@@ -403,32 +398,32 @@ impl Transcript {
     }
 
     /// Opens or closes all tool calls and thoughts: opens them if the newest is closed, else closes them.
-    pub fn toggle_open(&mut self) {
+    pub(crate) fn toggle_open(&mut self) {
         self.blocks.toggle_open();
     }
 
     /// Returns the Markdown source of the last answer.
-    pub fn last_answer(&self) -> Option<&str> {
+    pub(crate) fn last_answer(&self) -> Option<&str> {
         self.blocks.last_answer()
     }
 
     /// Returns the compactions whose loss report is needed since the last call.
-    pub fn losses(&mut self) -> Vec<Seq> {
+    pub(crate) fn losses(&mut self) -> Vec<Seq> {
         std::mem::take(&mut self.wants.losses)
     }
 
     /// Returns the compactions that came into view since the last call and whose removed messages are unknown.
-    pub fn wanted_folds(&mut self) -> Vec<Seq> {
+    pub(crate) fn wanted_folds(&mut self) -> Vec<Seq> {
         std::mem::take(&mut self.wants.folds)
     }
 
     /// Sets the loss report of this compaction.
-    pub fn loss_is(&mut self, entry: Seq, known: LossReport) {
+    pub(crate) fn loss_is(&mut self, entry: Seq, known: LossReport) {
         self.blocks.change_compaction(entry, |compaction| compaction.loss = known);
     }
 
     /// Sets the messages that this compaction removed.
-    pub fn folded_is(&mut self, entry: Seq, folded: Vec<(Seq, String)>) {
+    pub(crate) fn folded_is(&mut self, entry: Seq, folded: Vec<(Seq, String)>) {
         self.blocks.change_compaction(entry, |compaction| {
             compaction.dropped = folded;
             compaction.whole = true;
@@ -436,7 +431,7 @@ impl Transcript {
     }
 
     /// True if there may be messages to bring back.
-    pub fn may_bring_back(&self) -> bool {
+    pub(crate) fn may_bring_back(&self) -> bool {
         self.blocks.may_bring_back(self.focus)
     }
 
@@ -446,7 +441,7 @@ impl Transcript {
     }
 
     /// Draws only what was not printed, from now on.
-    pub fn set_inline(&mut self) {
+    pub(crate) fn set_inline(&mut self) {
         self.inline = true;
     }
 
@@ -458,7 +453,7 @@ impl Transcript {
 
     /// Returns how many of the last rows that were not printed fit into `room` rows after a terminal wraps rows at
     /// `columns`.
-    pub fn live_rows(&mut self, width: u16, theme: &Theme, columns: u16, room: usize) -> usize {
+    pub(crate) fn live_rows(&mut self, width: u16, theme: &Theme, columns: u16, room: usize) -> usize {
         let live = self.printed.live(&mut self.blocks, self.revealed, width, theme);
         let mut taken = 0;
         let fits = |place: &&RowPosition| {
@@ -476,7 +471,7 @@ impl Transcript {
     }
 
     /// Moves to the next or the previous hit, and wraps around at the ends.
-    pub fn find_next(&mut self, back: bool, theme: &Theme) {
+    pub(crate) fn find_next(&mut self, back: bool, theme: &Theme) {
         match self.find.next(&self.blocks, self.revealed, back) {
             Move::Waiting => {}
             Move::Gap(at, want) => {
@@ -490,14 +485,14 @@ impl Transcript {
 
     /// Handles the result of a search in a gap. `part`: the range of entries that has arrived; `None` if the gap does
     /// not contain the words.
-    pub fn found_past(&mut self, from: Seq, to: Seq, part: Option<(Seq, Seq)>, theme: &Theme) {
+    pub(crate) fn found_past(&mut self, from: Seq, to: Seq, part: Option<(Seq, Seq)>, theme: &Theme) {
         if let Some(back) = self.find.arrived(&self.blocks, self.revealed, (from, to), part) {
             self.find_next(back, theme);
         }
     }
 
     /// True while the host searches entries that are not in memory.
-    pub fn is_finding(&self) -> bool {
+    pub(crate) fn is_finding(&self) -> bool {
         self.find.is_waiting()
     }
 
@@ -508,7 +503,7 @@ impl Transcript {
     }
 
     /// Ends the search.
-    pub fn end_find(&mut self) {
+    pub(crate) fn end_find(&mut self) {
         self.find = Find::default();
     }
 

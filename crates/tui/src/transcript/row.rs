@@ -52,7 +52,7 @@ impl Row {
     }
 
     /// Returns the line as it is drawn: code has its colours as far as they are known.
-    pub fn styled(&self, theme: &Theme) -> Line<'static> {
+    pub(crate) fn styled(&self, theme: &Theme) -> Line<'static> {
         if self.code.is_empty() || theme.syntax.is_none() {
             return self.line.clone();
         }

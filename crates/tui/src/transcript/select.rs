@@ -44,12 +44,12 @@ impl Selection {
 
 impl Transcript {
     /// Returns the index of the focused block.
-    pub fn focused(&self) -> Option<usize> {
+    pub(crate) fn focused(&self) -> Option<usize> {
         self.focus
     }
 
     /// Returns the number of the focused block among the visible ones, counted from 1, and their count.
-    pub fn focus_of(&self) -> (usize, usize) {
+    pub(crate) fn focus_of(&self) -> (usize, usize) {
         let shown =
             |blocks: &[super::block::Block]| blocks.iter().filter(|b| b.is_shown(self.revealed)).count();
         (self.focus.map_or(0, |at| shown(&self.blocks[..=at])), shown(&self.blocks))
@@ -57,7 +57,7 @@ impl Transcript {
 
     /// Moves the focus to the previous or the next block, at first to the last one in view. Moving past the end removes
     /// the focus.
-    pub fn move_focus(&mut self, back: bool, theme: &Theme) {
+    pub(crate) fn move_focus(&mut self, back: bool, theme: &Theme) {
         let in_view = self.seen.iter().rev().map(|place| place.block).next();
         let shown = |i: &usize| self.blocks[*i].is_shown(self.revealed);
         let next = match self.focus {
@@ -73,7 +73,7 @@ impl Transcript {
     }
 
     /// Moves the focus to the first or the last block.
-    pub fn focus_end(&mut self, first: bool, theme: &Theme) {
+    pub(crate) fn focus_end(&mut self, first: bool, theme: &Theme) {
         if first && self.blocks.gaps().next().is_some_and(|(at, _)| at == 0) {
             // The first block of the session is not in memory yet.
             self.wants.first = true;
@@ -86,7 +86,7 @@ impl Transcript {
     }
 
     /// Moves the focus to the previous or the next message of the user.
-    pub fn focus_user(&mut self, back: bool, theme: &Theme) {
+    pub(crate) fn focus_user(&mut self, back: bool, theme: &Theme) {
         let is = |i: &usize| matches!(self.blocks[*i].body(), Body::User { .. } | Body::Gap(_));
         let at = self.focus.unwrap_or(self.blocks.len());
         let found =
@@ -104,12 +104,12 @@ impl Transcript {
     }
 
     /// Removes the focus.
-    pub fn end_focus(&mut self) {
+    pub(crate) fn end_focus(&mut self) {
         self.focus = None;
     }
 
     /// Opens or closes the focused block.
-    pub fn toggle_focused(&mut self) {
+    pub(crate) fn toggle_focused(&mut self) {
         if let Some(at) = self.focus
             && let Some(open) = self.blocks[at].open()
         {
@@ -118,7 +118,7 @@ impl Transcript {
     }
 
     /// Returns the content of the focused block.
-    pub fn copy_focused(&self) -> Option<String> {
+    pub(crate) fn copy_focused(&self) -> Option<String> {
         Some(self.blocks.get(self.focus?)?.source().into_owned())
     }
 

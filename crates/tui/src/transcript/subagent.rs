@@ -77,7 +77,7 @@ impl Nested {
     }
 
     /// True once the subagent has ended and its report is known.
-    pub fn has_report(&self) -> bool {
+    pub(crate) fn has_report(&self) -> bool {
         self.report.is_some()
     }
 
@@ -92,7 +92,7 @@ impl Nested {
 
     /// Returns the parts before and after the time of the call, for example `explore · 12 calls` and `$0.12`. `kind`: the kind of agent
     /// that the call asks for.
-    pub fn came_to(&self, kind: &str) -> [String; 2] {
+    pub(crate) fn came_to(&self, kind: &str) -> [String; 2] {
         let count = self.calls().count() as u64 + self.left_out();
         let calls = match count {
             0 => String::new(),

@@ -114,12 +114,12 @@ impl ToolCall {
     }
 
     /// True for successful read-only calls. Several of them in a row share one line.
-    pub fn only_looks(&self) -> bool {
+    pub(crate) fn only_looks(&self) -> bool {
         matches!(self.state, State::Done { .. }) && matches!(self.name.as_str(), "read" | "grep" | "glob")
     }
 
     /// Sets the result of the ended call.
-    pub fn set_result(&mut self, output: &str, details: &Value) {
+    pub(crate) fn set_result(&mut self, output: &str, details: &Value) {
         self.output.set(output);
         self.details.clone_from(details);
         self.nested.ended(details);

@@ -17,8 +17,8 @@ const SHOWN: usize = 20;
 pub(super) fn print(plan: &CompactionPlan, out: &mut dyn Write) -> Result<(), Failure> {
     let mut text = format!(
         "{} -> {} tokens\n\n{:<16} {:>8} {:>8}\n",
-        short(plan.tokens_before.0),
-        short(plan.tokens_after.0),
+        short(plan.size.before.0),
+        short(plan.size.after.0),
         "",
         "before",
         "after"
@@ -64,7 +64,7 @@ pub(super) fn print(plan: &CompactionPlan, out: &mut dyn Write) -> Result<(), Fa
         "are removed; the model can get each"
     };
     let _ = writeln!(text, "{} {are} back with recall.", count(plan.loss.outputs, "output"));
-    let _ = writeln!(text, "\n{}", self::present(&plan.proofs));
+    let _ = writeln!(text, "\n{}", self::present(&plan.protected.proofs));
     if !plan.summary.is_empty() {
         let _ = writeln!(text, "Summary:\n\n{}\n", plan.summary);
     }
@@ -144,10 +144,10 @@ pub(super) fn json(plan: &CompactionPlan, applied: bool) -> Value {
         })
         .collect();
     json!({
-        "applied": applied, "tokens_before": plan.tokens_before, "tokens_after": plan.tokens_after,
+        "applied": applied, "tokens_before": plan.size.before, "tokens_after": plan.size.after,
         "before": sizes(&|change| change.before), "after": sizes(&|change| change.after),
         "dropped": dropped, "stays": plan.stays, "stubs": plan.stubs,
-        "summary": plan.summary, "loss": plan.loss, "present": plan.proofs,
+        "summary": plan.summary, "loss": plan.loss, "present": plan.protected.proofs,
         "left_out": plan.left_out, "notices": plan.notices,
     })
 }

@@ -47,7 +47,7 @@ pub(in crate::headless) struct Batch {
 
 impl LiveSettings {
     pub(in crate::headless) fn new(configured: &Settings, model: &str) -> Self {
-        let effort = configured.config.effort.and_then(|effort| serde_json::to_value(effort).ok());
+        let effort = configured.config.model.effort.and_then(|effort| serde_json::to_value(effort).ok());
         Self {
             effort: effort.and_then(|effort| effort.as_str().map(str::to_owned)),
             configured: configured.clone(),
@@ -63,7 +63,7 @@ impl LiveSettings {
     }
 
     pub(super) fn hooks_are_off(&self) -> bool {
-        self.configured.config.disable_all_hooks
+        self.configured.config.hooks.disabled
     }
 
     /// Returns the answer to `get_settings`.

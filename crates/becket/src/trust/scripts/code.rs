@@ -147,7 +147,7 @@ fn named(search: &mut Search<'_>, language: Language, name: &str, folder: &Path)
 fn python_import(search: &mut Search<'_>, module: &str, folder: &Path) {
     let plain = module.trim_start_matches('.');
     let dots = module.len() - plain.len();
-    // One dot is the folder of the file itsearch.
+    // One dot is the folder of the file itself.
     let places = match dots {
         0 => around(search, folder),
         dots => folder.ancestors().nth(dots - 1).map(Path::to_path_buf).into_iter().collect(),

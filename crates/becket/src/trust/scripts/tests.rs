@@ -280,6 +280,50 @@ fn a_changed_script_is_changed_content_and_a_link_shows_its_target() {
     assert_ne!(read(), third);
 }
 
+/// Files of a project whose scripts load or start each other.
+const LANGUAGES: &[(&str, &str)] = &[
+    (
+        "py/main.py",
+        "import os, helper\nfrom .near import x\nfrom lib.deep import (one, two)\nsubprocess.run(['sh', \"py/start.sh\"])\nimportlib.import_module('late')\n",
+    ),
+    ("py/helper.py", "import lib.other as o\n"),
+    ("py/near.py", ""),
+    ("py/lib/__init__.py", ""),
+    ("py/lib/deep/__init__.py", ""),
+    ("py/lib/deep/two.py", ""),
+    ("py/lib/other.py", "open('py/data.txt').read()\n"),
+    ("py/late.py", ""),
+    ("py/start.sh", "exec ./py/last.rb\n"),
+    ("py/last.rb", "require_relative 'ruby_part'\nsystem(\"sh py/of_ruby.sh --fast\")\n"),
+    ("py/ruby_part.rb", ""),
+    ("py/of_ruby.sh", ""),
+    ("py/data.txt", "data"),
+    ("py/unused.py", ""),
+    (
+        "js/server.mjs",
+        "import { a } from './a.js';\nimport z from 'zod';\nconst b = require(`../js/b`);\nspawn('node', [join(here, 'worker.js')]);\n",
+    ),
+    ("js/a.ts", "export * from './dir'\n"),
+    ("js/b.cjs", ""),
+    ("js/dir/index.js", ""),
+    ("js/worker.js", ""),
+    ("js/unused.js", ""),
+    ("pl/x.pl", "use strict;\nuse My::Mod;\ndo './y.pl';\n"),
+    ("pl/lib/My/Mod.pm", ""),
+    ("pl/y.pl", ""),
+    ("php/x.php", "<?php require __DIR__ . '/inc.php';"),
+    ("php/inc.php", ""),
+    ("lua/x.lua", "local m = require(\"part.inner\")\n"),
+    ("lua/part/inner.lua", ""),
+    ("Makefile", "all:\n\t@python3 gen/make.py && ./gen/run\ninclude rules.mk\n"),
+    ("rules.mk", "other:\n\tsh gen/other.sh\n"),
+    ("gen/make.py", ""),
+    ("gen/other.sh", ""),
+    ("gen/run", "#!/bin/sh\n"),
+    ("package.json", "{\"scripts\": {\"start\": \"node js/of_npm.js\"}}"),
+    ("js/of_npm.js", ""),
+];
+
 #[test]
 fn what_scripts_in_other_languages_load_or_start_is_compared_too() {
     let room = room();
@@ -288,48 +332,7 @@ fn what_scripts_in_other_languages_load_or_start_is_compared_too() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
     };
-    for (name, text) in [
-        (
-            "py/main.py",
-            "import os, helper\nfrom .near import x\nfrom lib.deep import (one, two)\nsubprocess.run(['sh', \"py/start.sh\"])\nimportlib.import_module('late')\n",
-        ),
-        ("py/helper.py", "import lib.other as o\n"),
-        ("py/near.py", ""),
-        ("py/lib/__init__.py", ""),
-        ("py/lib/deep/__init__.py", ""),
-        ("py/lib/deep/two.py", ""),
-        ("py/lib/other.py", "open('py/data.txt').read()\n"),
-        ("py/late.py", ""),
-        ("py/start.sh", "exec ./py/last.rb\n"),
-        ("py/last.rb", "require_relative 'ruby_part'\nsystem(\"sh py/of_ruby.sh --fast\")\n"),
-        ("py/ruby_part.rb", ""),
-        ("py/of_ruby.sh", ""),
-        ("py/data.txt", "data"),
-        ("py/unused.py", ""),
-        (
-            "js/server.mjs",
-            "import { a } from './a.js';\nimport z from 'zod';\nconst b = require(`../js/b`);\nspawn('node', [join(here, 'worker.js')]);\n",
-        ),
-        ("js/a.ts", "export * from './dir'\n"),
-        ("js/b.cjs", ""),
-        ("js/dir/index.js", ""),
-        ("js/worker.js", ""),
-        ("js/unused.js", ""),
-        ("pl/x.pl", "use strict;\nuse My::Mod;\ndo './y.pl';\n"),
-        ("pl/lib/My/Mod.pm", ""),
-        ("pl/y.pl", ""),
-        ("php/x.php", "<?php require __DIR__ . '/inc.php';"),
-        ("php/inc.php", ""),
-        ("lua/x.lua", "local m = require(\"part.inner\")\n"),
-        ("lua/part/inner.lua", ""),
-        ("Makefile", "all:\n\t@python3 gen/make.py && ./gen/run\ninclude rules.mk\n"),
-        ("rules.mk", "other:\n\tsh gen/other.sh\n"),
-        ("gen/make.py", ""),
-        ("gen/other.sh", ""),
-        ("gen/run", "#!/bin/sh\n"),
-        ("package.json", "{\"scripts\": {\"start\": \"node js/of_npm.js\"}}"),
-        ("js/of_npm.js", ""),
-    ] {
+    for (name, text) in LANGUAGES {
         write(name, text);
     }
     for (command, followed, not) in [

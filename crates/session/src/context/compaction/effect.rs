@@ -8,7 +8,8 @@ use crate::context::View;
 use crate::context::budget::estimate_message;
 use crate::context::present::{self, Present};
 use becket_types::{
-    CategoryChange, CompactionPlan, Entry, FoldedMessage, Loss, Message, MessageId, Millis, Part, Role,
+    CategoryChange, CompactionPlan, Entry, FoldedMessage, Loss, Message, MessageId, Millis, Part,
+    ProtectedContent, Role, SizeChange,
 };
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -62,16 +63,17 @@ impl CompactionEffect {
             self.present.into_iter().partition(|item| item.there);
         CompactionPlan {
             plan,
-            tokens_before: report.tokens_before,
-            tokens_after: report.tokens_after,
+            size: SizeChange { before: report.tokens_before, after: report.tokens_after },
             categories: categories.collect(),
             gone: self.gone.iter().map(|message| folded_message(message)).collect(),
             stays: (report.counts.tail + report.counts.kept) as u64,
             stubs: report.counts.pruned as u64,
             loss: self.loss,
-            present: there.len() as u64,
-            missing: not.into_iter().map(|item| item.what).collect(),
-            proofs,
+            protected: ProtectedContent {
+                present: there.len() as u64,
+                missing: not.into_iter().map(|item| item.what).collect(),
+                proofs,
+            },
             summary: report.summary.clone(),
             left_out: report.left_out.clone(),
             notices: outcome.notices.clone(),

@@ -6,7 +6,8 @@ use super::{Outcome, Report, ReportCounts, Snapshot};
 use crate::context::budget::estimate_text;
 use crate::context::tail_anchor;
 use becket_types::{
-    Compaction, CompactionSource, CutOutput, EntryKind, LeftOut, Message, Part, PruneReason, Role, Tokens,
+    Compaction, CompactionSource, CutOutput, EntryKind, LeftOut, Message, Part, PruneReason, RepeatedContext,
+    RetainedMessages, Role, ShortenedContent, SizeChange, SummaryOrigin, Tokens,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -74,17 +75,7 @@ pub(super) fn build(
     // Also for rules before the cut: otherwise they would be kept there as the user's last words.
     taken_out.extend(layout.rules_out.iter().map(|i| message(i).id));
     taken_out.extend(layout.taken_out.map(|i| message(&i).id));
-    let mut media = previous.map(|p| p.media.clone()).unwrap_or_default();
-    media.extend(layout.media.iter().filter(|m| !previous.is_some_and(|p| p.media.contains(m))));
-    let in_view: Vec<_> =
-        layout.kept.iter().chain(&layout.tail).filter_map(|i| message(i).result_of()).collect();
-    let mut pruned = previous.map(|p| p.pruned.clone()).unwrap_or_default();
-    pruned.extend(snapshot.outputs.prunable.iter().cloned());
-    pruned.retain(|p| in_view.contains(&&p.call_id));
-    let mut cuts: Vec<CutOutput> = previous.map(|p| p.cuts.clone()).unwrap_or_default();
-    cuts.retain(|old| !layout.unseen.cuts.iter().any(|new| new.call_id == old.call_id));
-    cuts.extend(layout.unseen.cuts.iter().cloned());
-    cuts.retain(|c| in_view.contains(&&c.call_id));
+    let shortened = shortened(snapshot, layout);
     let report = Report {
         trigger: snapshot.request.trigger,
         source: made.source,
@@ -97,7 +88,7 @@ pub(super) fn build(
             dropped: layout.head.len(),
             kept: layout.kept.len(),
             tail: layout.tail.len(),
-            pruned: pruned.len(),
+            pruned: shortened.pruned.len(),
             cut: layout.unseen.cuts.len(),
         },
         blind: layout.unseen.blind,
@@ -108,23 +99,26 @@ pub(super) fn build(
     let compaction = Compaction {
         summary,
         anchor,
-        tail_from: snapshot.messages.get(layout.at).map_or(snapshot.last_seq.next(), |m| m.seq),
-        taken_out,
-        kept: layout.kept.iter().map(|i| message(i).id).collect(),
+        retained: RetainedMessages {
+            tail_from: snapshot.messages.get(layout.at).map_or(snapshot.last_seq.next(), |m| m.seq),
+            taken_out,
+            kept: layout.kept.iter().map(|i| message(i).id).collect(),
+        },
         replaces: previous.map(|p| p.entry),
-        pruned,
-        cuts,
-        media,
-        state: state.join("\n\n"),
-        rules: measured.rules.items.clone(),
-        attached,
-        tokens_before: measured.before,
-        tokens_after: after.total(),
+        shortened,
+        repeated: RepeatedContext {
+            state: state.join("\n\n"),
+            rules: measured.rules.items.clone(),
+            attached,
+        },
+        size: SizeChange { before: measured.before, after: after.total() },
         trigger: snapshot.request.trigger,
-        model: made.model,
-        source: made.source,
-        input: report.input.clone(),
-        left_out: made.left_out,
+        origin: SummaryOrigin {
+            model: made.model,
+            source: made.source,
+            input: report.input.clone(),
+            left_out: made.left_out,
+        },
         snapshot_of: snapshot.last_seq,
         turn_state: snapshot.turn_state,
     };
@@ -188,6 +182,24 @@ pub(super) fn prune_only(measured: &Measured, after: Tokens) -> Outcome {
     }
 }
 
+/// Returns the content that is shortened after this compaction: what the previous compaction shortened, unless it left the
+/// view, and what this one shortens.
+fn shortened(snapshot: &Snapshot, layout: &Layout) -> ShortenedContent {
+    let previous = snapshot.previous.as_ref();
+    let mut media = previous.map(|p| p.media.clone()).unwrap_or_default();
+    media.extend(layout.media.iter().filter(|m| !previous.is_some_and(|p| p.media.contains(m))));
+    let in_view: Vec<_> =
+        layout.kept.iter().chain(&layout.tail).filter_map(|i| snapshot.messages[*i].result_of()).collect();
+    let mut pruned = previous.map(|p| p.pruned.clone()).unwrap_or_default();
+    pruned.extend(snapshot.outputs.prunable.iter().cloned());
+    pruned.retain(|p| in_view.contains(&&p.call_id));
+    let mut cuts: Vec<CutOutput> = previous.map(|p| p.cuts.clone()).unwrap_or_default();
+    cuts.retain(|old| !layout.unseen.cuts.iter().any(|new| new.call_id == old.call_id));
+    cuts.extend(layout.unseen.cuts.iter().cloned());
+    cuts.retain(|c| in_view.contains(&&c.call_id));
+    ShortenedContent { pruned, cuts, media }
+}
+
 impl Outcome {
     /// Replaces the summary by one that a person edited; the anchor stays. Has no effect on a mere prune.
     pub fn with_summary(mut self, edited: &str) -> Self {
@@ -201,13 +213,13 @@ impl Outcome {
                     None => edited.to_owned(),
                 };
                 let (old, new) = (estimate_text(&compaction.summary).0, estimate_text(&text).0);
-                let after = Tokens((compaction.tokens_after.0 + new).saturating_sub(old));
+                let after = Tokens((compaction.size.after.0 + new).saturating_sub(old));
                 self.report.after.summary = Tokens((self.report.after.summary.0 + new).saturating_sub(old));
                 self.report.tokens_after = after;
                 self.report.summary.clone_from(&text);
-                compaction.left_out.retain(|left| !text.contains(left.text.trim()));
-                self.report.left_out.clone_from(&compaction.left_out);
-                compaction.tokens_after = after;
+                compaction.origin.left_out.retain(|left| !text.contains(left.text.trim()));
+                self.report.left_out.clone_from(&compaction.origin.left_out);
+                compaction.size.after = after;
                 compaction.summary = text;
             }
         }
@@ -220,7 +232,7 @@ impl Outcome {
         let mut outcome = self.clone().with_summary(summary.trim_end());
         for entry in &mut outcome.entries {
             if let EntryKind::Compaction(compaction) = entry {
-                "edited".clone_into(&mut compaction.input);
+                "edited".clone_into(&mut compaction.origin.input);
             }
         }
         (outcome.report.tokens_after < outcome.report.tokens_before).then_some(outcome)

@@ -466,7 +466,7 @@ impl Ask {
             return;
         }
         if outside.len() <= GREETING || !sections.has("## Discoveries") {
-            let (text, why) = (outside.to_owned(), "stands outside of the template's sections".to_owned());
+            let (text, why) = (outside.to_owned(), "outside of the template's sections".to_owned());
             self.record.left_out.push(LeftOut { section: String::new(), text, why });
             return;
         }

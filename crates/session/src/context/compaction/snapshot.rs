@@ -50,13 +50,13 @@ impl Snapshot {
         let previous = view.compaction().map(|(entry, c)| Previous {
             entry,
             summary: c.summary.clone(),
-            state: c.state.clone(),
-            rules: c.rules.clone(),
-            attached: c.attached.clone(),
-            taken_out: c.taken_out.clone(),
-            media: c.media.clone(),
-            pruned: c.pruned.clone(),
-            cuts: c.cuts.clone(),
+            state: c.repeated.state.clone(),
+            rules: c.repeated.rules.clone(),
+            attached: c.repeated.attached.clone(),
+            taken_out: c.retained.taken_out.clone(),
+            media: c.shortened.media.clone(),
+            pruned: c.shortened.pruned.clone(),
+            cuts: c.shortened.cuts.clone(),
         });
         let state =
             STATE_KEYS.iter().filter_map(|k| Some(((*k).to_owned(), view.state(k)?.clone()))).collect();

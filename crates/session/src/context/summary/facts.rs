@@ -173,7 +173,7 @@ impl Facts {
             leave_out(
                 heading,
                 dropped,
-                "stands word for word in a tool's output and in no message of the user",
+                "copied word for word from a tool's output and in no message of the user",
             );
         }
         if is_blank(sections.get("## Goal")) && self.provenance.knows_a_user() {

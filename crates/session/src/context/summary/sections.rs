@@ -107,7 +107,7 @@ pub struct Answer {
 
 impl Answer {
     /// True if at least one section has text.
-    pub fn has_sections(&self) -> bool {
+    pub(crate) fn has_sections(&self) -> bool {
         !self.sections.is_blank()
     }
 }
@@ -178,7 +178,7 @@ impl Sections {
             LeftOut {
                 section: heading.trim_start_matches('#').trim().to_owned(),
                 text: cut_end(body[start..].trim(), LEFT_OUT_BYTES).to_owned(),
-                why: "too long for the summary; its end may stand there".to_owned(),
+                why: "too long for the summary; its end may be there".to_owned(),
             }
         });
         let left_out = left_out.filter(|left| !is_blank(&left.text)).collect();

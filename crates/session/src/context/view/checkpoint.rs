@@ -257,9 +257,9 @@ fn slim(conversation: &Conversation, control: &Control) -> (ControlRecord, bool)
             let mut compaction = Compaction::clone(compaction);
             if !in_force {
                 replaced = true;
-                compaction.pruned = calls(&compaction.pruned);
+                compaction.shortened.pruned = calls(&compaction.shortened.pruned);
                 compaction.summary.clear();
-                compaction.state.clear();
+                compaction.repeated.state.clear();
                 compaction.anchor = None;
             }
             ActRecord::Compaction(Box::new(compaction))

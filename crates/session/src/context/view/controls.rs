@@ -135,8 +135,8 @@ impl Effects {
                 self.inputs.extend(inputs.iter().map(|cut| (cut.call_id.clone(), cut.clone())));
             }
             Act::Compaction(compaction) => {
-                self.stub(&compaction.pruned, &compaction.media, control);
-                self.cut(&compaction.cuts);
+                self.stub(&compaction.shortened.pruned, &compaction.shortened.media, control);
+                self.cut(&compaction.shortened.cuts);
                 self.compaction = Some((control.seq, Arc::clone(compaction)));
             }
             Act::Pin(PinTarget::Message(id)) => {
@@ -156,7 +156,7 @@ impl Effects {
     fn repeat(&mut self, repeated: RepeatedPrompt) {
         self.said.insert(repeated.id, repeated.said_at);
         let taken = self.compaction.as_ref().is_some_and(|(seq, compaction)| {
-            *seq == repeated.of && compaction.taken_out.contains(&repeated.said)
+            *seq == repeated.of && compaction.retained.taken_out.contains(&repeated.said)
         });
         if taken && self.pinned_messages.contains(&repeated.said) {
             self.repeated.insert(repeated.said, repeated.id);

@@ -184,7 +184,7 @@ impl Conversation {
     fn repeated_prompt(&mut self, message: &Message, of: Seq) -> Option<RepeatedPrompt> {
         let at = if continuation::is_replay(message) {
             let compaction = self.effects().compaction.as_ref().filter(|(seq, _)| *seq == of)?;
-            let said = *compaction.1.taken_out.last()?;
+            let said = *compaction.1.retained.taken_out.last()?;
             self.log.newest(&said)?
         } else if message.metadata.had_media {
             let is_words = |at: &&usize| continuation::is_users_words(&self.log[**at].message);
@@ -391,16 +391,7 @@ impl Conversation {
     pub(super) fn turn_state(&self) -> TurnState {
         self.turn.state(|seq| {
             let Some(slot) = self.log.find(seq) else { return true };
-            let terminal = matches!(
-                slot.finish,
-                Some(
-                    FinishReason::Stop
-                        | FinishReason::Length
-                        | FinishReason::ContentFilter
-                        | FinishReason::Refusal
-                        | FinishReason::Other(_)
-                )
-            );
+            let terminal = slot.finish.as_ref().is_some_and(FinishReason::is_by_the_model);
             terminal && slot.message.call_ids().next().is_none()
         })
     }

@@ -55,15 +55,15 @@ pub(super) fn compacted(
 /// Returns the messages that a compaction keeps: its tail, its kept messages, pinned ones, and the last
 /// message with the user's words. Calls and results stay together.
 fn kept(log: &Log, effects: &Effects, live: &[usize], compaction: &Compaction) -> Vec<usize> {
-    let out: HashSet<MessageId> = compaction.taken_out.iter().copied().collect();
-    let kept: HashSet<MessageId> = compaction.kept.iter().copied().collect();
+    let out: HashSet<MessageId> = compaction.retained.taken_out.iter().copied().collect();
+    let kept: HashSet<MessageId> = compaction.retained.kept.iter().copied().collect();
     let message = |at: &usize| &log[*at].message;
     // A restored message may be newer than the message that a continuation repeats.
     let words = live.iter().filter(|at| continuation::is_users_words(message(at)));
     let last_words = words.max_by_key(|at| effects.said_at(message(at))).copied();
     let stays = |at: &usize| {
         let m = message(at);
-        m.seq >= compaction.tail_from
+        m.seq >= compaction.retained.tail_from
             || kept.contains(&m.id)
             || effects.pinned_messages.contains(&m.id)
             || last_words == Some(*at)
@@ -95,7 +95,7 @@ fn kept(log: &Log, effects: &Effects, live: &[usize], compaction: &Compaction) -
 /// Calls are included with all of their results.
 pub(super) fn restored(log: &mut Log, effects: &Effects, live: Vec<usize>, ids: &[MessageId]) -> Vec<usize> {
     let ids: HashSet<MessageId> = ids.iter().copied().collect();
-    let repeated = effects.compaction.as_ref().map_or(&[][..], |(_, c)| &c.taken_out);
+    let repeated = effects.compaction.as_ref().map_or(&[][..], |(_, c)| &c.retained.taken_out);
     let out =
         |slot: &Slot| slot.out.is_some() && effects.counts(slot) && !repeated.contains(&slot.message.id);
     let asked = |slot: &&Slot| ids.contains(&slot.message.id) && out(slot);
@@ -127,7 +127,10 @@ pub(super) fn restored(log: &mut Log, effects: &Effects, live: Vec<usize>, ids: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use becket_types::{CompactionSource, CompactionTrigger, Message, Part, TurnState};
+    use becket_types::{
+        CompactionSource, CompactionTrigger, Message, Part, RepeatedContext, RetainedMessages,
+        ShortenedContent, SizeChange, SummaryOrigin, TurnState,
+    };
     use serde_json::json;
     use std::sync::Arc;
 
@@ -155,23 +158,18 @@ mod tests {
         Compaction {
             summary: String::new(),
             anchor: None,
-            tail_from: Seq(100),
-            taken_out: Vec::new(),
-            kept,
+            retained: RetainedMessages { tail_from: Seq(100), kept, ..RetainedMessages::default() },
             replaces: None,
-            pruned: Vec::new(),
-            cuts: Vec::new(),
-            media: Vec::new(),
-            state: String::new(),
-            rules: Vec::new(),
-            attached: Vec::new(),
-            tokens_before: Tokens(0),
-            tokens_after: Tokens(0),
+            shortened: ShortenedContent::default(),
+            repeated: RepeatedContext::default(),
+            size: SizeChange::default(),
             trigger: CompactionTrigger::Manual,
-            model: String::new(),
-            source: CompactionSource::Fallback,
-            input: String::new(),
-            left_out: Vec::new(),
+            origin: SummaryOrigin {
+                model: String::new(),
+                source: CompactionSource::Fallback,
+                input: String::new(),
+                left_out: Vec::new(),
+            },
             snapshot_of: Seq(5),
             turn_state: TurnState::MidTurn,
         }

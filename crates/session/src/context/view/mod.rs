@@ -73,7 +73,7 @@ pub struct View {
 impl View {
     /// Estimated tokens of removed messages that stay in memory, so that undoing a compaction need not read
     /// the ledger.
-    pub const UNDO_ROOM: Tokens = Tokens(1_000_000);
+    pub(crate) const UNDO_ROOM: Tokens = Tokens(1_000_000);
 
     pub fn new(policy: Policy, scope: ModelScope) -> Self {
         Self { policy, conversation: Conversation::default(), rendering: Rendering::new(scope) }
@@ -231,7 +231,7 @@ impl View {
 
     /// Returns `(tool, input)` of a call as the ledger has it, if it is in memory. If it is not,
     /// [`Self::input_at`] returns the entry to read.
-    pub fn original_input(&self, id: &CallId) -> Option<(&str, &Value)> {
+    pub(crate) fn original_input(&self, id: &CallId) -> Option<(&str, &Value)> {
         let (shown, record) = self.conversation.calls.find(id)?;
         let slot = self.conversation.log.find(record.at)?;
         slot.message.parts.iter().find_map(|part| match part {
@@ -243,7 +243,7 @@ impl View {
     }
 
     /// Returns the ledger entry with the message that made a call.
-    pub fn input_at(&self, id: &CallId) -> Option<Seq> {
+    pub(crate) fn input_at(&self, id: &CallId) -> Option<Seq> {
         Some(self.conversation.calls.find(id)?.1.at)
     }
 
@@ -302,12 +302,12 @@ impl View {
 
     /// Returns pinned messages that are not shown for any reason except a rewind by the user. A message that
     /// a continuation repeats counts as shown.
-    pub fn lost_pins(&self) -> Vec<MessageId> {
+    pub(crate) fn lost_pins(&self) -> Vec<MessageId> {
         self.conversation.lost_pins()
     }
 
     /// Returns pinned outputs that are not shown for any reason except a rewind by the user.
-    pub fn lost_pinned_calls(&self) -> Vec<CallId> {
+    pub(crate) fn lost_pinned_calls(&self) -> Vec<CallId> {
         self.conversation.lost_pinned_calls()
     }
 
@@ -363,7 +363,7 @@ impl View {
 
     /// Returns images and files in the context, oldest first: message, part and bytes. The context must have
     /// been built.
-    pub fn sent_media(&self) -> impl Iterator<Item = (MessageId, u32, u64)> + '_ {
+    pub(crate) fn sent_media(&self) -> impl Iterator<Item = (MessageId, u32, u64)> + '_ {
         self.rendering.sent_media(&self.conversation)
     }
 

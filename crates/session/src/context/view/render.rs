@@ -159,7 +159,7 @@ impl Rendering {
         let summary = escape::escape_tags(&compaction.summary, &["context-summary", "system-reminder"]);
         let pieces = [
             (Role::System, Synthetic::CompactionSummary, summary.as_ref()),
-            (Role::User, Synthetic::SessionState, compaction.state.as_str()),
+            (Role::User, Synthetic::SessionState, compaction.repeated.state.as_str()),
         ];
         for (nth, (role, kind, text)) in pieces.into_iter().enumerate() {
             if !is_blank(text) {
@@ -176,7 +176,7 @@ impl Rendering {
                 .any(|m| m.text() == text)
         };
         let rules: Vec<_> =
-            compaction.rules.iter().enumerate().filter(|(_, item)| !is_shown(&item.text)).collect();
+            compaction.repeated.rules.iter().enumerate().filter(|(_, item)| !is_shown(&item.text)).collect();
         for (nth, item) in rules {
             let id = repair::derived_id(MessageId(Uuid::from_u128(u128::from(seq.0) << 8)), 2 + nth as u128);
             let text = escape::escape(&item.text);
@@ -239,7 +239,7 @@ impl Rendering {
                 let result = repair::missing_result(caller, nth, call_id, name);
                 self.push(result, caller.seq, vec!["repaired: result missing".to_owned()]);
                 conversation.notices.add(format!(
-                    "call {call_id} ({name}) has no result: the model is told `{}`",
+                    "call {call_id} ({name}) has no result: the model gets `{}`",
                     repair::INTERRUPTED
                 ));
             }

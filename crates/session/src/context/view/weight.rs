@@ -87,10 +87,13 @@ fn shortened(part: &Part, pruned: bool, effects: &Effects, calls: &Calls) -> Tok
 
 /// Returns the estimate of summary, session state and rules, which precede the live messages.
 pub(super) fn lead(compaction: &Compaction) -> Tokens {
-    let rules =
-        compaction.rules.iter().map(|item| FRAME + budget::estimate_text(&escape::escape(&item.text)));
+    let rules = compaction
+        .repeated
+        .rules
+        .iter()
+        .map(|item| FRAME + budget::estimate_text(&escape::escape(&item.text)));
     budget::estimate_text(&compaction.summary)
-        + budget::estimate_text(&compaction.state)
+        + budget::estimate_text(&compaction.repeated.state)
         + LEAD_FRAME
         + rules.sum::<Tokens>()
 }

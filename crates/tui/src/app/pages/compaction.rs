@@ -132,10 +132,10 @@ fn markdown(plan: &CompactionPlan) -> String {
     let _ = writeln!(
         out,
         "Rules files, pinned messages, open todos and your last message: {} found, byte for byte.\n",
-        plan.present
+        plan.protected.present
     );
-    if !plan.missing.is_empty() {
-        let _ = writeln!(out, "**Missing:** {}\n", plan.missing.join(", "));
+    if !plan.protected.missing.is_empty() {
+        let _ = writeln!(out, "**Missing:** {}\n", plan.protected.missing.join(", "));
     }
     if !plan.left_out.is_empty() {
         out.push_str("## Left out of the model's summary\n\n");

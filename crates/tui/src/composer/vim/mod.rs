@@ -74,7 +74,7 @@ impl Vim {
     }
 
     /// True if Esc has a meaning in the current mode.
-    pub fn takes_escape(&self) -> bool {
+    pub(crate) fn takes_escape(&self) -> bool {
         self.mode != Mode::Normal || !self.keys.is_empty()
     }
 
@@ -388,7 +388,7 @@ impl Vim {
     }
 
     /// Returns the selected bytes of the text.
-    pub fn selected(&self, b: &Buffer) -> Option<Range<usize>> {
+    pub(crate) fn selected(&self, b: &Buffer) -> Option<Range<usize>> {
         let Mode::Visual { anchor, lines } = self.mode else { return None };
         let text = Text::new(b.text());
         let anchor = anchor.min(b.text().len());

@@ -2,118 +2,121 @@
 
 use super::*;
 
+type Make = fn(&mut Ledger);
+
+/// Rules, entries, and the turn state that follows from them.
+const TURN_STATES: &[(&str, Make, TurnState)] = &[
+    ("nothing yet", |_| {}, TurnState::AwaitingUser),
+    (
+        "a prompt",
+        |l| {
+            l.user("x");
+        },
+        TurnState::Unanswered,
+    ),
+    (
+        "an answer",
+        |l| {
+            l.user("x");
+            l.assistant(vec![Part::text("y")]);
+        },
+        TurnState::AwaitingUser,
+    ),
+    (
+        "calls",
+        |l| {
+            l.user("x");
+            l.calls(&["a"]);
+        },
+        TurnState::MidTurn,
+    ),
+    (
+        "results",
+        |l| {
+            l.user("x");
+            l.calls(&["a"]);
+            l.result("a", "1");
+        },
+        TurnState::MidTurn,
+    ),
+    (
+        "`stop` beside calls has not stopped",
+        |l| {
+            l.user("x");
+            let message = Message::assistant(vec![Part::tool_call("a", "read", json!({}))]);
+            let id = message.id;
+            l.message(message);
+            l.push(EntryKind::Finish { message: id, reason: FinishReason::Stop });
+        },
+        TurnState::MidTurn,
+    ),
+    (
+        "still streaming, or died",
+        |l| {
+            l.user("x");
+            l.message(Message::assistant(vec![Part::text("y")]));
+        },
+        TurnState::MidTurn,
+    ),
+    (
+        "media that nobody has answered",
+        |l| {
+            l.message(Message::new(Role::User, Origin::User, vec![Part::text("x"), image("i")]));
+        },
+        TurnState::Unanswered,
+    ),
+    (
+        "media",
+        |l| {
+            l.message(Message::new(Role::User, Origin::User, vec![Part::text("x"), image("i")]));
+            l.calls(&["a"]);
+        },
+        TurnState::Media,
+    ),
+    (
+        "a steering message",
+        |l| {
+            l.user("x");
+            l.calls(&["a"]);
+            l.result("a", "1");
+            l.user("y");
+        },
+        TurnState::Unanswered,
+    ),
+    (
+        "a continuation",
+        |l| {
+            l.user("x");
+            l.assistant(vec![Part::text("y")]);
+            l.go_on("continue");
+        },
+        TurnState::MidTurn,
+    ),
+    (
+        "an interrupt",
+        |l| {
+            l.user("x");
+            l.calls(&["a"]);
+            l.push(EntryKind::Interrupt);
+        },
+        TurnState::AwaitingUser,
+    ),
+    (
+        "what is stored counts",
+        |l| {
+            l.user("x");
+            l.push(EntryKind::TurnEnd { end: "budget".into(), state: TurnState::Unanswered });
+        },
+        TurnState::Unanswered,
+    ),
+];
+
 #[test]
 fn turn_state_table() {
-    type Make = fn(&mut Ledger);
-    let table: [(&str, Make, TurnState); 13] = [
-        ("nothing yet", |_| {}, TurnState::AwaitingUser),
-        (
-            "a prompt",
-            |l| {
-                l.user("x");
-            },
-            TurnState::Unanswered,
-        ),
-        (
-            "an answer",
-            |l| {
-                l.user("x");
-                l.assistant(vec![Part::text("y")]);
-            },
-            TurnState::AwaitingUser,
-        ),
-        (
-            "calls",
-            |l| {
-                l.user("x");
-                l.calls(&["a"]);
-            },
-            TurnState::MidTurn,
-        ),
-        (
-            "results",
-            |l| {
-                l.user("x");
-                l.calls(&["a"]);
-                l.result("a", "1");
-            },
-            TurnState::MidTurn,
-        ),
-        (
-            "`stop` beside calls has not stopped",
-            |l| {
-                l.user("x");
-                let message = Message::assistant(vec![Part::tool_call("a", "read", json!({}))]);
-                let id = message.id;
-                l.message(message);
-                l.push(EntryKind::Finish { message: id, reason: FinishReason::Stop });
-            },
-            TurnState::MidTurn,
-        ),
-        (
-            "still streaming, or died",
-            |l| {
-                l.user("x");
-                l.message(Message::assistant(vec![Part::text("y")]));
-            },
-            TurnState::MidTurn,
-        ),
-        (
-            "media that nobody has answered",
-            |l| {
-                l.message(Message::new(Role::User, Origin::User, vec![Part::text("x"), image("i")]));
-            },
-            TurnState::Unanswered,
-        ),
-        (
-            "media",
-            |l| {
-                l.message(Message::new(Role::User, Origin::User, vec![Part::text("x"), image("i")]));
-                l.calls(&["a"]);
-            },
-            TurnState::Media,
-        ),
-        (
-            "a steering message",
-            |l| {
-                l.user("x");
-                l.calls(&["a"]);
-                l.result("a", "1");
-                l.user("y");
-            },
-            TurnState::Unanswered,
-        ),
-        (
-            "a continuation",
-            |l| {
-                l.user("x");
-                l.assistant(vec![Part::text("y")]);
-                l.go_on("continue");
-            },
-            TurnState::MidTurn,
-        ),
-        (
-            "an interrupt",
-            |l| {
-                l.user("x");
-                l.calls(&["a"]);
-                l.push(EntryKind::Interrupt);
-            },
-            TurnState::AwaitingUser,
-        ),
-        (
-            "what is stored counts",
-            |l| {
-                l.user("x");
-                l.push(EntryKind::TurnEnd { end: "budget".into(), state: TurnState::Unanswered });
-            },
-            TurnState::Unanswered,
-        ),
-    ];
-    for (rule, make, want) in table {
+    for (rule, make, want) in TURN_STATES {
         let mut ledger = Ledger::new();
         make(&mut ledger);
-        assert_eq!(ledger.view.turn_state(), want, "{rule}");
+        assert_eq!(ledger.view.turn_state(), *want, "{rule}");
     }
 }
 
@@ -211,7 +214,7 @@ fn spans_show_what_fills_the_window() {
         }],
     });
     ledger.compact(starts[2], |c| {
-        c.state = "STATE".into();
+        c.repeated.state = "STATE".into();
         c.trigger = CompactionTrigger::Manual;
     });
     ledger.go_on("continue");
@@ -234,7 +237,7 @@ fn spans_show_what_fills_the_window() {
     assert_eq!(spans, want.map(|(kind, label)| (kind, label.to_owned())));
     // A state message with attached files is recognised.
     ledger.compact(starts[2], |c| {
-        c.state = format!("STATE\n\n{} 1\tfn main() {{}}", crate::context::summary::FILES_HEAD);
+        c.repeated.state = format!("STATE\n\n{} 1\tfn main() {{}}", crate::context::summary::FILES_HEAD);
         c.trigger = CompactionTrigger::Manual;
     });
     ledger.view.context();

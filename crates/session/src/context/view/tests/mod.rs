@@ -10,7 +10,8 @@ use super::*;
 use crate::context::{due, reminder};
 use becket_types::{
     CompactionSource, CompactionTrigger, FinishReason, ImageSource, Millis, Origin, PinTarget, PruneReason,
-    PrunedCall, Role, Synthetic, SystemKind, TimeMeta,
+    PrunedCall, RepeatedContext, RetainedMessages, Role, ShortenedContent, SizeChange, SummaryOrigin,
+    Synthetic, SystemKind, TimeMeta,
 };
 use serde_json::{Map, json};
 
@@ -132,23 +133,18 @@ fn compaction(tail_from: Seq) -> Compaction {
     Compaction {
         summary: "SUMMARY".into(),
         anchor: None,
-        tail_from,
-        taken_out: Vec::new(),
-        kept: Vec::new(),
+        retained: RetainedMessages { tail_from, ..RetainedMessages::default() },
         replaces: None,
-        pruned: Vec::new(),
-        cuts: Vec::new(),
-        media: Vec::new(),
-        state: String::new(),
-        rules: Vec::new(),
-        attached: Vec::new(),
-        tokens_before: Tokens(0),
-        tokens_after: Tokens(0),
+        shortened: ShortenedContent::default(),
+        repeated: RepeatedContext::default(),
+        size: SizeChange::default(),
         trigger: becket_types::CompactionTrigger::Auto,
-        model: String::new(),
-        source: CompactionSource::Fallback,
-        input: String::new(),
-        left_out: Vec::new(),
+        origin: SummaryOrigin {
+            model: String::new(),
+            source: CompactionSource::Fallback,
+            input: String::new(),
+            left_out: Vec::new(),
+        },
         snapshot_of: Seq(0),
         turn_state: TurnState::MidTurn,
     }

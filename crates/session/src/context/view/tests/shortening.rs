@@ -68,9 +68,9 @@ fn t8_the_view_after_a_compaction() {
     let taken = ledger.id_at(unanswered);
     let first = ledger.id_at(starts[0]);
     ledger.compact(starts[2], |c| {
-        c.state = "STATE".into();
-        c.kept = vec![first];
-        c.taken_out = vec![taken];
+        c.repeated.state = "STATE".into();
+        c.retained.kept = vec![first];
+        c.retained.taken_out = vec![taken];
     });
     ledger.go_on("task 4");
     let mut want = vec!["s SUMMARY".to_owned(), "u STATE".into(), "u task 1".into()];
@@ -129,7 +129,8 @@ fn t8_undo_restores_the_view_exactly_also_twice_and_after_a_restart() {
     };
     let first = hash(&mut ledger);
     let one = ledger.compact(starts[1], |c| {
-        c.pruned = vec![PrunedCall { call_id: "c2".into(), bytes: 3, lines: 1, excerpt: String::new() }];
+        c.shortened.pruned =
+            vec![PrunedCall { call_id: "c2".into(), bytes: 3, lines: 1, excerpt: String::new() }];
     });
     ledger.go_on("continue");
     let second = hash(&mut ledger);
@@ -171,7 +172,7 @@ fn p6_words_that_were_taken_back_are_not_said_again_by_a_continuation() {
         let state = if media { TurnState::MidTurn } else { ledger.view.turn_state() };
         let again = crate::context::continuation::continuation(Message::user("again").id, &live, state);
         let (end, id) = (taken.next(), ledger.id_at(taken));
-        ledger.compact(end, |c| c.taken_out = if media { vec![] } else { vec![id] });
+        ledger.compact(end, |c| c.retained.taken_out = if media { vec![] } else { vec![id] });
         ledger.message(again.unwrap());
         assert!(ledger.lines().last().is_some_and(|line| line.contains("a slip")), "{rule}");
         // After another compaction of everything, the continuation counts as the user's last words.
@@ -198,7 +199,7 @@ fn p6_words_that_came_back_are_newer_than_those_that_a_continuation_says_again()
         ledger.view.turn_state(),
     );
     let (end, id) = (ledger.view.last_seq().next(), ledger.id_at(first));
-    ledger.compact(end, |c| c.taken_out = vec![id]);
+    ledger.compact(end, |c| c.retained.taken_out = vec![id]);
     ledger.message(again.unwrap());
     ledger.assistant(vec![Part::text("done")]);
     ledger.push(EntryKind::Revert { entry: undo });
@@ -240,7 +241,7 @@ fn t11_media_becomes_text_with_the_compaction() {
     let id = message.id;
     let at = ledger.message(message);
     assert_eq!(ledger.lines()[1], "u look|<image>");
-    let entry = ledger.compact(at, |c| c.media = vec![(id, 1)]);
+    let entry = ledger.compact(at, |c| c.shortened.media = vec![(id, 1)]);
     assert_eq!(ledger.lines()[1], "u look|[Attached image/png: a.png, 3x4, id m2]");
     ledger.push(EntryKind::Revert { entry });
     assert_eq!(ledger.lines()[1], "u look|<image>");

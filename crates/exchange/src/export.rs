@@ -7,9 +7,11 @@
 //!
 //! Reads entries, changes nothing.
 
-use crate::blobs::BlobStore;
-use crate::secrets::mask;
-use crate::store::{Disk, StoreError, ledger_path};
+use becket_session::Session;
+use becket_session::blobs::BlobStore;
+use becket_session::masked_lines::write_masked;
+use becket_session::secrets::mask;
+use becket_session::store::{Disk, StoreError, ledger_path};
 use becket_types::{Entry, EntryKind, Message, MessageId};
 use std::collections::HashMap;
 use std::fs::File;
@@ -20,7 +22,6 @@ use std::sync::Arc;
 mod blob_lines;
 mod conversation;
 mod html;
-mod jsonl;
 mod markdown;
 mod provenance;
 mod subagents;
@@ -71,6 +72,33 @@ pub fn export(
     })
 }
 
+/// Writes an open session in its current state, also what is not on disk yet. Includes secrets in JSONL and Markdown.
+///
+/// # Errors
+///
+/// Returns [`StoreError::Io`] if the disk fails or `out` is closed.
+pub fn export_open(session: &Session, format: Format, out: &mut dyn Write) -> Result<(), StoreError> {
+    let dir = session.dir();
+    match format {
+        Format::Jsonl | Format::Whole if session.is_persistent() && session.backlog() == 0 => {
+            export(dir, format, Secrets::Keep, out).map(drop)
+        }
+        Format::Jsonl | Format::Whole => session.write_lines(out),
+        Format::Html => {
+            let mut page = Page::default();
+            session.entries()?.for_each(|entry| page.take(&entry));
+            page.find_subagents(dir);
+            page.write(&session.blob_store(), out).map(drop).map_err(StoreError::io("export", dir))
+        }
+        Format::Markdown => {
+            let mut text = Markdown::default();
+            session.entries()?.for_each(|entry| text.take(&entry));
+            text.find_subagents(dir);
+            text.write(session.blobs().as_ref(), out).map_err(StoreError::io("export", dir))
+        }
+    }
+}
+
 /// A writer that remembers that it failed. The user then looks at the target, not at the session.
 struct Target<'a> {
     out: &'a mut dyn Write,
@@ -101,7 +129,12 @@ fn write_to(
                 _ => StoreError::io("read", &path)(e),
             })?;
             let failed = || StoreError::io("export", &path);
-            let mut masked = jsonl::write(BufReader::new(file), secrets, out).map_err(failed())?;
+            let mut ledger = BufReader::new(file);
+            let mut masked = match secrets {
+                Secrets::Keep => io::copy(&mut ledger, out).map(|_| 0),
+                Secrets::Mask => write_masked(ledger, out),
+            }
+            .map_err(failed())?;
             if format == Format::Whole {
                 let left_out = secrets == Secrets::Mask;
                 masked += blob_lines::write_blobs(session_dir, left_out, out).map_err(failed())?;
@@ -110,7 +143,7 @@ fn write_to(
         }
         Format::Html => {
             let mut page = Page::default();
-            for entry in crate::store::read_entries(session_dir)? {
+            for entry in becket_session::store::read_entries(session_dir)? {
                 match entry.map_err(StoreError::io("read", session_dir))? {
                     Ok(entry) => page.take(&entry),
                     Err(bad) => page.unreadable(&bad.to_string()),
@@ -122,7 +155,7 @@ fn write_to(
         }
         Format::Markdown => {
             let mut text = Markdown::default();
-            for entry in crate::store::read_entries(session_dir)? {
+            for entry in becket_session::store::read_entries(session_dir)? {
                 match entry.map_err(StoreError::io("read", session_dir))? {
                     Ok(entry) => text.take(&entry),
                     Err(bad) => text.unreadable(&bad.to_string()),
@@ -189,6 +222,6 @@ impl Transcript {
 }
 
 /// True if people see the message. Exports hide the same messages as the TUI and `--print`.
-pub fn is_shown(message: &Message) -> bool {
+fn is_shown(message: &Message) -> bool {
     message.visibility().user
 }

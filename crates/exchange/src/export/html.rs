@@ -16,7 +16,7 @@ pub(super) use words::{text, thousands};
 use super::conversation::Conversation;
 use super::provenance::Provenance;
 use super::subagents::Subagents;
-use crate::blobs::BlobStore;
+use becket_session::blobs::BlobStore;
 use becket_types::{Entry, EntryKind, Millis, Role, SentRequest, Seq, SubagentOf, Usage};
 use messages::Writer;
 use std::fmt::Write as _;
@@ -75,7 +75,7 @@ impl Page {
     }
 
     /// Adds the conversations of subagents of the session in this folder. Call it after all entries.
-    pub fn find_subagents(&mut self, session_dir: &Path) {
+    pub(crate) fn find_subagents(&mut self, session_dir: &Path) {
         self.subagents = Subagents::of(session_dir, &self.talk);
     }
 
@@ -202,7 +202,7 @@ impl Page {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Disk;
+    use becket_session::store::Disk;
     use becket_types::{Message, Part};
     use serde_json::{Map, json};
     use std::sync::Arc;
@@ -287,9 +287,8 @@ mod tests {
         ]);
         let (mut page, mut text) = (Page::default(), super::super::Markdown::default());
         for (seq, kind) in (1..).zip(kinds) {
-            let mut value = serde_json::to_value(&kind).unwrap();
-            assert!(crate::secrets::mask_value(&mut value) > 0, "{value}");
-            assert!(!value.to_string().contains(TOKEN), "{value}");
+            let (masked, count) = becket_session::secrets::mask(&serde_json::to_string(&kind).unwrap());
+            assert!(count > 0 && !masked.contains(TOKEN), "{masked}");
             let entry = Entry { seq: Seq(seq), time: Millis(0), kind };
             page.take(&entry);
             text.take(&entry);
@@ -340,7 +339,7 @@ mod tests {
         assert_eq!(page.matches("9 → 1 tokens, undone <time>").count(), 1);
         assert_eq!(page.matches("9 → 1 tokens <time>").count(), 1);
         let mut out = Vec::new();
-        text.write(&BlobStore::in_memory(Arc::new(crate::store::Disk), None), &mut out).unwrap();
+        text.write(&BlobStore::in_memory(Arc::new(becket_session::store::Disk), None), &mut out).unwrap();
         let want = "## User\n\nstays\n\n## User (taken out)\n\ngoes\n\n## User\n\ngoes and comes\n\n";
         assert_eq!(String::from_utf8(out).unwrap(), want);
     }

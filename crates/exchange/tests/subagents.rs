@@ -2,17 +2,25 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod given;
-
-use becket_session::context::Policy;
-use becket_session::export::{Format, Secrets, export};
+use becket_exchange::export::{Format, Secrets, export};
+use becket_session::context::{ModelScope, Policy};
 use becket_session::{CreateOptions, Durability, Session};
 use becket_types::{
     CallId, Cost, EntryKind, FinishReason, Message, Millis, Part, SessionId, SubagentReport, Usage,
 };
-use given::scope;
 use serde_json::json;
 use std::path::Path;
+
+/// A model that takes a few images.
+fn scope() -> ModelScope {
+    ModelScope {
+        provider: "p".into(),
+        model: "m".into(),
+        images: true,
+        max_images: 10,
+        max_media_bytes: 1 << 20,
+    }
+}
 
 fn main_session(root: &Path) -> Session {
     let options = CreateOptions { version: "1.2.3".into(), persist: true, ..CreateOptions::default() };
@@ -68,7 +76,7 @@ fn exported(session: &Session, format: Format) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// These words stand in the text once each, in this order.
+/// These words are in the text once each, in this order.
 fn in_order(text: &str, words: &[&str]) {
     let places: Vec<Option<usize>> = words.iter().map(|word| text.find(word)).collect();
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{words:?} {places:?}\n{text}");
@@ -135,7 +143,7 @@ fn a_subagents_conversation_stands_below_its_call_and_a_nested_one_in_it() {
     for format in [Format::Jsonl, Format::Whole] {
         assert!(!exported(&main, format).contains("look there"), "{format:?}");
     }
-    // A subagent's own page says whom it works for, and has what stands below it.
+    // A subagent's own page says whom it works for, and has everything below it.
     let page = exported(&first, Format::Html);
     assert!(page.contains(&format!("session {} (subagent explore)", main.id())), "{page}");
     in_order(&page, &["look there", "deep down"]);

@@ -4,7 +4,7 @@
 use super::super::conversation::{CallPlace, Conversation, Piece};
 use super::super::subagents::{Subagent, Subagents};
 use super::words::{moment, text, thousands};
-use crate::blobs::BlobStore;
+use becket_session::blobs::BlobStore;
 use becket_types::{
     Blobs as _, Compaction, CompactionSource, ImageSource, Message, MessageId, Millis, Part, Role, Seq,
     SubagentReport,
@@ -219,8 +219,8 @@ impl<'a> Writer<'a> {
     }
 
     fn compaction(&mut self, seq: Seq, time: Millis, compaction: &Compaction, out: &mut String) {
-        let by = match compaction.source {
-            CompactionSource::Model => text(&compaction.model, self.masked),
+        let by = match compaction.origin.source {
+            CompactionSource::Model => text(&compaction.origin.model, self.masked),
             CompactionSource::Fallback => "becket, without a model".to_owned(),
         };
         let _ = writeln!(
@@ -229,8 +229,8 @@ impl<'a> Writer<'a> {
              {} → {} tokens{} <time>{}</time></summary><p class=\"dim\">Entry {seq}; summary by {by}.</p>\
              <div class=\"text\">{}</div></details>",
             self.item(&format!("c{seq}")),
-            thousands(compaction.tokens_before.0),
-            thousands(compaction.tokens_after.0),
+            thousands(compaction.size.before.0),
+            thousands(compaction.size.after.0),
             if self.taken_out.contains(&seq) { ", undone" } else { "" },
             moment(time),
             text(&compaction.summary, self.masked)

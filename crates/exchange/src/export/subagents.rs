@@ -8,8 +8,8 @@
 //! ones is reported.
 
 use super::conversation::{CallPlace, Conversation, report};
-use crate::StoreError;
-use crate::store::{SessionSummary, layout, read_entries, session_dirs_in, summary};
+use becket_session::StoreError;
+use becket_session::store::{SessionSummary, id_of, read_entries, session_dirs_in, summary};
 use becket_types::{CallId, Part, Role, SessionId, SubagentOf};
 use std::collections::HashMap;
 use std::path::Path;
@@ -42,7 +42,7 @@ pub(super) struct Subagents {
 impl Subagents {
     /// Finds the subagents of the session in this folder, whose conversation is `talk`.
     pub(super) fn of(session_dir: &Path, talk: &Conversation) -> Self {
-        let (Some(project), Some(id)) = (session_dir.parent(), layout::id_of(session_dir)) else {
+        let (Some(project), Some(id)) = (session_dir.parent(), id_of(session_dir)) else {
             return Self::default();
         };
         let dirs = session_dirs_in(project);

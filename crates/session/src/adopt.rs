@@ -1,21 +1,34 @@
-//! Import of becket's own JSONL: the ledger's lines unchanged, followed by blobs if they were exported.
+//! Stores a session that was copied as bytes: its ledger, byte for byte, including damaged lines, and its blobs.
 //!
-//! A line `{"blob":ID,"zstd":BASE64}` is a blob in its stored form; it is checked against its id. All other
-//! lines are the ledger, byte for byte, including damaged ones. Everything is written under a temporary name
-//! and then renamed, so a session exists completely or not at all.
+//! Each blob is checked against its id. Everything is written under a temporary name and then renamed, so a session exists
+//! completely or not at all. Knows no format of a file that holds such a copy.
 
-use crate::export::{BLOB, BlobLine};
+use crate::blobs::is_packed;
 use crate::ledger::{BadRecord, Item, Reader, claimed_format};
 use crate::session::{FORMAT, Session};
-use crate::store::{Io, OpenMode, Outside, StoreError, layout, session_dirs, write_all};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use crate::store::{Io, OpenMode, Outside, StoreError, cwd_of, layout, session_dirs, write_all};
 use becket_types::{EntryKind, SessionId};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The result of importing becket's own file.
+/// A copied session.
+#[derive(Debug, Default)]
+pub struct SessionCopy {
+    /// The lines of the ledger.
+    pub ledger: Vec<u8>,
+    pub blobs: Vec<CopiedBlob>,
+}
+
+/// A blob of a copied session, in its stored form.
+#[derive(Debug)]
+pub struct CopiedBlob {
+    pub id: String,
+    /// Compressed with zstd.
+    pub packed: Vec<u8>,
+}
+
+/// The result of storing a copied session.
 #[derive(Debug)]
 pub struct Imported {
     pub id: SessionId,
@@ -32,25 +45,16 @@ pub struct Imported {
     pub bad_blobs: Vec<String>,
 }
 
-/// Stores the session of this file below `root` with its own id, in the project of its own directory or of
-/// `cwd`.
+/// Stores a copied session below `root` with its own id, in the project of its own directory or of `cwd`.
 ///
 /// # Errors
 ///
-/// Returns [`StoreError::Exists`] if a session with this id has other lines than the file, [`StoreError::NotFound`] if the first line
+/// Returns [`StoreError::Exists`] if a session with this id has other lines than the copy, [`StoreError::NotFound`] if the first line
 /// names no session, [`StoreError::Newer`] if it has a later format (nothing is stored then, because it could
 /// not be opened), or [`StoreError::Io`].
-pub fn import_own(root: &Path, bytes: &[u8], cwd: Option<&Path>) -> Result<Imported, StoreError> {
-    let mut ledger = Vec::with_capacity(bytes.len());
-    let mut blobs = Vec::new();
-    for line in bytes.split_inclusive(|b| *b == b'\n') {
-        match line.starts_with(BLOB).then(|| serde_json::from_slice::<BlobLine>(line)) {
-            Some(Ok(blob)) => blobs.push(blob),
-            _ => ledger.extend_from_slice(line),
-        }
-    }
+pub fn adopt(root: &Path, copy: SessionCopy, cwd: Option<&Path>) -> Result<Imported, StoreError> {
     let (mut bad, mut first, mut lines) = (Vec::new(), None, 0);
-    for item in Reader::new(ledger.as_slice()) {
+    for item in Reader::new(copy.ledger.as_slice()) {
         match item.map_err(StoreError::io("read", root))? {
             Item::Bad(record) => bad.push(record),
             Item::Commit(entries) => {
@@ -59,7 +63,7 @@ pub fn import_own(root: &Path, bytes: &[u8], cwd: Option<&Path>) -> Result<Impor
             }
         }
     }
-    let claimed = claimed_format(&mut ledger.as_slice()).filter(|(format, _)| *format > FORMAT);
+    let claimed = claimed_format(&mut copy.ledger.as_slice()).filter(|(format, _)| *format > FORMAT);
     let first = first.map(|entry| entry.kind);
     if let Some((format, version)) = claimed {
         let id =
@@ -69,7 +73,7 @@ pub fn import_own(root: &Path, bytes: &[u8], cwd: Option<&Path>) -> Result<Impor
     let Some(EntryKind::Session { session: id, cwd: own, extra, .. }) = first else {
         return Err(StoreError::NotFound { query: "a session in the first line of this file".to_owned() });
     };
-    let own = crate::store::cwd_of(&own, &extra);
+    let own = cwd_of(&own, &extra);
     let dir = layout::session_dir(root, cwd.unwrap_or(&own), id);
     let mut imported = Imported {
         id,
@@ -86,7 +90,7 @@ pub fn import_own(root: &Path, bytes: &[u8], cwd: Option<&Path>) -> Result<Impor
         let path = layout::ledger_path(&there);
         let known = fs::read(&path).map_err(StoreError::io("read", &path))?;
         // Lines are only appended, so a session that went on since its export begins with the export.
-        let Some(later) = known.strip_prefix(ledger.as_slice()) else {
+        let Some(later) = known.strip_prefix(copy.ledger.as_slice()) else {
             return Err(StoreError::Exists { id });
         };
         imported.went_on = !later.is_empty();
@@ -94,13 +98,13 @@ pub fn import_own(root: &Path, bytes: &[u8], cwd: Option<&Path>) -> Result<Impor
         imported.dir = there;
     }
     let io = Outside::default().io;
-    put_blobs(io.as_ref(), &mut imported, &blobs)?;
+    put_blobs(io.as_ref(), &mut imported, &copy.blobs)?;
     if !imported.was_there {
         let failed = StoreError::io("write", &dir);
-        write(io.as_ref(), &dir, &ledger).map_err(failed)?;
+        write(io.as_ref(), &dir, &copy.ledger).map_err(failed)?;
         // Opening a damaged session would set its torn end aside. That is left to the user who continues it.
         if imported.bad.is_empty() {
-            drop(ledger);
+            drop(copy);
             Session::prepare(&dir);
         }
     }
@@ -118,27 +122,23 @@ fn write(io: &dyn Io, dir: &Path, ledger: &[u8]) -> io::Result<()> {
     io.sync_dir(dir)
 }
 
-fn put_blobs(io: &dyn Io, imported: &mut Imported, blobs: &[BlobLine]) -> Result<(), StoreError> {
+fn put_blobs(io: &dyn Io, imported: &mut Imported, blobs: &[CopiedBlob]) -> Result<(), StoreError> {
     if blobs.is_empty() {
         return Ok(());
     }
     let dir = imported.dir.join(layout::BLOBS);
     let failed = || StoreError::io("write", &dir);
     io.create_dir(&dir).map_err(failed())?;
-    for line in blobs {
-        let packed = STANDARD
-            .decode(&line.zstd)
-            .ok()
-            .filter(|packed| crate::blobs::is_packed(packed.as_slice(), &line.blob));
-        let Some(packed) = packed else {
-            imported.bad_blobs.push(line.blob.clone());
+    for blob in blobs {
+        if !is_packed(blob.packed.as_slice(), &blob.id) {
+            imported.bad_blobs.push(blob.id.clone());
             continue;
-        };
-        let path = dir.join(format!("{}.zst", line.blob));
+        }
+        let path = dir.join(format!("{}.zst", blob.id));
         if !path.exists() {
-            let new = dir.join(format!("{}.new", line.blob));
+            let new = dir.join(format!("{}.new", blob.id));
             let file = io.open(&new, OpenMode::Fresh).map_err(failed())?;
-            write_all(io, &file, &packed).map_err(failed())?;
+            write_all(io, &file, &blob.packed).map_err(failed())?;
             io.sync(&file).map_err(failed())?;
             io.rename(&new, &path).map_err(failed())?;
         }

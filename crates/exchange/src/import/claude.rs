@@ -27,7 +27,7 @@ pub(super) fn read(file: &str) -> Conversation {
     records.retain(|record| {
         let again = record["uuid"].as_str().is_some_and(|id| !seen.insert(id.to_owned()));
         if again {
-            out.leave_out("records that stand twice");
+            out.leave_out("duplicate records");
         }
         !again
     });

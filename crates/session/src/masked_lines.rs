@@ -1,20 +1,20 @@
-//! Export of the ledger: byte for byte, except for secrets.
+//! The lines of a ledger without secrets.
 //!
 //! A line with a secret is written again without it. This changes its hash and the hashes of all later lines.
 //! The result is a valid ledger, but not the original one. Without secrets nothing changes.
 
-use super::Secrets;
 use crate::ledger::line::{self, Draft};
 use crate::secrets::{mask, mask_value};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::io::{self, BufRead, Write};
 
-/// Writes the lines of a ledger. Returns the number of masked secrets.
-pub(super) fn write(mut ledger: impl BufRead, secrets: Secrets, out: &mut dyn Write) -> io::Result<usize> {
-    if secrets == Secrets::Keep {
-        return io::copy(&mut ledger, out).map(|_| 0);
-    }
+/// Writes the lines of a ledger without secrets. Returns the number of masked secrets.
+///
+/// # Errors
+///
+/// Fails if `ledger` cannot be read or `out` cannot be written.
+pub fn write_masked(mut ledger: impl BufRead, out: &mut dyn Write) -> io::Result<usize> {
     let (mut total, mut head, mut bytes) = (0, None, Vec::new());
     loop {
         bytes.clear();
@@ -90,9 +90,9 @@ mod tests {
         out
     }
 
-    fn exported(bytes: &[u8], secrets: Secrets) -> (Vec<u8>, usize) {
+    fn masked(bytes: &[u8]) -> (Vec<u8>, usize) {
         let mut out = Vec::new();
-        let count = write(bytes, secrets, &mut out).unwrap();
+        let count = write_masked(bytes, &mut out).unwrap();
         (out, count)
     }
 
@@ -100,7 +100,7 @@ mod tests {
     fn a_ledger_without_secrets_is_copied_byte_for_byte() {
         let mut bytes = ledger(&["one", "two", "three"]);
         bytes.extend_from_slice(b"torn {");
-        assert_eq!(exported(&bytes, Secrets::Mask), (bytes.clone(), 0));
+        assert_eq!(masked(&bytes), (bytes.clone(), 0));
     }
 
     #[test]
@@ -111,23 +111,22 @@ mod tests {
             "three",
             "secret: hunter22",
         ]);
-        let (masked, count) = exported(&bytes, Secrets::Mask);
+        let (without, count) = masked(&bytes);
         assert_eq!(count, 3);
-        let text = String::from_utf8(masked.clone()).unwrap();
+        let text = String::from_utf8(without.clone()).unwrap();
         assert!(!text.contains("hunter22") && !text.contains("ghp_") && text.contains("three"), "{text}");
-        let items: Vec<Item> = Reader::new(masked.as_slice()).map(Result::unwrap).collect();
+        let items: Vec<Item> = Reader::new(without.as_slice()).map(Result::unwrap).collect();
         assert_eq!(items.len(), 4);
         assert!(items.iter().all(|item| matches!(item, Item::Commit(_))), "{items:?}");
-        assert_eq!(exported(&masked, Secrets::Mask), (masked, 0), "once is enough");
-        assert_eq!(exported(&bytes, Secrets::Keep), (bytes.clone(), 0));
+        assert_eq!(masked(&without), (without, 0), "once is enough");
     }
 
     #[test]
     fn damaged_lines_are_masked_too() {
         let mut bytes = ledger(&["one"]);
         bytes.extend_from_slice(b"{\"half\": \"password=hunter22");
-        let (masked, count) = exported(&bytes, Secrets::Mask);
+        let (without, count) = masked(&bytes);
         assert_eq!(count, 1);
-        assert!(!String::from_utf8(masked).unwrap().contains("hunter22"));
+        assert!(!String::from_utf8(without).unwrap().contains("hunter22"));
     }
 }

@@ -6,9 +6,9 @@
 
 use super::html::{text, thousands};
 use super::is_shown;
-use crate::blobs::BlobStore;
-use crate::context::view::{CacheState, KindTotals, cache_states};
-use crate::context::{ModelScope, Policy, View};
+use becket_session::blobs::BlobStore;
+use becket_session::context::view::{CacheState, KindTotals, cache_states};
+use becket_session::context::{ModelScope, Policy, View};
 use becket_types::{
     BlobId, Blobs as _, Context, ContextMessage, Entry, EntryKind, Origin, Part, Seq, Span, SpanKind,
     Synthetic, Tokens, ToolSpec, Usage,

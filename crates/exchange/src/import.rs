@@ -17,11 +17,12 @@ mod opencode;
 mod own;
 mod text;
 
-pub use own::{Imported, import_own};
+pub use becket_session::adopt::Imported;
+pub use own::import_own;
 
-use crate::context::{ModelScope, Policy};
-use crate::store::{Outside, StoreError, first_words};
-use crate::{CreateOptions, Durability, Session};
+use becket_session::context::{ModelScope, Policy};
+use becket_session::store::{Outside, StoreError, first_words};
+use becket_session::{CreateOptions, Durability, Session};
 use becket_types::{
     CallId, EntryKind, FinishReason, ImageSource, Message, Millis, Part, Role, SessionId, TurnState,
 };

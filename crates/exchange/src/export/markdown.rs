@@ -218,7 +218,10 @@ mod tests {
         }
         let mut out = Vec::new();
         text.write(
-            &crate::blobs::BlobStore::in_memory(std::sync::Arc::new(crate::store::Disk), None),
+            &becket_session::blobs::BlobStore::in_memory(
+                std::sync::Arc::new(becket_session::store::Disk),
+                None,
+            ),
             &mut out,
         )
         .unwrap();

@@ -2,9 +2,9 @@
 //!
 //! Import reads them back: see [`import_own`](crate::import::import_own).
 
-use crate::store::layout;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use becket_session::store::BLOBS;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
@@ -28,7 +28,7 @@ pub(crate) fn write_blobs(
     out: &mut dyn io::Write,
 ) -> io::Result<usize> {
     let mut left_out = 0;
-    let dir = session_dir.join(layout::BLOBS);
+    let dir = session_dir.join(BLOBS);
     let mut names: Vec<String> = match fs::read_dir(&dir) {
         Ok(entries) => entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect(),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -53,5 +53,5 @@ pub(crate) fn write_blobs(
 /// Returns the number of secrets in a blob; 0 if it is not text.
 fn secrets_in(packed: &[u8]) -> usize {
     let bytes = zstd::stream::decode_all(packed).unwrap_or_default();
-    std::str::from_utf8(&bytes).map_or(0, |text| crate::secrets::find(text).len())
+    std::str::from_utf8(&bytes).map_or(0, |text| becket_session::secrets::find(text).len())
 }

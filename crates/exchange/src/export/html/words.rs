@@ -1,6 +1,6 @@
 //! Texts and numbers on the page: masked, escaped, and independent of the machine.
 
-use crate::secrets::mask;
+use becket_session::secrets::mask;
 use becket_types::Millis;
 
 /// Masks and escapes a text.

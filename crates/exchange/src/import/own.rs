@@ -1,0 +1,32 @@
+//! Import of becket's own JSONL: the ledger's lines unchanged, followed by blobs if they were exported.
+//!
+//! A line `{"blob":ID,"zstd":BASE64}` is a blob in its stored form. All other lines are the ledger, byte for byte, including damaged
+//! ones. [`adopt`] checks and stores them.
+
+use crate::export::{BLOB, BlobLine};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use becket_session::StoreError;
+use becket_session::adopt::{CopiedBlob, Imported, SessionCopy, adopt};
+use std::path::Path;
+
+/// Stores the session of this file below `root` with its own id, in the project of its own directory or of
+/// `cwd`.
+///
+/// # Errors
+///
+/// Returns the errors of [`adopt`].
+pub fn import_own(root: &Path, bytes: &[u8], cwd: Option<&Path>) -> Result<Imported, StoreError> {
+    let mut copy = SessionCopy { ledger: Vec::with_capacity(bytes.len()), blobs: Vec::new() };
+    for line in bytes.split_inclusive(|b| *b == b'\n') {
+        match line.starts_with(BLOB).then(|| serde_json::from_slice::<BlobLine>(line)) {
+            Some(Ok(BlobLine { blob: id, zstd })) => {
+                // Bytes that cannot be decoded fit no id, so the blob is reported as damaged.
+                let packed = STANDARD.decode(zstd).unwrap_or_default();
+                copy.blobs.push(CopiedBlob { id, packed });
+            }
+            _ => copy.ledger.extend_from_slice(line),
+        }
+    }
+    adopt(root, copy, cwd)
+}
