@@ -293,3 +293,42 @@ fn a_running_session_undoes_redoes_and_rewinds() {
     becket(&bench, &["undo", "--yes"], 0);
     assert_eq!(bench.project.read("a.txt"), "0\n");
 }
+
+/// A file from somebody else can name any file and any content as what was there before. A file of one's own is a backup.
+#[test]
+fn changes_of_an_imported_session_are_undone_only_if_the_user_made_the_file() {
+    let bench = Bench::new(&[("a.txt", "one\n")]);
+    let write = |text: &str| json!([{ "text": "Now.", "calls": [{ "name": "write", "input": { "path": "a.txt", "content": text } }] }, { "text": "Done." }]);
+    play(&bench, &write("two\n"), "write", &[]);
+    let file = becket(&bench, &["export", "--format", "jsonl", "--with-secrets"], 0);
+    bench.project.write("moved.jsonl", &file);
+    let id = bench.ledgers().remove(0).parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    let again = |args: &[&str]| {
+        becket(&bench, &["sessions", "rm", &id, "--yes"], 0);
+        becket(&bench, &[&["import", "moved.jsonl"], args].concat(), 0)
+    };
+
+    let told = again(&[]);
+    assert!(told.contains("cannot be undone here") && told.contains("--trust"), "{told}");
+    assert!(becket(&bench, &["undo", "--yes"], 0).contains("Nothing to undo"));
+    // The same file once more is still the same session.
+    assert!(becket(&bench, &["import", "moved.jsonl"], 0).contains("already exists here: the same"));
+    // What is changed here can be undone here.
+    play(&bench, &write("three\n"), "write", &["--continue"]);
+    assert_eq!(bench.project.read("a.txt"), "three\n");
+    assert!(becket(&bench, &["import", "moved.jsonl"], 0).contains("continues after it"));
+    becket(&bench, &["undo", "--yes"], 0);
+    assert_eq!(bench.project.read("a.txt"), "two\n");
+    assert!(becket(&bench, &["undo", "--yes"], 0).contains("Nothing to undo"));
+    // A torn end does not keep the rights, and a fork does not bring them back.
+    bench.project.write("moved.jsonl", file.clone() + "{\"torn");
+    again(&[]);
+    becket(&bench, &["sessions", "fork", &id, "--name", "copy"], 0);
+    for session in [id.as_str(), "copy"] {
+        assert!(becket(&bench, &["undo", session, "--yes"], 0).contains("Nothing to undo"), "{session}");
+    }
+    bench.project.write("moved.jsonl", &file);
+    again(&["--trust"]);
+    becket(&bench, &["undo", &id, "--yes"], 0);
+    assert_eq!(bench.project.read("a.txt"), "one\n");
+}

@@ -38,6 +38,9 @@ const KEYS: [&str; 8] = [
     "tools.enabled",
 ];
 
+/// States that change what a session may do or spend. A session from a file of somebody else gives them up.
+pub(crate) const RIGHTS: [&str; 3] = [MODE, OPTIONS, ADDED_FOLDERS];
+
 /// The settings of the last run, as the session's ledger records them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Remembered {
@@ -71,12 +74,14 @@ impl Remembered {
         for entry in entries.flatten().flatten() {
             match entry.kind {
                 EntryKind::ModelSwitch { model } => out.model = Some(model),
-                EntryKind::State { key, value: Value::String(mode) } if key == MODE => out.mode = Some(mode),
+                EntryKind::State { key, value } if key == MODE => {
+                    out.mode = value.as_str().map(str::to_owned)
+                }
                 EntryKind::State { key, value: Value::String(name) } if key == AGENT => {
                     out.agent = Some(name);
                 }
-                EntryKind::State { key, value: Value::Object(options) } if key == OPTIONS => {
-                    out.options = options;
+                EntryKind::State { key, value } if key == OPTIONS => {
+                    out.options = value.as_object().cloned().unwrap_or_default();
                 }
                 EntryKind::State { key, value } if key == ADDED_FOLDERS => out.folders = folders(&value),
                 _ => {}

@@ -6,7 +6,7 @@
 //! stubs, so any model can continue the session.
 //!
 //! A file of becket's own is stored unchanged: the same id, the same lines. Damaged lines are reported and
-//! kept.
+//! kept. If others may have made it, one more line takes away the rights that it could grant.
 //!
 //! Invariants: everything that is dropped is counted; no existing session is changed. The foreign formats
 //! were derived from files that their programs write; unknown content is counted as left out.
@@ -18,7 +18,7 @@ mod own;
 mod text;
 
 pub use becket_session::adopt::Imported;
-pub use own::import_own;
+pub use own::{import_from_others, import_own};
 
 use becket_session::context::{ModelScope, Policy};
 use becket_session::store::{Outside, StoreError, first_words};

@@ -2,12 +2,17 @@
 //!
 //! Each blob is checked against its id. Everything is written under a temporary name and then renamed, so a session exists
 //! completely or not at all. Knows no format of a file that holds such a copy.
+//!
+//! A copy may come from somebody else. Then one line is appended in which the session gives up what its ledger could grant it:
+//! the states that the caller names, and the undo of changes that were made elsewhere.
 
 use crate::blobs::is_packed;
-use crate::ledger::{BadRecord, Item, Reader, claimed_format};
+use crate::ledger::line::Draft;
+use crate::ledger::{BadRecord, End, Item, MAX_SEQ, Reader, claimed_format};
 use crate::session::{FORMAT, Session};
 use crate::store::{Io, OpenMode, Outside, StoreError, cwd_of, layout, session_dirs, write_all};
-use becket_types::{EntryKind, SessionId};
+use becket_types::{Entry, EntryKind, Seq, SessionId};
+use serde_json::Value;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -47,14 +52,23 @@ pub struct Imported {
 
 /// Stores a copied session below `root` with its own id, in the project of its own directory or of `cwd`.
 ///
+/// `given_up`: others may have made the copy. A new session then ends with a line that sets these states to `null` and marks
+/// the place with [`EntryKind::IMPORTED`]. `None`: the user made it, and it keeps everything.
+///
 /// # Errors
 ///
 /// Returns [`StoreError::Exists`] if a session with this id has other lines than the copy, [`StoreError::NotFound`] if the first line
 /// names no session, [`StoreError::Newer`] if it has a later format (nothing is stored then, because it could
 /// not be opened), or [`StoreError::Io`].
-pub fn adopt(root: &Path, copy: SessionCopy, cwd: Option<&Path>) -> Result<Imported, StoreError> {
+pub fn adopt(
+    root: &Path,
+    mut copy: SessionCopy,
+    cwd: Option<&Path>,
+    given_up: Option<&[&str]>,
+) -> Result<Imported, StoreError> {
     let (mut bad, mut first, mut lines) = (Vec::new(), None, 0);
-    for item in Reader::new(copy.ledger.as_slice()) {
+    let mut reader = Reader::new(copy.ledger.as_slice());
+    for item in &mut reader {
         match item.map_err(StoreError::io("read", root))? {
             Item::Bad(record) => bad.push(record),
             Item::Commit(entries) => {
@@ -63,6 +77,10 @@ pub fn adopt(root: &Path, copy: SessionCopy, cwd: Option<&Path>) -> Result<Impor
             }
         }
     }
+    let last_line = given_up
+        .map(|states| last_line(reader.end(), states))
+        .transpose()
+        .map_err(StoreError::io("read", root))?;
     let claimed = claimed_format(&mut copy.ledger.as_slice()).filter(|(format, _)| *format > FORMAT);
     let first = first.map(|entry| entry.kind);
     if let Some((format, version)) = claimed {
@@ -93,7 +111,8 @@ pub fn adopt(root: &Path, copy: SessionCopy, cwd: Option<&Path>) -> Result<Impor
         let Some(later) = known.strip_prefix(copy.ledger.as_slice()) else {
             return Err(StoreError::Exists { id });
         };
-        imported.went_on = !later.is_empty();
+        let mut lines = later.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        imported.went_on = lines.next().is_some_and(|line| !is_mark(line)) || lines.next().is_some();
         imported.was_there = true;
         imported.dir = there;
     }
@@ -101,6 +120,12 @@ pub fn adopt(root: &Path, copy: SessionCopy, cwd: Option<&Path>) -> Result<Impor
     put_blobs(io.as_ref(), &mut imported, &copy.blobs)?;
     if !imported.was_there {
         let failed = StoreError::io("write", &dir);
+        if let Some(line) = last_line {
+            if !copy.ledger.ends_with(b"\n") {
+                copy.ledger.push(b'\n');
+            }
+            copy.ledger.extend_from_slice(&line);
+        }
         write(io.as_ref(), &dir, &copy.ledger).map_err(failed)?;
         // Opening a damaged session would set its torn end aside. That is left to the user who continues it.
         if imported.bad.is_empty() {
@@ -109,6 +134,31 @@ pub fn adopt(root: &Path, copy: SessionCopy, cwd: Option<&Path>) -> Result<Impor
         }
     }
     Ok(imported)
+}
+
+/// Returns the line behind the copy's last one in which the session gives up these states.
+fn last_line(end: &End, states: &[&str]) -> io::Result<Vec<u8>> {
+    let mut seq = end.last_seq.0;
+    let mut entry = |key: &str, value: Value| {
+        seq += 1;
+        let kind = EntryKind::State { key: key.to_owned(), value };
+        Entry { seq: Seq(seq), time: crate::store::wall_clock(), kind }
+    };
+    let mut entries: Vec<Entry> = states.iter().map(|key| entry(key, Value::Null)).collect();
+    entries.push(entry(EntryKind::IMPORTED, Value::Bool(true)));
+    // A line with higher numbers would not be read.
+    if seq > MAX_SEQ {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the numbers of its entries leave no room for another",
+        ));
+    }
+    Ok(Draft::new(&end.head, &entries)?.finish().0)
+}
+
+/// True for a line that [`last_line`] wrote.
+fn is_mark(line: &[u8]) -> bool {
+    memchr::memmem::find(line, format!("\"key\":\"{}\"", EntryKind::IMPORTED).as_bytes()).is_some()
 }
 
 fn write(io: &dyn Io, dir: &Path, ledger: &[u8]) -> io::Result<()> {

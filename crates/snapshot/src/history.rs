@@ -84,8 +84,21 @@ impl History {
                 self.begun.entry(call_id.clone()).or_insert(entry.seq);
             }
             EntryKind::Message { message } if message.origin == Origin::User => self.prompt(entry, message),
+            EntryKind::State { key, .. } if key == EntryKind::IMPORTED => self.forget_changes(),
             _ => {}
         }
+    }
+
+    /// Forgets the changes of a file that was imported. They were made elsewhere, or invented: restoring them could write
+    /// anywhere.
+    fn forget_changes(&mut self) {
+        self.tree.clear();
+        self.changes.clear();
+        self.done.clear();
+        self.undone.clear();
+        self.open = None;
+        self.contents.clear();
+        self.damaged = 0;
     }
 
     fn prompt(&mut self, entry: &Entry, message: &Message) {

@@ -144,7 +144,7 @@ pub enum EntryKind {
     /// entry.
     Permission(Box<crate::PermissionDecision>),
     /// A named value of session state that survives compactions: `todo`, `mode`, `skills`, `read_files`,
-    /// `cwd`, …
+    /// `cwd`, …; [`EntryKind::IMPORTED`] is one of them.
     State {
         key: String,
         value: Value,
@@ -174,6 +174,12 @@ pub enum EntryKind {
     /// An entry kind written by a newer version of becket. It is kept and has no effect on the view.
     #[serde(untagged)]
     Unknown(Map<String, Value>),
+}
+
+impl EntryKind {
+    /// Key of the state at the place where a session was imported from a file that others may have made. Entries before
+    /// it grant nothing: changes of files that they record are not undone here.
+    pub const IMPORTED: &'static str = "imported";
 }
 
 /// The parameters of one request that do not follow from the earlier entries.

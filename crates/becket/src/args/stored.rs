@@ -186,6 +186,9 @@ pub(crate) struct ImportArgs {
     /// Import into the project of this directory instead of the session's original one.
     #[arg(long)]
     pub here: bool,
+    /// You made this file of becket's own: keep its permission mode, added folders and limits, and the undo of its changes.
+    #[arg(long)]
+    pub trust: bool,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

@@ -5,7 +5,8 @@ use crate::args::ImportArgs;
 use crate::cmd::{count, one_line, store_failure, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use becket_exchange::import::{self, Conversation, Source, import_own};
+use crate::remembered::RIGHTS;
+use becket_exchange::import::{self, Conversation, Source, import_from_others, import_own};
 use becket_session::StoreError;
 use becket_session::context::ModelScope;
 use becket_session::store::{self, SessionSummary};
@@ -122,7 +123,13 @@ fn own(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let into = args.here.then_some(cwd);
-    let imported = import_own(&environment.sessions_dir(), bytes, into).map_err(|e| match e {
+    let sessions = environment.sessions_dir();
+    let imported = if args.trust {
+        import_own(&sessions, bytes, into)
+    } else {
+        import_from_others(&sessions, bytes, into, &RIGHTS)
+    };
+    let imported = imported.map_err(|e| match e {
         StoreError::Exists { id } => Failure::usage(format!(
             "the session {id} already exists here, and parts of the file are missing from it"
         ))
@@ -178,6 +185,12 @@ fn own(
     }
     for blob in &imported.bad_blobs {
         let _ = writeln!(text, "damaged blob (left out): {}", one_line(blob, 64));
+    }
+    if !imported.was_there && !args.trust {
+        text.push_str(
+            "It starts with this machine's permission mode, folders and limits, and its earlier changes of files cannot be \
+             undone here. If you made the file yourself, import it with --trust.\n",
+        );
     }
     let _ = writeln!(text, "To continue it: becket --resume {}", imported.id);
     write(out, &text)

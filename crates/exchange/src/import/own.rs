@@ -10,13 +10,31 @@ use becket_session::StoreError;
 use becket_session::adopt::{CopiedBlob, Imported, SessionCopy, adopt};
 use std::path::Path;
 
-/// Stores the session of this file below `root` with its own id, in the project of its own directory or of
-/// `cwd`.
+/// Stores the session of a file that the user made, such as a backup, below `root` with its own id, in the project of its own
+/// directory or of `cwd`.
 ///
 /// # Errors
 ///
 /// Returns the errors of [`adopt`].
 pub fn import_own(root: &Path, bytes: &[u8], cwd: Option<&Path>) -> Result<Imported, StoreError> {
+    adopt(root, copy(bytes), cwd, None)
+}
+
+/// Stores the session of a file that others may have made. The session gives up the undo of its changes and these `states`.
+///
+/// # Errors
+///
+/// Returns the errors of [`adopt`].
+pub fn import_from_others(
+    root: &Path,
+    bytes: &[u8],
+    cwd: Option<&Path>,
+    states: &[&str],
+) -> Result<Imported, StoreError> {
+    adopt(root, copy(bytes), cwd, Some(states))
+}
+
+fn copy(bytes: &[u8]) -> SessionCopy {
     let mut copy = SessionCopy { ledger: Vec::with_capacity(bytes.len()), blobs: Vec::new() };
     for line in bytes.split_inclusive(|b| *b == b'\n') {
         match line.starts_with(BLOB).then(|| serde_json::from_slice::<BlobLine>(line)) {
@@ -28,5 +46,5 @@ pub fn import_own(root: &Path, bytes: &[u8], cwd: Option<&Path>) -> Result<Impor
             _ => copy.ledger.extend_from_slice(line),
         }
     }
-    adopt(root, copy, cwd)
+    copy
 }

@@ -28,8 +28,8 @@ mod writer;
 pub(crate) use ahead::read_to_end;
 pub(crate) use backwards::has_line_ending;
 pub use open::Opened;
-pub(crate) use reader::claimed_format;
 pub use reader::{BadKind, BadRecord, End, Item, Proof, Reader};
+pub(crate) use reader::{MAX_SEQ, claimed_format};
 pub use take_over::take_over;
 
 use crate::store::{Durability, Io, StoreError};

@@ -18,7 +18,7 @@ use std::io::{self, BufRead, Read as _};
 
 /// Maximum sequence number. Larger ones are damage, because JSON parsers in other languages could not
 /// represent them.
-const MAX_SEQ: u64 = 1 << 53;
+pub(crate) const MAX_SEQ: u64 = 1 << 53;
 
 /// The next item of a ledger.
 #[derive(Clone, Debug, PartialEq)]

@@ -67,7 +67,7 @@ impl std::fmt::Debug for Outside {
     }
 }
 
-fn wall_clock() -> Millis {
+pub(crate) fn wall_clock() -> Millis {
     millis(SystemTime::now())
 }
 
