@@ -1,9 +1,11 @@
 //! Tests changes of the data directory while becket runs, and two processes that open the same session.
 
-use crate::support::{Api, Bench, Running, entries, run};
+use crate::support::{Api, Bench, Running, entries, run, run_with};
 use becket_testkit::{Answer, MockServer};
 use serde_json::json;
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn user(text: &str) -> Vec<u8> {
     format!("{}\n", json!({ "type": "user", "message": { "role": "user", "content": text } })).into_bytes()
@@ -183,5 +185,49 @@ fn a_session_that_cannot_be_saved_has_an_exit_code_of_its_own() {
         // Nobody wanted it saved.
         let server = MockServer::start([Answer::text("done")]);
         run(bench.print(Api::Chat, &server).args(["--no-session-persistence", "hello"])).expect(0);
+    }
+}
+
+/// Returns the files and folders below `dir` that other users can use, with their modes.
+fn open_to_others(dir: &Path, out: &mut Vec<String>) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let meta = entry.metadata().unwrap();
+        let mode = meta.permissions().mode() & 0o777;
+        if mode & 0o077 != 0 && !meta.is_symlink() {
+            out.push(format!("{mode:o} {}", entry.path().display()));
+        }
+        if meta.is_dir() {
+            open_to_others(&entry.path(), out);
+        }
+    }
+}
+
+/// Whatever runs first, and whatever the umask is: what becket keeps in the home folder is for its owner alone.
+#[test]
+fn everything_that_becket_keeps_is_for_its_owner_alone() {
+    let server = MockServer::with(|_| Answer::text("done").into());
+    for umask in ["000", "022"] {
+        for first in 0..4 {
+            let bench = Bench::new(&[]);
+            let runs: [(&[&str], &str); 4] = [
+                (&["-p", "--model", "openai/test-model", "hi"], ""),
+                (&["mcp", "add", "--scope", "user", "one", "--", "true"], ""),
+                (&["login", "groq", "--file"], "gsk_0123456789abcdef0123456789abcdef"),
+                (&["doctor"], ""),
+            ];
+            for (args, input) in runs.iter().cycle().skip(first).take(runs.len()) {
+                let becket = bench.print(Api::Chat, &server);
+                let mut command = Command::new("sh");
+                command.args(["-c", &format!("umask {umask}; exec \"$@\""), "sh"]).arg(becket.get_program());
+                command.args(*args).env_clear().current_dir(bench.project.root());
+                command.envs(becket.get_envs().filter_map(|(name, value)| Some((name, value?))));
+                let ran = run_with(&mut command, input.as_bytes());
+                assert!(ran.code == 0 || args == &["doctor"], "{args:?}: {ran:?}");
+            }
+            let mut found = Vec::new();
+            open_to_others(bench.home.root(), &mut found);
+            assert_eq!(found, Vec::<String>::new(), "umask {umask}, first {first}");
+            assert!(bench.home.exists(".config/becket/credentials.toml"));
+        }
     }
 }

@@ -272,7 +272,7 @@ pub(crate) fn forget(environment: &Environment, cwd: &Path) -> io::Result<usize>
 pub(crate) fn write_private(path: &Path, value: &Value) -> io::Result<()> {
     use std::io::Write as _;
     let dir = path.parent().unwrap_or(Path::new("/"));
-    std::fs::create_dir_all(dir)?;
+    becket_files::private::dir(dir)?;
     let mut file = tempfile::NamedTempFile::new_in(dir)?;
     file.write_all(serde_json::to_string_pretty(value)?.as_bytes())?;
     file.write_all(b"\n")?;

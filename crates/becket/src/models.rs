@@ -121,12 +121,9 @@ fn facts<T: Copy + PartialEq + Send + Serialize + DeserializeOwned + 'static>(
     known.retain(|_, fact| holds(fact));
     let file = file.to_owned();
     ServerFacts::new(known, move |known| {
-        // Renaming it into place prevents another becket from reading an incomplete file.
-        let new = file.with_extension(format!("{}.new", std::process::id()));
-        if let (Some(dir), Ok(text)) = (file.parent(), serde_json::to_string_pretty(known)) {
-            let _ = std::fs::create_dir_all(dir)
-                .and_then(|()| std::fs::write(&new, text + "\n"))
-                .and_then(|()| std::fs::rename(&new, &file));
+        // A server that cannot be remembered is asked again by the next becket.
+        if let Ok(text) = serde_json::to_string_pretty(known) {
+            let _ = becket_files::private::replace(&file, (text + "\n").as_bytes());
         }
     })
 }

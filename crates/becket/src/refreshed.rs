@@ -112,10 +112,7 @@ pub(crate) fn keep(environment: &Environment, lists: Vec<List>, today: &str) -> 
     }
     let text = serde_json::to_string_pretty(&after).unwrap_or_default();
     let path = path(environment);
-    let new = path.with_extension(format!("{}.new", std::process::id()));
-    std::fs::create_dir_all(&environment.data_dir)
-        .and_then(|()| std::fs::write(&new, text + "\n"))
-        .and_then(|()| std::fs::rename(&new, &path))
+    becket_files::private::replace(&path, (text + "\n").as_bytes())
         .map_err(|error| Failure::error(format!("cannot write {}: {error}", path.display())))?;
     Ok(report)
 }

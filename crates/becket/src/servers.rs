@@ -111,10 +111,7 @@ fn now() -> Duration {
 /// Replaces the file by renaming, so that another becket never reads half of it. Errors are ignored, because the server
 /// can be asked again.
 fn save(file: &Path, value: &impl Serialize) {
-    let new = file.with_extension(format!("{}.new", std::process::id()));
-    if let (Some(dir), Ok(text)) = (file.parent(), serde_json::to_string_pretty(value)) {
-        let _ = std::fs::create_dir_all(dir)
-            .and_then(|()| std::fs::write(&new, text + "\n"))
-            .and_then(|()| std::fs::rename(&new, file));
+    if let Ok(text) = serde_json::to_string_pretty(value) {
+        let _ = becket_files::private::replace(file, (text + "\n").as_bytes());
     }
 }

@@ -9,7 +9,7 @@ pub(crate) mod content;
 pub(crate) mod scripts;
 
 use crate::environment::Environment;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Settings, commands, subagents and skills, by their paths below the root.
@@ -97,9 +97,7 @@ pub(crate) fn is_trusted(environment: &Environment, root: &Path) -> bool {
 
 /// Records the root as trusted from now on.
 pub(crate) fn remember(environment: &Environment, root: &Path) -> io::Result<()> {
-    std::fs::create_dir_all(&environment.data_dir)?;
-    let mut file = std::fs::OpenOptions::new().append(true).create(true).open(list(environment))?;
-    file.write_all(format!("{}\n", line(root)).as_bytes())
+    becket_files::private::append(&list(environment), format!("{}\n", line(root)).as_bytes())
 }
 
 /// Describes the content of the project that trust is about, one line each: what it is and where. Empty: there is

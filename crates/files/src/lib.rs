@@ -10,12 +10,14 @@
 //!   events returns an error.
 //! - Every read has a limit in bytes, which the caller names.
 //!
-//! [`dir`] also writes: files that becket makes or puts back where somebody else can put links.
+//! [`dir`] also writes: files that becket makes or puts back where somebody else can put links. [`private`] writes
+//! becket's own files.
 //!
 //! Does not decide if a file may be read. Tools that read paths of the model use `becket_tool::paths`, which also
 //! refuses links.
 
 pub mod dir;
+pub mod private;
 mod sys;
 
 use rustix::fs::OFlags;

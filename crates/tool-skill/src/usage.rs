@@ -4,7 +4,7 @@
 //! other effect. Knows no skill.
 
 use std::collections::HashMap;
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 /// Size in bytes of the newest part that is counted.
@@ -36,14 +36,10 @@ fn newest(path: &Path) -> std::io::Result<String> {
 
 /// Records one use.
 pub(crate) fn add(path: &Path, name: &str) {
-    if let Some(dir) = path.parent() {
-        let _ = std::fs::create_dir_all(dir);
-    }
     // A file that has grown too long is replaced by its newest part.
     if std::fs::metadata(path).is_ok_and(|meta| meta.len() > 4 * BYTES) {
-        let _ = newest(path).map(|text| std::fs::write(path, text));
+        let _ = newest(path).map(|text| becket_files::private::replace(path, text.as_bytes()));
     }
-    if let Ok(mut file) = std::fs::OpenOptions::new().append(true).create(true).open(path) {
-        let _ = file.write_all(format!("{name}\n").as_bytes());
-    }
+    // A use that cannot be recorded changes only the order of a list.
+    let _ = becket_files::private::append(path, format!("{name}\n").as_bytes());
 }

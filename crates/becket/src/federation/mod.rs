@@ -169,7 +169,7 @@ fn write(file: &Path, grant: &Grant) -> std::io::Result<()> {
 /// Waits until no other process exchanges this key. `None` if that cannot be known; then this process exchanges it too.
 async fn lock(file: &Path, patience: Duration) -> Option<File> {
     let dir = file.parent()?;
-    std::fs::create_dir_all(dir).ok()?;
+    becket_files::private::dir(dir).ok()?;
     let lock = File::options().create(true).truncate(false).write(true).open(dir.join("lock")).ok()?;
     let start = tokio::time::Instant::now();
     loop {

@@ -75,7 +75,9 @@ impl Jobs {
             if !folder.parent().is_some_and(std::path::Path::is_dir) {
                 return false;
             }
-            std::fs::create_dir_all(&folder).and_then(|()| shell.save_job_output(id, &file)).unwrap_or(false)
+            becket_files::private::dir(&folder)
+                .and_then(|()| shell.save_job_output(id, &file))
+                .unwrap_or(false)
         });
         saved.await.unwrap_or(false).then(|| path.to_string_lossy().into_owned())
     }

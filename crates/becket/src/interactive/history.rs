@@ -4,7 +4,7 @@
 
 use becket_tui::input::PastPrompt;
 use serde_json::{Value, json};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 
 /// Most prompts that the history file keeps.
@@ -30,20 +30,13 @@ fn prompt(line: &str) -> Option<PastPrompt> {
 
 /// Appends a line in one write, so that lines of several sessions do not mix.
 pub(super) fn append(path: &Path, prompt: &PastPrompt) -> io::Result<()> {
-    if let Some(dir) = path.parent() {
-        std::fs::create_dir_all(dir)?;
-    }
     let pasted: Vec<[usize; 2]> = prompt.pasted.iter().map(|range| [range.start, range.end]).collect();
     let line = if pasted.is_empty() {
         Value::from(prompt.text.as_str())
     } else {
         json!({ "prompt": prompt.text, "pasted": pasted })
     };
-    std::fs::OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(path)?
-        .write_all(format!("{line}\n").as_bytes())
+    becket_files::private::append(path, format!("{line}\n").as_bytes())
 }
 
 #[cfg(test)]

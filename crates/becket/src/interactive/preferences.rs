@@ -302,7 +302,7 @@ pub(super) fn change(path: &Path, section: &str, key: &str, how: &Amend) -> Resu
 pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let dir = path.parent().unwrap_or_else(|| Path::new("/"));
-    std::fs::create_dir_all(dir)?;
+    becket_files::private::dir(dir)?;
     let mut new = tempfile::NamedTempFile::new_in(dir)?;
     new.write_all(text.as_bytes())?;
     if let Ok(meta) = std::fs::metadata(&path) {

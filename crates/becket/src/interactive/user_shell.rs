@@ -168,7 +168,7 @@ impl Drafts {
 /// Replaces the file atomically, so that a crash leaves the previous draft.
 fn write(file: &Path, text: Option<&str>) -> io::Result<()> {
     let (Some(text), Some(dir)) = (text, file.parent()) else { return std::fs::remove_file(file) };
-    std::fs::create_dir_all(dir)?;
+    becket_files::private::dir(dir)?;
     let mut new = tempfile::NamedTempFile::new_in(dir)?;
     new.write_all(text.as_bytes())?;
     new.persist(file)?;

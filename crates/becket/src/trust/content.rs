@@ -9,7 +9,7 @@ use crate::environment::Environment;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -149,11 +149,7 @@ impl ContentTrust {
     }
 
     fn append(&self, decided: &Decided) -> io::Result<()> {
-        if let Some(dir) = self.file.parent() {
-            std::fs::create_dir_all(dir)?;
-        }
-        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(&self.file)?;
-        file.write_all(format!("{}\n", serde_json::to_string(decided)?).as_bytes())
+        becket_files::private::append(&self.file, format!("{}\n", serde_json::to_string(decided)?).as_bytes())
     }
 
     /// Returns a line about all content that was requested and not used.
