@@ -24,7 +24,7 @@ pub use scoped::Scoped;
 
 use becket_types::{SystemItem, SystemKind, cut_end};
 use std::collections::{HashMap, HashSet};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 /// Maximum size in bytes of one rules file or import.
 pub const MAX_BYTES: usize = 32 * 1024;
@@ -384,7 +384,7 @@ impl<'a> Reader<'a> {
 
     /// Returns why a file may not be used by the rules file that is read now; `None` if it may.
     fn refusal(&self, canonical: &Path) -> Option<&'static str> {
-        if holds_secrets(canonical) {
+        if becket_guard::is_secret_below(Path::new("/"), canonical) {
             return Some("such files hold secrets");
         }
         let inside = |dir: &Path| dir.canonicalize().is_ok_and(|dir| canonical.starts_with(dir));
@@ -466,21 +466,6 @@ fn is_text(path: &Path) -> bool {
 /// True if the word after an `@` can only be meant as a file.
 fn is_named_as_file(name: &str) -> bool {
     is_text(Path::new(name)) || ["./", "../", "~/", "/"].iter().any(|start| name.starts_with(start))
-}
-
-/// True for files with keys and credentials. A project's rules file must not be able to send them to a model.
-fn holds_secrets(path: &Path) -> bool {
-    let folder = path.components().any(|part| {
-        matches!(part, Component::Normal(name) if [".ssh", ".aws", ".gnupg", ".kube", ".docker"].iter().any(|s| name == *s))
-    });
-    let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
-    let extension = Path::new(&name).extension().and_then(|e| e.to_str()).unwrap_or_default();
-    folder
-        || name.starts_with(".env")
-        || name.starts_with("id_")
-        || name.contains("credentials")
-        || [".netrc", ".npmrc", ".pgpass"].contains(&name.as_str())
-        || ["pem", "key", "p12", "pfx"].contains(&extension)
 }
 
 /// Returns each line, with true if it is inside a fenced code block or delimits one.

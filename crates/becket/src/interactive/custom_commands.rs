@@ -323,20 +323,26 @@ impl CustomCommands {
     }
 
     /// Returns the content of each `@file` in a text, to be added below it. Only existing files of the project are
-    /// included.
+    /// included, none that holds secrets, and known forms of secrets in others are masked.
     fn files_of(&self, text: &str) -> String {
         let mut out = String::new();
         let mut seen = Vec::new();
         for word in text.split_whitespace().filter_map(|word| word.strip_prefix('@')) {
             let name = word.trim_end_matches([',', '.', ';', ':', ')']);
             let path = self.cwd.join(name);
-            let inside = path.canonicalize().is_ok_and(|path| path.starts_with(&self.cwd) && path.is_file());
-            if !inside || seen.contains(&name) {
+            let Ok(real) = path.canonicalize() else { continue };
+            if !real.starts_with(&self.cwd) || !real.is_file() || seen.contains(&name) {
                 continue;
             }
             seen.push(name);
-            match small(&path) {
+            // A link of another name could lead to it.
+            if [&path, &real].iter().any(|path| becket_guard::is_secret_below(&self.cwd, path)) {
+                let _ = write!(out, "\n\n{name} is not included here, because such files hold secrets.");
+                continue;
+            }
+            match small(&real) {
                 Some(content) => {
+                    let content = becket_session::secrets::mask_published(&content).0;
                     let fence =
                         "`".repeat(content.split(|c| c != '`').map(str::len).max().unwrap_or(0).max(2) + 1);
                     let _ = write!(out, "\n\n{name}:\n{fence}\n{}\n{fence}", content.trim_end());
@@ -437,6 +443,9 @@ mod tests {
             ("home/own.md", "See @notes.txt, !`echo mine`"),
             ("home/bad name.md", "x"),
             ("notes.txt", "a note\n"),
+            (".becket/commands/leak.md", "Look at @.env @plain @token.txt"),
+            (".env", "PASSWORD=hunter2\n"),
+            ("token.txt", "it is ghp_A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8\n"),
         ] {
             let path = root.join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -454,6 +463,7 @@ mod tests {
             trust: ContentTrust::of(&Environment::below(&root), &root, false),
             surroundings: Surroundings::new(&Environment::below(&root), &root, &root),
         };
+        std::os::unix::fs::symlink(root.join(".env"), root.join("plain")).unwrap();
         let env = vec![("PATH".into(), std::env::var_os("PATH").unwrap())];
         let shell = Shell::new(ShellSettings::new(env, root.join("spill")));
         let user_shell = UserShell::new(shell, root.clone(), std::slice::from_ref(&root));
@@ -464,9 +474,9 @@ mod tests {
     async fn a_file_is_a_command_and_the_project_s_goes_first() {
         let (_dir, custom_commands, user_shell) = room();
         let names: Vec<String> = custom_commands.list().into_iter().map(|c| c.name).collect();
-        assert_eq!(names, ["git:log", "mark", "own", "review"]);
-        assert_eq!(custom_commands.list()[3].description, "Reviews");
-        let mark = custom_commands.list().remove(1);
+        assert_eq!(names, ["git:log", "leak", "mark", "own", "review"]);
+        assert_eq!(custom_commands.list()[4].description, "Reviews");
+        let mark = custom_commands.list().remove(2);
         assert_eq!((mark.description.as_str(), mark.arguments.as_str()), ("Marks: it", "[a] [b]"));
         assert_eq!(custom_commands.list()[0].description, "The log");
         let answer = |name: &str, arguments: &str, trust| {
@@ -557,5 +567,15 @@ mod tests {
         }
         std::fs::write(dir.path().join(".claude/commands/commit.md"), format!("{head} Push.")).unwrap();
         assert!(matches!(called("commit", Consent::Ask).await, Called::Asks { .. }));
+    }
+
+    #[tokio::test]
+    async fn a_command_includes_no_secrets() {
+        let (_dir, custom_commands, user_shell) = room();
+        let called = custom_commands.called(&user_shell, "leak", "", Consent::Impossible).await;
+        let Called::Prompt(CommandPrompt { text, .. }) = called else { panic!("no prompt") };
+        assert!(!text.contains("hunter2") && !text.contains("ghp_A1b2"), "{text}");
+        assert!(text.contains(".env is not included") && text.contains("plain is not included"), "{text}");
+        assert!(text.contains("it is ‹"), "{text}");
     }
 }
