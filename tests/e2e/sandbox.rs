@@ -425,3 +425,18 @@ fn a_program_that_is_not_there_ends_as_in_a_shell() {
         run(bench.command().args(["sandbox", "--level", level, "--", "sh", "-c", "exit 7"])).expect(7);
     }
 }
+
+/// In a container the first folder is often `/`.
+#[test]
+fn commands_that_only_read_start_in_folders_that_contain_the_system_s_programs() {
+    let bench = Bench::new(&[]);
+    if skipped(&bench) {
+        return;
+    }
+    for folder in ["/", "/usr"] {
+        let mut command = bench.command();
+        command.current_dir(folder).args(["sandbox", "--level", "read-only", "--", "ls", "/usr"]);
+        let ran = run(&mut command).expect(0);
+        assert!(ran.stdout.contains("bin"), "{folder}: {ran:?}");
+    }
+}

@@ -168,8 +168,15 @@ impl Policy {
             deny_write: Vec::new(),
             protected: Vec::new(),
             // Programs of the workspace may not be started, even if the workspace is below a folder of the system, such
-            // as /opt/app or /usr/src/app.
-            deny_execute: inputs.roots.iter().chain([&temp.to_path_buf()]).cloned().collect(),
+            // as /opt/app or /usr/src/app. A workspace that contains the system's programs, such as / in a container,
+            // could start none at all.
+            deny_execute: inputs
+                .roots
+                .iter()
+                .filter(|root| !PROGRAMS.iter().any(|tree| Path::new(tree).starts_with(root)))
+                .chain([&temp.to_path_buf()])
+                .cloned()
+                .collect(),
             network: Network::Off,
             unix_sockets: Vec::new(),
         }
