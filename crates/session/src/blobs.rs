@@ -2,7 +2,8 @@
 //!
 //! Each blob is a file `blobs/<sha256>.zst` with one zstd frame. It is written under a temporary name and
 //! then renamed. So a blob that has its name is complete, equal bytes are stored once, and writing twice
-//! equals writing once. Blobs that the disk refuses stay in memory and are written later.
+//! equals writing once. Blobs that the disk refuses stay in memory and are written later. The blobs of a session that is not
+//! saved stay in memory, and long ones in files without a name.
 //!
 //! Invariants: [`BlobStore::get`] returns exactly the stored bytes, or `None`. A missing, damaged or forged
 //! blob is `None` and never an error that stops a session. An id that is not 64 hex digits is ignored,
@@ -14,7 +15,7 @@ mod writer;
 
 pub use writer::BlobWriter;
 
-use crate::store::{Io, OpenMode, layout, write_all};
+use crate::store::{FromStart, Io, OpenMode, layout, write_all};
 use becket_types::{BlobId, Blobs, hex};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
@@ -23,7 +24,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use writer::{BlobTarget, Sink};
+use writer::{BlobTarget, MOST_IN_MEMORY, Sink, nameless, read_nameless};
 
 /// Maximum unpacked size in bytes. A frame that claims more is not unpacked.
 const MAX_BLOB: u64 = 2 << 30;
@@ -48,8 +49,10 @@ pub struct BlobStore {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Compressed blobs that are not on disk.
+    /// Compressed blobs that are not in the folder.
     memory: HashMap<BlobId, Vec<u8>>,
+    /// Long ones of a session that is not saved: a file without a name, and its length.
+    nameless: HashMap<BlobId, (Arc<fs::File>, usize)>,
     /// Files written since the last [`BlobStore::sync`].
     unsynced: Vec<PathBuf>,
     /// True if the folder has names that are not durable yet.
@@ -153,6 +156,9 @@ impl BlobStore {
         let (place, refused) = sink.into_parts();
         match place {
             BlobTarget::Memory(packed) => self.keep_in_memory(id.clone(), packed, refused),
+            BlobTarget::Nameless { file, len } => {
+                self.state().nameless.insert(id.clone(), (Arc::new(file), len));
+            }
             BlobTarget::Disk { file, temp, .. } => {
                 drop(file);
                 let path = temp.with_file_name(file_name(&id));
@@ -171,6 +177,13 @@ impl BlobStore {
 
     /// Keeps a blob in memory. `error`: the reason why it is not on disk, if it should be.
     fn keep_in_memory(&self, id: BlobId, packed: Vec<u8>, error: Option<io::Error>) {
+        if error.is_none()
+            && packed.len() > MOST_IN_MEMORY
+            && let Ok(file) = nameless(self.io.as_ref(), &packed)
+        {
+            self.state().nameless.insert(id, (Arc::new(file), packed.len()));
+            return;
+        }
         let mut state = self.state();
         state.memory.insert(id, packed);
         if let Some(error) = error
@@ -181,6 +194,10 @@ impl BlobStore {
                  works again."
             ));
         }
+    }
+
+    fn nameless(&self, id: &BlobId) -> Option<(Arc<fs::File>, usize)> {
+        self.state().nameless.get(id).cloned()
     }
 
     fn temp_in(&self, dir: &Path) -> PathBuf {
@@ -302,6 +319,9 @@ impl Blobs for BlobStore {
         if let Some(packed) = self.state().memory.get(id).cloned() {
             return unpack(&packed, id);
         }
+        if let Some((file, len)) = self.nameless(id) {
+            return unpack(&read_nameless(&file, len).ok()?, id);
+        }
         [&self.dir, &self.also]
             .into_iter()
             .flatten()
@@ -316,6 +336,9 @@ impl Blobs for BlobStore {
         let in_memory = self.state().memory.get(id).map(|packed| Arc::<[u8]>::from(packed.as_slice()));
         if let Some(packed) = in_memory {
             return stream(id, || Some(io::Cursor::new(Arc::clone(&packed))));
+        }
+        if let Some((file, len)) = self.nameless(id) {
+            return stream(id, || Some(FromStart { file: file.try_clone().ok()?, at: 0 }.take(len as u64)));
         }
         [&self.dir, &self.also]
             .into_iter()
@@ -402,6 +425,43 @@ mod tests {
 
     fn store(dir: &Path) -> BlobStore {
         BlobStore::on_disk(Arc::new(Disk), dir)
+    }
+
+    /// Bytes that compression makes hardly smaller.
+    fn dense(len: usize) -> Vec<u8> {
+        let mut state = 1u64;
+        std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 56) as u8
+        })
+        .take(len)
+        .collect()
+    }
+
+    #[test]
+    fn a_long_blob_of_a_session_that_is_not_saved_is_not_in_memory() {
+        let blobs = BlobStore::in_memory(Arc::new(Disk), None);
+        let (short, long) = (dense(100_000), dense(6 << 20));
+        for (bytes, in_memory) in [(&short, 1), (&long, 1)] {
+            let mut writer = blobs.writer().unwrap();
+            for piece in bytes.chunks(4_000) {
+                writer.write(piece).unwrap();
+            }
+            let id = blobs.keep(writer).unwrap();
+            assert_eq!(id, id_of(bytes));
+            assert_eq!(blobs.state().memory.len(), in_memory);
+            for _ in 0..2 {
+                assert!(blobs.get(&id).as_ref() == Some(bytes), "get");
+                let mut read = Vec::new();
+                blobs.read(&id).unwrap().read_to_end(&mut read).unwrap();
+                assert!(read == *bytes, "read");
+            }
+        }
+        assert_eq!(blobs.state().nameless.len(), 1);
+        let other = BlobStore::in_memory(Arc::new(Disk), None);
+        let id = other.put(&long);
+        assert!(other.get(&id).as_ref() == Some(&long) && other.state().memory.is_empty());
+        assert!(blobs.flush() && blobs.take_warnings().is_empty());
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! A blob that is being written: its bytes are hashed and compressed on their way to a file, and are never in memory as a whole.
 //!
 //! Invariants: a disk that refuses loses nothing, because the compressed bytes then continue in memory. A writer that is dropped
-//! removes its file. Gives no blob its name: the store does ([`super::BlobStore::keep`]).
+//! removes its file. Of a session that is not saved, a long blob moves to a file without a name, which ends with the process. Gives no blob its name: the store does ([`super::BlobStore::keep`]).
 
 use super::LEVEL;
-use crate::store::{Io, write_all};
+use crate::store::{FromStart, Io, write_all};
 use becket_types::{BlobId, hex};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read as _, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -59,11 +59,16 @@ impl BlobWriter {
     }
 }
 
+/// Compressed bytes that stay in memory. More move to a file without a name.
+pub(super) const MOST_IN_MEMORY: usize = 2 << 20;
+
 /// A destination for compressed bytes: a file, or memory after the disk has refused.
 pub(super) struct Sink {
     io: Arc<dyn Io>,
     place: BlobTarget,
     refused: Option<io::Error>,
+    /// A long blob may move to a file without a name.
+    moves: bool,
 }
 
 pub(super) enum BlobTarget {
@@ -73,17 +78,38 @@ pub(super) enum BlobTarget {
         /// Number of bytes that the disk has taken completely.
         len: usize,
     },
+    /// A file that no folder lists. The system removes it with its last handle.
+    Nameless {
+        file: File,
+        len: usize,
+    },
     Memory(Vec<u8>),
+}
+
+/// Moves bytes to a file without a name.
+pub(super) fn nameless(io: &dyn Io, packed: &[u8]) -> io::Result<File> {
+    let file = tempfile::tempfile()?;
+    write_all(io, &file, packed)?;
+    Ok(file)
+}
+
+/// Reads a file without a name.
+pub(super) fn read_nameless(file: &File, len: usize) -> io::Result<Vec<u8>> {
+    let mut packed = Vec::with_capacity(len);
+    FromStart { file: file.try_clone()?, at: 0 }.take(len as u64).read_to_end(&mut packed)?;
+    Ok(packed)
 }
 
 impl Sink {
     pub(super) fn on_disk(io: &Arc<dyn Io>, file: File, temp: PathBuf) -> Self {
-        Self { io: Arc::clone(io), place: BlobTarget::Disk { file, temp, len: 0 }, refused: None }
+        let place = BlobTarget::Disk { file, temp, len: 0 };
+        Self { io: Arc::clone(io), place, refused: None, moves: false }
     }
 
     /// `refused`: the reason why the bytes are not on disk, if they should be.
     pub(super) fn in_memory(io: &Arc<dyn Io>, refused: Option<io::Error>) -> Self {
-        Self { io: Arc::clone(io), place: BlobTarget::Memory(Vec::new()), refused }
+        let moves = refused.is_none();
+        Self { io: Arc::clone(io), place: BlobTarget::Memory(Vec::new()), refused, moves }
     }
 
     /// Returns the place of the bytes, and the reason if the disk refused them. The file, if there is one, is the caller's.
@@ -106,27 +132,42 @@ impl Write for Sink {
         let refused = match &mut self.place {
             BlobTarget::Memory(packed) => {
                 packed.extend_from_slice(bytes);
+                if self.moves && packed.len() > MOST_IN_MEMORY {
+                    match nameless(self.io.as_ref(), packed) {
+                        Ok(file) => self.place = BlobTarget::Nameless { file, len: packed.len() },
+                        // Without such a file, everything stays in memory.
+                        Err(_) => self.moves = false,
+                    }
+                }
                 return Ok(bytes.len());
             }
-            BlobTarget::Disk { file, len, .. } => match write_all(self.io.as_ref(), file, bytes) {
-                Ok(()) => {
-                    *len += bytes.len();
-                    return Ok(bytes.len());
+            BlobTarget::Disk { file, len, .. } | BlobTarget::Nameless { file, len } => {
+                match write_all(self.io.as_ref(), file, bytes) {
+                    Ok(()) => {
+                        *len += bytes.len();
+                        return Ok(bytes.len());
+                    }
+                    Err(error) => error,
                 }
-                Err(error) => error,
-            },
-        };
-        if let BlobTarget::Disk { temp, len, .. } = &self.place {
-            let mut packed = self.io.read(temp)?;
-            packed.truncate(*len);
-            if packed.len() < *len {
-                return Err(refused);
             }
-            packed.extend_from_slice(bytes);
-            let _ = self.io.remove(temp);
-            self.refused = Some(refused);
-            self.place = BlobTarget::Memory(packed);
+        };
+        let (mut packed, taken) = match &self.place {
+            BlobTarget::Disk { temp, len, .. } => (self.io.read(temp)?, *len),
+            BlobTarget::Nameless { file, len } => (read_nameless(file, *len)?, *len),
+            BlobTarget::Memory(_) => return Ok(bytes.len()),
+        };
+        packed.truncate(taken);
+        if packed.len() < taken {
+            return Err(refused);
         }
+        packed.extend_from_slice(bytes);
+        if let BlobTarget::Disk { temp, .. } = &self.place {
+            let _ = self.io.remove(temp);
+            // Only a session that should be saved tells that this did not work.
+            self.refused = Some(refused);
+        }
+        self.moves = false;
+        self.place = BlobTarget::Memory(packed);
         Ok(bytes.len())
     }
 
