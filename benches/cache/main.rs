@@ -1,12 +1,13 @@
 //! Prints the table of `docs/cost.md`: `--model anthropic/claude-sonnet-4-5`, `--seeds 3`, `--window 200000` (the model's own),
-//! `--shape mixed` (shapes whose names contain it), `--hindsight no` (only the ways, relative to becket's own).
+//! `--shape mixed` (shapes whose names contain it), `--hindsight no` (only the ways, relative to becket's own). `--causes yes` prints becket's own
+//! session with single decisions replaced.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the report is its output")]
 
 #[path = "mod.rs"]
 mod cache;
 
 use cache::shapes::SHAPES;
-use cache::{WAYS, row};
+use cache::{WAYS, parts, row};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -21,7 +22,7 @@ fn main() -> ExitCode {
 
 fn report() -> Result<(), String> {
     let (mut model, mut seeds, mut window) = ("anthropic/claude-sonnet-4-5".to_owned(), 3, None);
-    let (mut only, mut hindsight) = (String::new(), true);
+    let (mut only, mut hindsight, mut causes) = (String::new(), true, false);
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
         let value = arguments.next().ok_or(format!("{name} needs a value"))?;
@@ -32,6 +33,7 @@ fn report() -> Result<(), String> {
             "--window" => window = Some(number()?),
             "--shape" => only.clone_from(&value),
             "--hindsight" => hindsight = value != "no",
+            "--causes" => causes = value != "no",
             _ => return Err(format!("unknown option {name}")),
         }
     }
@@ -43,6 +45,16 @@ fn report() -> Result<(), String> {
         "{model}, window {window}, {seeds} sessions of each shape; prices: {prices:?} ({})\n",
         info.source
     );
+    if causes {
+        for shape in SHAPES.iter().filter(|shape| shape.name.contains(&only)) {
+            for seed in 0..seeds {
+                for (name, cost) in parts(&shape.steps(seed), window, prices)? {
+                    println!("{} {seed}: ${:.2} ({:.0} %) {name}", shape.name, cost.usd, cost.percent());
+                }
+            }
+        }
+        return Ok(());
+    }
     let names: Vec<&str> = WAYS.iter().map(|(_, name)| *name).collect();
     println!("| session | best alike | cheapest | {} |", names.join(" | "));
     println!("|---|---|---|{}", "---|".repeat(names.len()));

@@ -127,6 +127,26 @@ pub(crate) fn cost(way: Way, steps: &[Step], window: u64, prices: Prices) -> Res
     }
 }
 
+/// becket's own session with single decisions replaced, to tell the causes of a difference apart: name, and cost.
+pub(crate) fn parts(steps: &[Step], window: u64, prices: Prices) -> Result<Vec<(String, Cost)>, String> {
+    let pauses = steps.iter().filter(|step| step.gap > 300).count();
+    let own = becket::run(steps, window, prices, 0.9, &Plan::Own { idle_compaction: false })?;
+    let auto = |run: &Run| Cost::of(run, by_rule(&run.requests, &prices, CacheTtl::Auto, false));
+    let mut out = vec![
+        ("own".to_owned(), auto(&own)),
+        ("own, best lifetimes".to_owned(), Cost::of(&own, in_hindsight(&own.requests, &prices))),
+    ];
+    for decision in [AtPause::Nothing, AtPause::Prune, AtPause::Compact] {
+        let run = becket::run(steps, window, prices, 0.9, &Plan::Given(vec![decision; pauses]))?;
+        out.push((format!("{decision:?} at each pause"), auto(&run)));
+        out.push((
+            format!("{decision:?}, best lifetimes"),
+            Cost::of(&run, in_hindsight(&run.requests, &prices)),
+        ));
+    }
+    Ok(out)
+}
+
 /// Looks for the best decisions with the whole session known: each threshold with one decision at all pauses, every
 /// combination of decisions if there are few pauses, otherwise the best one with single pauses changed, one after the other.
 /// The lifetimes and the warming requests of each are the optimum.
