@@ -136,6 +136,56 @@ fn models_beside_the_session_may_be_missing() {
     assert!(ran.stderr.contains("models.summary: There is no key for Anthropic."), "{}", ran.stderr);
 }
 
+/// A note about a model without a key or an address names the configuration's key, the variable, and the model that takes its place.
+#[test]
+fn a_missing_model_beside_the_session_names_key_and_variable() {
+    for (key, model, want) in [
+        ("summary", "anthropic/claude-haiku-4-5", "Set ANTHROPIC_API_KEY"),
+        ("title", "groq/x", "Set GROQ_API_KEY, or run `becket login groq`."),
+        ("subagent", "openai/gpt-5", "Set OPENAI_API_KEY"),
+        ("summary", "azure/x", "Set AZURE_OPENAI_ENDPOINT."),
+        (
+            "subagent",
+            "cloudflare/x",
+            "lacks the id of your account: {project} has no value. Set CLOUDFLARE_ACCOUNT_ID",
+        ),
+        ("title", "vertex/gemini-2.5-pro", "Set GOOGLE_CLOUD_"),
+        ("fallback", "groq/x", "Set GROQ_API_KEY"),
+    ] {
+        let bench = Bench::new(&[]);
+        let server = MockServer::start([Answer::text("fine")]);
+        let value = if key == "fallback" { format!("[\"{model}\"]") } else { format!("\"{model}\"") };
+        let ran = run(mine(&bench, &server, &format!("[models]\n{key} = {value}\n")).args([
+            "--model",
+            "mine/large",
+            "go",
+        ]));
+        let ran = ran.expect(0);
+        let note = ran.stderr.lines().find(|line| line.contains(want));
+        let note = note.unwrap_or_else(|| panic!("{key} {model}: {}", ran.stderr));
+        let named = if key == "fallback" { "the fallback model groq/x" } else { &format!("models.{key}: ") };
+        assert!(note.contains(named) && !note.contains(".."), "{note}");
+    }
+    // A name that is no model's ends the start, with the key that has it.
+    for (key, value) in [
+        ("summary", "\"grok/x\""),
+        ("title", "\"qqq\""),
+        ("subagent", "\"nobody/x\""),
+        ("fallback", "[\"grok/x\"]"),
+    ] {
+        let bench = Bench::new(&[]);
+        let server = MockServer::start([Answer::text("fine")]);
+        let ran = run(mine(&bench, &server, &format!("[models]\n{key} = {value}\n")).args([
+            "--model",
+            "mine/large",
+            "go",
+        ]));
+        let ran = ran.expect(2);
+        assert!(ran.stderr.contains(&format!("becket: models.{key}: ")), "{}", ran.stderr);
+        assert_eq!(server.requests().len(), 0);
+    }
+}
+
 /// The first fallback model that has a key writes titles if the model for them has none, and a note says so.
 #[test]
 fn a_title_comes_from_the_next_fallback_model_if_its_own_has_no_key() {

@@ -47,7 +47,7 @@ fn usage_errors_have_code_2_and_say_what_to_do() {
         (&["-p", "--model", "openai/x", "--max-wall", "soon", "go"], "10m"),
         (
             &["-p", "--model", "openai/x", "--context-window", "big", "go"],
-            "becket: --context-window: expected a whole number of tokens such as 32000 or \"32k\"\n",
+            "becket: --context-window: expected a whole number of tokens such as 32000 or \"32k\", not \"big\"\n",
         ),
         (
             &["-p", "--model", "openai/x", "--context-window", "10", "go"],

@@ -109,6 +109,83 @@ fn google_s_credentials_become_tokens() {
     }
 }
 
+/// The identity token is a request that AWS would answer with the identity of who signed it.
+#[test]
+fn keys_of_aws_become_a_token_of_google() {
+    let keys = json!({"AccessKeyId": "AKMETA", "SecretAccessKey": PLANTED, "Token": "session-1"});
+    for way in ["variables", "machine", "elsewhere"] {
+        let bench = Bench::new(&[]);
+        let server = cloud()
+            .get("/session-token", Reply::body(200, "text/plain", "machine-proof"))
+            .get("/zone", Reply::body(200, "text/plain", "eu-west-1b"))
+            .get("/roles", Reply::body(200, "text/plain", "the-role"))
+            .get("/roles/the-role", Reply::json(200, &keys));
+        vertex(&bench, &server, true);
+        let url = server.url();
+        // An address that is not beside this machine gets no request.
+        let near = if way == "elsewhere" { "http://192.0.2.1".to_owned() } else { url.clone() };
+        let file = json!({
+            "type": "external_account", "audience": "//iam/pool", "subject_token_type": "urn:ietf:params:aws:token-type:aws4_request",
+            "credential_source": {
+                "environment_id": "aws1", "region_url": format!("{near}/zone"), "url": format!("{near}/roles"),
+                "imdsv2_session_token_url": format!("{near}/session-token"),
+                "regional_cred_verification_url": "https://sts.{region}.amazonaws.com?Action=GetCallerIdentity&Version=2011-06-15",
+            },
+        });
+        let file = write(&bench, "adc.json", &file.to_string());
+        let mut command = bench.command();
+        command.env("GOOGLE_APPLICATION_CREDENTIALS", &file);
+        if way == "variables" {
+            command.env("AWS_REGION", "us-east-1").env("AWS_ACCESS_KEY_ID", "AKENV");
+            command.env("AWS_SECRET_ACCESS_KEY", PLANTED);
+        }
+        if way == "elsewhere" {
+            let ran = run(command.args(["-p", "--model", "vertex/gemini-2.5-pro", "go"])).expect(7);
+            assert!(ran.stderr.contains("192.0.2.1, which is not on this machine"), "{}", ran.stderr);
+            assert_eq!(server.all_requests().len(), 0);
+            continue;
+        }
+        ask(&mut command, "vertex/gemini-2.5-pro");
+        let asked = server.all_requests();
+        let exchange = asked.iter().find(|request| request.path == "/token").unwrap();
+        let fields: std::collections::BTreeMap<String, String> =
+            url::form_urlencoded::parse(exchange.body.as_ref()).into_owned().collect();
+        assert_eq!(fields["audience"], "//iam/pool");
+        let (_, token) = url::form_urlencoded::parse(format!("t={}", fields["subject_token"]).as_bytes())
+            .into_owned()
+            .next()
+            .unwrap();
+        let token: Value = serde_json::from_str(&token).unwrap();
+        let header = |name: &str| {
+            let all = token["headers"].as_array().unwrap();
+            all.iter()
+                .find(|header| header["key"] == name)
+                .map(|header| header["value"].as_str().unwrap().to_owned())
+        };
+        let (region, key, session) = match way {
+            "variables" => ("us-east-1", "AKENV", None),
+            _ => ("eu-west-1", "AKMETA", Some("session-1".to_owned())),
+        };
+        assert_eq!(token["method"], "POST");
+        let service = format!("sts.{region}.amazonaws.com");
+        assert_eq!(token["url"], format!("https://{service}/?Action=GetCallerIdentity&Version=2011-06-15"));
+        assert_eq!(header("host"), Some(service));
+        assert_eq!(header("x-goog-cloud-target-resource").as_deref(), Some("//iam/pool"));
+        assert_eq!(header("x-amz-security-token"), session);
+        let signature = header("authorization").unwrap();
+        assert!(signature.contains(&format!("Credential={key}/")), "{signature}");
+        assert!(signature.contains(&format!("/{region}/sts/aws4_request")), "{signature}");
+        assert!(signature.contains(";x-goog-cloud-target-resource, Signature="), "{signature}");
+        let model = asked.iter().find(|request| is_model(request)).unwrap();
+        assert_eq!(model.header("authorization"), Some("Bearer given-token"), "{way}");
+        assert!(asked.iter().all(|request| !request.text().contains(PLANTED)), "{way}");
+        if way == "machine" {
+            let zone = asked.iter().find(|request| request.path == "/zone").unwrap();
+            assert!(zone.header("x-aws-ec2-metadata-token").is_some());
+        }
+    }
+}
+
 /// A program of the file prints the token, but only if the user allows such programs.
 #[cfg(unix)]
 #[test]

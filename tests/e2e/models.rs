@@ -198,13 +198,13 @@ fn wrong_values_of_a_provider_are_named() {
         ("[[providers.groq.models]]\nname = \"m\"\nprices = [-1, 2, 3, 4]\n", "a price is 0 or more"),
         (
             "[[providers.groq.models]]\nname = \"m\"\nwindow = 8000\nmax_output = 900000\n",
-            "max_output is larger than the window",
+            "max_output 900000 is larger than the window 8000",
         ),
         (
             "[[providers.groq.models]]\nname = \"m\"\n[[providers.groq.models]]\nname = \"m\"\n",
             "m is listed twice",
         ),
-        ("[providers.bedrock]\nregion = \"eu west/evil.com\"\n", "a region has only letters"),
+        ("[providers.bedrock]\nregion = \"eu west/evil.com\"\n", "is not a region; write it with letters"),
         ("[models]\ncatalog = \"nonsense\"\n", "not an address"),
         ("[models.aliases]\n\"a/b\" = \"groq/x\"\n", "cannot be an alias"),
         ("[providers.groq]\nbase_url = \"http://127.0.0.1:99999/v1\"\n", "not an address"),
@@ -224,4 +224,38 @@ fn a_refresh_that_reaches_nobody_fails() {
     let bench = Bench::new(&[]);
     configured(&bench, "[models]\ncatalog = \"http://127.0.0.1:1/api.json\"\n");
     run(bench.command().args(["models", "--refresh"])).expect(7);
+}
+
+/// Only servers that may have them are asked for llama.cpp's properties and for the windows of Ollama and LM Studio. The clouds of
+/// Google and AWS are not even asked for a list.
+#[test]
+fn servers_are_asked_only_for_what_they_can_have() {
+    let key = "api_key_env = \"MINE\"";
+    for (provider, config, model, want) in [
+        ("azure", key, "azure/deployment", &["/openai/v1/models"][..]),
+        ("google", key, "google/gemini-2.5-pro", &["/v1beta/models"]),
+        ("own-gemini", "kind = \"gemini\"", "own-gemini/m", &["/v1beta/models"]),
+        ("vertex", "auth = \"google\"\nkey_command = [\"echo\", \"t\"]", "vertex/gemini-2.5-pro", &[]),
+        ("own", "kind = \"anthropic\"", "own/m", &[]),
+        ("own", "kind = \"openai-chat\"", "own/m", &["/api/ps", "/api/v0/models", "/props", "/v1/models"]),
+    ] {
+        let bench = Bench::new(&[]);
+        let server = MockServer::start([Answer::text("fine")]);
+        let path = match provider {
+            "azure" => "/openai/v1",
+            "vertex" => "/v1/projects/p/locations/l",
+            "google" | "own-gemini" => "/v1beta",
+            _ => "/v1",
+        };
+        configured(
+            &bench,
+            &format!("[providers.{provider}]\n{config}\nbase_url = \"{}{path}\"\n", server.url()),
+        );
+        run(bench.command().env("MINE", "k").args(["-p", "--model", model, "go"])).expect(0);
+        let mut asked: Vec<String> =
+            server.all_requests().into_iter().filter(|r| r.method == "GET").map(|r| r.path).collect();
+        asked.sort();
+        asked.dedup();
+        assert_eq!(asked, want, "{provider}");
+    }
 }

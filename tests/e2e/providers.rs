@@ -9,13 +9,13 @@ use std::path::Path;
 /// A key that no file, no output and no other server may have.
 const PLANTED: &str = "planted-4f1c9a7e2b";
 
-fn configured(bench: &Bench, text: &str) {
+pub(crate) fn configured(bench: &Bench, text: &str) {
     let path = bench.home.path(".config/becket/config.toml");
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, text).unwrap();
 }
 
-fn everything_below(dir: &Path, out: &mut Vec<u8>) {
+pub(crate) fn everything_below(dir: &Path, out: &mut Vec<u8>) {
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
@@ -26,7 +26,7 @@ fn everything_below(dir: &Path, out: &mut Vec<u8>) {
     }
 }
 
-fn holds(bytes: &[u8], word: &str) -> bool {
+pub(crate) fn holds(bytes: &[u8], word: &str) -> bool {
     bytes.windows(word.len()).any(|window| window == word.as_bytes())
 }
 
@@ -241,7 +241,7 @@ fn keys_are_kept_shown_and_removed() {
 
 /// A program with the arguments of `secret-tool`, which keeps keys below a folder. With a file `locked` there, it
 /// does what the real one does if nobody can enter the password.
-fn with_keychain(bench: &Bench) -> impl Fn(&[&str]) -> std::process::Command {
+pub(crate) fn with_keychain(bench: &Bench) -> impl Fn(&[&str]) -> std::process::Command {
     let (programs, store) = (bench.home.path("programs"), bench.home.path("keychain"));
     std::fs::create_dir_all(&programs).unwrap();
     std::fs::create_dir_all(&store).unwrap();

@@ -79,21 +79,22 @@ pub(crate) async fn open(
         Err(e) => return Err(refused(&e, &reference, run)),
     };
     for name in &run.settings.config.model.others.fallback {
-        let next = find(name, run, settings)?.reference;
+        let next =
+            find(name, run, settings).map_err(|failure| of_key(&fallback_key(run), failure))?.reference;
         if model.is_some() && next == reference {
             continue;
         }
         match becket_model::open(&next, settings) {
             Ok(opened) if model.is_none() => {
-                let why = failed.as_ref().map(|e| e.message.clone()).unwrap_or_default();
+                let why = failed.as_ref().map(reason).unwrap_or_default();
                 notes.push(format!("{why} The session runs with {next}, which is the next fallback model"));
                 (model, reference) = (Some(opened), next);
             }
             Ok(opened) => fallbacks.push(opened),
             Err(e) if is_incomplete(&e, &next, settings) => {
-                notes.push(format!("the fallback model {next} is left out: {}", e.message));
+                notes.push(format!("the fallback model {next} is left out: {}", reason(&e)));
             }
-            Err(e) => return Err(models::usage(&e)),
+            Err(e) => return Err(of_key(&fallback_key(run), models::usage(&e))),
         }
     }
     let Some(model) = model else {
@@ -133,6 +134,26 @@ fn is_incomplete(error: &ModelError, reference: &ModelRef, settings: &Settings) 
     error.kind == ErrorKind::Auth || (error.kind == ErrorKind::NotFound && is_known)
 }
 
+/// Returns why a model cannot be used and the next step, in whole sentences.
+fn reason(error: &ModelError) -> String {
+    let hint =
+        error.hint.as_deref().map(|hint| format!(" {}.", hint.trim_end_matches('.'))).unwrap_or_default();
+    format!("{}{hint}", error.message)
+}
+
+/// Returns the key or the flag that names the fallback models.
+fn fallback_key(run: &RunSettings) -> String {
+    match run.settings.source("models.fallback") {
+        becket_config::Source::Flag(flag) => flag,
+        _ => "models.fallback".to_owned(),
+    }
+}
+
+/// Adds the key whose value names the model.
+fn of_key(key: &str, failure: Failure) -> Failure {
+    Failure { message: format!("{key}: {}", failure.message), ..failure }
+}
+
 /// Opens a model that must be there.
 fn named(name: &str, run: &RunSettings, settings: &Settings) -> Result<Arc<dyn Model>, Failure> {
     becket_model::open(&find(name, run, settings)?.reference, settings).map_err(|e| models::usage(&e))
@@ -151,14 +172,15 @@ fn auxiliary(
     let config = &run.settings.config.model.others;
     let mut open = |name: &Option<String>, key: &str, instead: &str| {
         let Some(name) = name else { return Ok(None) };
-        let reference = find(name, run, settings)?.reference;
+        let key = format!("models.{key}");
+        let reference = find(name, run, settings).map_err(|failure| of_key(&key, failure))?.reference;
         match becket_model::open(&reference, settings) {
             Ok(model) => Ok(Some(model)),
             Err(e) if is_incomplete(&e, &reference, settings) => {
-                notes.push(format!("models.{key}: {} {instead}", e.message));
+                notes.push(format!("{key}: {} {instead}", reason(&e)));
                 Ok(None)
             }
-            Err(e) => Err(models::usage(&e)),
+            Err(e) => Err(of_key(&key, models::usage(&e))),
         }
     };
     let next = fallbacks.first();

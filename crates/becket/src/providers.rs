@@ -4,13 +4,15 @@
 //! slow: a program that prints a key runs with the first request.
 
 use crate::environment::Environment;
+use crate::federation::device::DeviceLogin;
 use crate::federation::{anthropic, aws, azure, google};
 use becket_config::{
     CallIds, CompatConfig, EffortDial, ModelConfig, OutputLimitField, ProviderAuth, ProviderConfig,
     ProviderKind, Settings, Source, SystemRole, TextCalls, VENDORS, Vendor, may_sign, token_may_go, vendor,
 };
 use becket_model::{
-    Auth, Compat, Credential, Dial, Endpoint, Figures, Kind, ModelRef, OutputLimit, ReasoningField, Secret,
+    Auth, Compat, CompatChanges, Credential, Dial, Endpoint, Figures, Kind, ModelRef, OutputLimit,
+    ReasoningField, Secret,
 };
 use becket_types::Prices;
 use std::collections::{BTreeMap, BTreeSet};
@@ -45,9 +47,10 @@ pub(crate) fn endpoint(environment: &Environment, settings: &Settings, name: &st
     // The address decides if a server compatible with OpenAI uses the Chat protocol.
     let kind = if name == "openai" { config.kind } else { kind }.map(wire);
     let base_url = base_url(environment, config, built_in);
-    let compat = compat(name, kind, base_url.as_deref(), &config.compat);
     let own = is_own_server(environment, settings, name);
-    let credential = credential(environment, settings, name, base_url.as_deref());
+    let login = login(environment, settings, name);
+    let is_login = login.is_some();
+    let credential = login.or_else(|| credential(environment, settings, name, base_url.as_deref()));
     // Identities of a cloud are used only without a key.
     let federated =
         if credential.is_none() { federated(environment, settings, name, base_url.as_deref()) } else { None };
@@ -60,13 +63,14 @@ pub(crate) fn endpoint(environment: &Environment, settings: &Settings, name: &st
         kind,
         key_source: match &federated {
             Some((_, place)) => Some((*place).to_owned()),
+            None if is_login => Some(login_place(name)),
             None => credential.as_ref().map(|credential| key_source(credential, settings, name)),
         },
         asks_text_calls: config.compat.tools.text_calls == Some(TextCalls::Ask),
         credential: credential.or(federated.map(|(credential, _)| credential)),
         headers,
         auth: config.auth.or(built_in.map(|vendor| vendor.auth)).map(auth),
-        compat,
+        compat: compat(config),
         models: config.models.iter().map(figures).collect(),
         // A key that was withheld is the likely reason if the server asks for one.
         key_hint: settings.withheld.get(name).map(|held| format!("{}.", held.message())).or_else(|| {
@@ -76,7 +80,7 @@ pub(crate) fn endpoint(environment: &Environment, settings: &Settings, name: &st
             }
         }),
         url_setting: url_setting(name, config, built_in),
-        needs_key: !own && config.auth != Some(ProviderAuth::None),
+        needs_key: (!own || config.login.client_id.is_some()) && config.auth != Some(ProviderAuth::None),
         base_url,
     }
 }
@@ -162,12 +166,16 @@ fn fill(environment: &Environment, config: &ProviderConfig, vendor: &str, mut ur
             continue;
         }
         let value = match (place, vendor) {
-            ("{region}", _) => config.region.clone().or_else(|| aws::region(environment)),
-            ("{location}", _) => {
-                config.region.clone().or_else(|| variable(&["GOOGLE_CLOUD_LOCATION", "GOOGLE_CLOUD_REGION"]))
+            ("{region}", _) => config.cloud.region.clone().or_else(|| aws::region(environment)),
+            ("{location}", _) => config
+                .cloud
+                .region
+                .clone()
+                .or_else(|| variable(&["GOOGLE_CLOUD_LOCATION", "GOOGLE_CLOUD_REGION"])),
+            (_, "cloudflare") => {
+                config.cloud.project.clone().or_else(|| variable(&["CLOUDFLARE_ACCOUNT_ID"]))
             }
-            (_, "cloudflare") => config.project.clone().or_else(|| variable(&["CLOUDFLARE_ACCOUNT_ID"])),
-            _ => config.project.clone().or_else(|| variable(&["GOOGLE_CLOUD_PROJECT"])),
+            _ => config.cloud.project.clone().or_else(|| variable(&["GOOGLE_CLOUD_PROJECT"])),
         };
         // Regions and locations are a part of the host, which must stay the vendor's.
         let is_label = |value: &String| {
@@ -230,6 +238,9 @@ fn url_setting(name: &str, config: &ProviderConfig, built_in: Option<&'static Ve
 /// Returns the steps by which a provider of the user's own gets a key.
 fn own_key_hint(name: &str, config: &ProviderConfig) -> String {
     match &config.api_key_env {
+        _ if config.login.client_id.is_some() => {
+            format!("Run `becket login {name}`, which shows an address and a code.")
+        }
         Some(variable) => format!(
             "Set {variable}, the variable in providers.{name}.api_key_env, or run `becket login {name}`."
         ),
@@ -260,6 +271,20 @@ pub(crate) fn key_hint(vendor: &Vendor, config: &ProviderConfig) -> Option<Strin
             Some(format!("Set {variable}, or run `becket login {}`.{page}", vendor.name))
         }
     }
+}
+
+/// Returns the tokens of a login by device code. A variable with a key overrides it.
+fn login(environment: &Environment, settings: &Settings, name: &str) -> Option<Credential> {
+    let key = settings.credentials.get(name);
+    if key.is_some_and(|found| matches!(found.source, Source::Environment(_))) {
+        return None;
+    }
+    let source = DeviceLogin::of(environment, settings, name)?.source()?;
+    // A token is a bearer token, unless the configuration names another header.
+    Some(match settings.config.provider(name).auth {
+        Some(_) => Credential::Asked(source),
+        None => Credential::Token(source),
+    })
 }
 
 fn credential(
@@ -298,7 +323,7 @@ fn credential(
         .any(|name| environment.var(name).is_some())
             || settings.config.providers.contains_key(name);
         let signs = base_url.is_some_and(|url| may_sign(url, config.base_url.is_some()));
-        return (used && signs).then(|| aws::credential(environment, config.region.clone())).flatten();
+        return (used && signs).then(|| aws::credential(environment, config.cloud.region.clone())).flatten();
     }
     (!config.key_command.is_empty())
         .then(|| Credential::Asked(crate::key_command::source(environment, name, &config.key_command)))
@@ -324,9 +349,10 @@ fn federated(
         return None;
     }
     let (source, place) = match (name, auth) {
-        (_, Some(ProviderAuth::Google)) => {
-            (google::source(environment, config.token_url.as_deref()), "the credentials of Google Cloud")
-        }
+        (_, Some(ProviderAuth::Google)) => (
+            google::source(environment, config.cloud.token_url.as_deref()),
+            "the credentials of Google Cloud",
+        ),
         ("azure", _) if base_url.is_some() => {
             (azure::source(environment), "the identity of this machine in Microsoft Entra")
         }
@@ -349,17 +375,24 @@ fn figures(config: &ModelConfig) -> Figures {
             cache_read,
             cache_write,
         }),
+        body: config.body.clone().into_iter().collect(),
         source: None,
     }
 }
 
-/// Returns the dialect of the address with the changes of the configuration; `None` if it changes nothing.
-fn compat(name: &str, kind: Option<Kind>, base_url: Option<&str>, config: &CompatConfig) -> Option<Compat> {
-    if *config == CompatConfig::default() {
+/// Returns the changes of the configuration to the dialect of a server; `None` if it changes nothing.
+fn compat(provider: &ProviderConfig) -> Option<CompatChanges> {
+    if provider.compat == CompatConfig::default() && provider.body.is_empty() {
         return None;
     }
-    let mut compat =
-        Compat::at(name, kind.unwrap_or(Kind::Chat), base_url.unwrap_or("https://api.openai.com/v1"));
+    let (config, body) = (provider.compat.clone(), provider.body.clone());
+    Some(CompatChanges::new(move |compat| {
+        change(compat, &config);
+        compat.body = body.clone().into_iter().collect();
+    }))
+}
+
+fn change(compat: &mut Compat, config: &CompatConfig) {
     if let Some(field) = config.output_limit {
         compat.output_limit = match field {
             OutputLimitField::MaxTokens => OutputLimit::MaxTokens,
@@ -411,7 +444,6 @@ fn compat(name: &str, kind: Option<Kind>, base_url: Option<&str>, config: &Compa
         *own = set.unwrap_or(*own);
     }
     compat.fatal_codes.extend(config.fatal_codes.iter().cloned());
-    Some(compat)
 }
 
 /// Returns the origin of this model's credential, for the first event.
@@ -435,7 +467,13 @@ pub(crate) fn key_place(
 ) -> Option<String> {
     let origin = key_origin(&ModelRef::named(name, ""), settings);
     let identity = endpoints.endpoint(name).and_then(|endpoint| endpoint.key_source.clone());
-    if origin == "none" { identity } else { Some(origin) }
+    let is_login = identity.as_ref() == Some(&login_place(name));
+    if origin == "none" || is_login { identity } else { Some(origin) }
+}
+
+/// Names the place of the tokens of a login by device code.
+fn login_place(name: &str) -> String {
+    format!("the login of `becket login {name}`")
 }
 
 /// Returns the names of the variables that hold keys of providers and of the web search, and of those with the same value.

@@ -40,7 +40,9 @@ impl Settings {
                 None => rows.push(row(&key, &default, &Source::Default)),
             }
             // In tables with free names, the rows are the names that are set.
-            if ["shell.env", "format.commands", "lsp.servers", "providers"].contains(&key.as_str()) {
+            if ["shell.env", "format.commands", "lsp.servers", "models.aliases", "providers"]
+                .contains(&key.as_str())
+            {
                 let set = self.merged.iter().filter(|(name, _)| {
                     name.strip_prefix(key.as_str()).is_some_and(|rest| rest.starts_with('.'))
                 });
@@ -87,7 +89,7 @@ fn row(key: &str, value: &Value, source: &Source) -> Row {
         Value::String(text) if key.starts_with("shell.env.") || key.contains(".headers.") => {
             format!("\"{}\"", mask(text))
         }
-        Value::String(text) if key.ends_with("base_url") => format!("\"{}\"", mask_url(text)),
+        Value::String(text) if key.ends_with("_url") => format!("\"{}\"", mask_url(text)),
         other => other.to_string(),
     };
     Row { key: key.to_owned(), value, source: source.to_string() }

@@ -250,7 +250,7 @@ pub(crate) struct Builder<'a> {
     schema: LazyCell<Value>,
     pub(crate) merged: BTreeMap<String, Merged>,
     hooks: Vec<(Source, Value)>,
-    warnings: Vec<Problem>,
+    pub(crate) warnings: Vec<Problem>,
     pub(crate) errors: Vec<Problem>,
 }
 
@@ -354,7 +354,11 @@ impl Builder<'_> {
         root.put(&key.split('.').collect::<Vec<_>>(), from_value(value.clone()));
         if let Err((path, message)) = check_types(&root) {
             let (origin, key) = place(Some(&source), &path.join("."));
-            self.errors.push(Problem { origin, at: None, key, message });
+            let advice = match source {
+                Source::Environment(_) => "; correct or unset the variable",
+                _ => "",
+            };
+            self.errors.push(Problem { origin, at: None, key, message: format!("{message}{advice}") });
             return;
         }
         let cwd = self.inputs.cwd;
@@ -384,6 +388,10 @@ impl Builder<'_> {
         }
         if let Some(hooks) = root.take("hooks") {
             self.hooks.push((source.clone(), hooks.to_value()));
+        }
+        // A project's providers are ignored in any case.
+        if !matches!(source, Source::Project(_) | Source::Local(_)) {
+            self.check_provider_names(&mut root, origin, text);
         }
         self.unknown(&mut root, &self.schema.clone(), &mut Vec::new(), origin, text);
         if let Err((path, message)) = check_types(&root) {
@@ -530,7 +538,8 @@ impl Builder<'_> {
                 }
             }
             (value, _) => {
-                let count = value.as_array().map_or(1, Vec::len);
+                // An empty list has a source as well, which messages about it name.
+                let count = value.as_array().map_or(1, |items| items.len().max(1));
                 self.merged.insert(key, Merged { value, sources: vec![source.clone(); count], lines });
             }
         }

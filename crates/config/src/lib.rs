@@ -26,6 +26,7 @@ mod files;
 mod key_hosts;
 mod keys;
 mod layers;
+mod provider_checks;
 mod providers;
 mod schema;
 mod scope;
@@ -45,8 +46,8 @@ pub use files::{Layer, MAX_BYTES, Places, Scope, SettingSources, read_files, rea
 pub use key_hosts::{KeyOrigin, Withheld, host_of, kept_name, may_sign, search_key_may_go, token_may_go};
 pub use layers::{Flag, Inputs, Origin, Settings, load};
 pub use providers::{
-    CallIds, CompatConfig, EffortDial, ModelConfig, OutputLimitField, ProviderAuth, ProviderConfig,
-    ProviderKind, ProvidersConfig, SystemRole, TextCalls, VENDORS, Vendor, vendor,
+    CallIds, CloudConfig, CompatConfig, EffortDial, LoginConfig, ModelConfig, OutputLimitField, ProviderAuth,
+    ProviderConfig, ProviderKind, ProvidersConfig, SystemRole, TextCalls, VENDORS, Vendor, vendor,
 };
 pub use schema::{
     CacheTtl, CacheWarm, ContextConfig, Effort, FormatCommand, FormatConfig, LimitsConfig, LspConfig,

@@ -23,19 +23,46 @@ pub struct ProviderConfig {
     pub api_key_env: Option<String>,
     /// Program and arguments that print the key, or JSON with `token` and `expires_in` (seconds).
     pub key_command: Vec<String>,
-    /// Address at which Google Cloud's credentials are exchanged for a token, if it is not Google's own.
-    pub token_url: Option<String>,
+    /// Login with a code that you enter in a browser, on this device or another one (RFC 8628). `becket login NAME` starts it.
+    pub login: LoginConfig,
+    #[serde(flatten)]
+    pub cloud: CloudConfig,
     /// Place of the key in a request. If not set, the usual place of the wire format.
     pub auth: Option<ProviderAuth>,
     /// Further headers for each request. Not for keys.
     pub headers: BTreeMap<String, String>,
-    /// Region of Bedrock, location of Vertex.
-    pub region: Option<String>,
-    /// Project of Vertex.
-    pub project: Option<String>,
+    /// Further fields for the body of each request, such as `provider = { order = ["z-ai"] }` of OpenRouter. Not those that becket
+    /// sets itself.
+    pub body: BTreeMap<String, serde_json::Value>,
     /// Figures of single models. They override the catalog.
     pub models: Vec<ModelConfig>,
     pub compat: CompatConfig,
+}
+
+/// The place of a provider in a cloud.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct CloudConfig {
+    /// Address at which Google Cloud's credentials are exchanged for a token, if it is not Google's own.
+    pub token_url: Option<String>,
+    /// Region of Bedrock, location of Vertex.
+    pub region: Option<String>,
+    /// Project of Vertex, account of Cloudflare.
+    pub project: Option<String>,
+}
+
+/// A login with a device code. The first three keys are needed.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct LoginConfig {
+    /// Address that gives the code.
+    pub device_authorization_url: Option<String>,
+    /// Address that gives the tokens.
+    pub token_url: Option<String>,
+    /// Name under which the provider knows this client. It is no secret.
+    pub client_id: Option<String>,
+    /// Rights to ask for, separated by blanks.
+    pub scope: Option<String>,
 }
 
 /// A wire format.
@@ -88,6 +115,8 @@ pub struct ModelConfig {
     pub reasoning: Option<bool>,
     /// US dollars per million tokens: input, output, cache read, cache write.
     pub prices: Option<[f64; 4]>,
+    /// Further fields for the body of requests to this model. They override those of the provider.
+    pub body: BTreeMap<String, serde_json::Value>,
 }
 
 /// Deviations of a compatible server. Fields that are not set keep the values of the wire format and the built-in list.

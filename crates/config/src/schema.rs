@@ -401,9 +401,9 @@ pub struct StatusLineConfig {
     pub command: Option<String>,
 }
 
-#[derive(Deserialize, JsonSchema)]
-#[serde(untagged)]
-#[schemars(inline)]
+#[derive(JsonSchema)]
+#[schemars(inline, untagged)]
+#[expect(dead_code, reason = "names the types for the schema alone")]
 enum NumberOrText {
     Number(f64),
     Text(String),
@@ -411,18 +411,30 @@ enum NumberOrText {
 
 /// A whole number, also as `"32k"`, `"1.5M"` or `"32_000"`.
 fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    let wrong = || serde::de::Error::custom("expected a whole number of tokens such as 32000 or \"32k\"");
-    let given = Option::<NumberOrText>::deserialize(deserializer).map_err(|_| wrong())?;
-    let value = match given {
+    let expected = "a whole number of tokens such as 32000 or \"32k\"";
+    let in_range = |n: &f64| *n >= 0.0 && n.fract() == 0.0 && *n <= 9e15;
+    let value = amount(deserializer, expected, |n| parse_count(n).filter(in_range))?;
+    Ok(value.map(|value| value as u64))
+}
+
+/// Reads a number, or a text that `parse` understands. Numbers are parsed like texts, so that the same values are refused.
+fn amount<'de, D: Deserializer<'de>>(
+    deserializer: D,
+    expected: &str,
+    parse: impl Fn(&str) -> Option<f64>,
+) -> Result<Option<f64>, D::Error> {
+    let given = serde_json::Value::deserialize(deserializer)?;
+    let (text, shown) = match &given {
         // A later layer removes the limit of an earlier one.
-        None => return Ok(None),
-        Some(NumberOrText::Number(n)) => n,
-        Some(NumberOrText::Text(text)) => parse_count(&text).ok_or_else(wrong)?,
+        serde_json::Value::Null => return Ok(None),
+        serde_json::Value::Number(number) => (Some(number.to_string()), number.to_string()),
+        serde_json::Value::String(text) => (Some(text.clone()), given.to_string()),
+        serde_json::Value::Bool(on) => (None, on.to_string()),
+        serde_json::Value::Array(_) => (None, "a list".to_owned()),
+        serde_json::Value::Object(_) => (None, "a table".to_owned()),
     };
-    if value < 0.0 || value.fract() != 0.0 || value > 9e15 {
-        return Err(wrong());
-    }
-    Ok(Some(value as u64))
+    let wrong = || serde::de::Error::custom(format!("expected {expected}, not {shown}"));
+    text.and_then(|text| parse(&text)).map(Some).ok_or_else(wrong)
 }
 
 /// `"32k"` as 32,000.
@@ -432,19 +444,16 @@ pub(crate) fn parse_count(text: &str) -> Option<f64> {
         Some(number) => (number.to_owned(), 1e3),
         None => text.strip_suffix('m').map_or((text.clone(), 1.0), |n| (n.to_owned(), 1e6)),
     };
-    number.parse::<f64>().ok().map(|n| (n * factor).round()).filter(|n| n.is_finite())
+    let exact = number.parse::<f64>().ok()? * factor;
+    // `1.1k` is not exact in binary; `1.5` is no whole number.
+    (exact.is_finite() && (exact - exact.round()).abs() < 1e-6).then(|| exact.round())
 }
 
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
-    let wrong =
-        || serde::de::Error::custom("expected seconds such as 90, or text such as \"90s\", \"10m\", \"2h\"");
-    let given = Option::<NumberOrText>::deserialize(deserializer).map_err(|_| wrong())?;
-    let seconds = match given {
-        None => return Ok(None),
-        Some(NumberOrText::Number(n)) => n,
-        Some(NumberOrText::Text(text)) => parse_seconds(&text).ok_or_else(wrong)?,
-    };
-    Duration::try_from_secs_f64(seconds).map(Some).map_err(|_| wrong())
+    let expected = "seconds such as 90, or text such as \"90s\", \"10m\", \"2h\"";
+    let in_range = |n: &f64| Duration::try_from_secs_f64(*n).is_ok();
+    let seconds = amount(deserializer, expected, |text| parse_seconds(text).filter(in_range))?;
+    Ok(seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()))
 }
 
 /// `"10m"` as 600.

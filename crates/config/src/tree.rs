@@ -188,12 +188,17 @@ fn plainly(message: &str) -> String {
         "boolean" | "a boolean" => "true or false",
         "sequence" | "a sequence" => "a list",
         "map" | "a map" => "a table",
+        // Names of values, and the prices of a model.
+        "string or map" | "map with a single key" => "text",
+        "an array of length 4" => "a list of 4 numbers",
         name if name.starts_with("struct ") => "a table",
         _ => "",
     };
     let parts = ["invalid type: ", "invalid value: "].iter().find_map(|start| message.strip_prefix(start));
     let parts = parts.and_then(|rest| rest.split_once(", expected "));
     if let Some((given, expected)) = parts {
+        let given = given.replacen("floating point", "number", 1);
+        let given = given.as_str();
         let (name, value) = given.split_once(' ').map_or((given, ""), |(name, value)| (name, value));
         let from_zero = expected.starts_with('u') && value.trim_start_matches('`').starts_with('-');
         let expected = if from_zero { "a whole number, 0 or more" } else { kind(expected) };
@@ -201,6 +206,13 @@ fn plainly(message: &str) -> String {
             let is = if value.is_empty() { kind(name).to_owned() } else { value.replace('`', "") };
             return format!("expected {expected}, not {is}");
         }
+    }
+    // serde's words for a list of another length.
+    let length = message.strip_prefix("invalid length ").and_then(|rest| rest.split_once(", expected "));
+    if let Some((given, expected)) = length {
+        let wanted = expected.strip_prefix("an array of length ");
+        let wanted = wanted.map_or_else(|| "a shorter list".to_owned(), |n| format!("a list of {n}"));
+        return format!("expected {wanted}, not one of {given}");
     }
     message.to_owned()
 }
@@ -234,15 +246,24 @@ pub(crate) fn flatten<'n>(
 pub(crate) fn unflatten(merged: &BTreeMap<String, Merged>) -> Value {
     let mut root = Map::new();
     for (key, merged) in merged {
-        // Names of variables may contain dots, so the rest of the key is one name.
-        let parts: Vec<&str> = if let Some(name) = key.strip_prefix("shell.env.") {
-            vec!["shell", "env", name]
-        } else {
-            key.split('.').collect()
-        };
-        insert(&mut root, &parts, merged.value.clone());
+        insert(&mut root, &parts(key), merged.value.clone());
     }
     Value::Object(root)
+}
+
+/// Tables whose names the user gives, and whose names may contain dots. `*` is any name.
+const FREE_NAMES: &[&[&str]] = &[&["shell", "env"], &["models", "aliases"], &["providers", "*", "headers"]];
+
+/// Splits a key. In a table with free names, the rest of the key is one name.
+fn parts(key: &str) -> Vec<&str> {
+    for table in FREE_NAMES {
+        let parts: Vec<&str> = key.splitn(table.len() + 1, '.').collect();
+        let fits = |(known, part): (&&str, &&str)| *known == "*" || known == part;
+        if parts.len() > table.len() && table.iter().zip(&parts).all(fits) {
+            return parts;
+        }
+    }
+    key.split('.').collect()
 }
 
 fn insert(map: &mut Map<String, Value>, parts: &[&str], value: Value) {

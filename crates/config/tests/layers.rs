@@ -296,7 +296,7 @@ fn wrong_values_name_file_place_key_and_what_to_do() {
         (
             "model = 'm'\n[context]\nwindow = 'big'\n",
             "/home/u/.config/becket/config.toml:3:10: context.window: expected a whole number of tokens such as 32000 \
-             or \"32k\" (Size of the window in tokens, at least 4,000, such as `32000` or `\"32k\"`. If not set, the \
+             or \"32k\", not \"big\" (Size of the window in tokens, at least 4,000, such as `32000` or `\"32k\"`. If not set, the \
              model's own); correct the value or remove the key",
         ),
         ("permission_mode = 'careful'", "permission_mode: unknown permission mode"),
@@ -320,11 +320,14 @@ fn wrong_values_name_file_place_key_and_what_to_do() {
         ),
         (
             "context.window = 10",
-            "/home/u/.config/becket/config.toml: context.window: a window has at least 4,000",
+            "/home/u/.config/becket/config.toml: context.window: a window has at least 4,000 tokens, not 10",
         ),
         ("context.threshold = 1.5", "context.threshold: a share is more than 0"),
         ("limits.max_wall = '5 parsecs'", "limits.max_wall: expected seconds"),
-        ("providers.openai.base_url = 'localhost'", "providers.openai.base_url: not an address"),
+        (
+            "providers.openai.base_url = 'localhost'",
+            "providers.openai.base_url: \"localhost\" is not an address",
+        ),
         ("providers.openai.api_key_env = 'sk-123'", "this is the name of an environment variable"),
     ] {
         let got = problems(Case { files: vec![(Scope::User, text)], ..Case::default() });
@@ -335,7 +338,11 @@ fn wrong_values_name_file_place_key_and_what_to_do() {
     let flag = |key, value: serde_json::Value| vec![Flag { key, value, flag: "--the-flag" }];
     for (key, value, want) in [
         ("context.window", json!("big"), "--the-flag: expected a whole number of tokens such as 32000"),
-        ("context.window", json!("10"), "--the-flag: a window has at least 4,000 tokens; give a larger one"),
+        (
+            "context.window",
+            json!("10"),
+            "--the-flag: a window has at least 4,000 tokens, not 10; give a larger one",
+        ),
         ("limits.max_turns", json!(0), "--the-flag: 0 would forbid everything; give at least 1"),
     ] {
         let got = problems(Case { flags: flag(key, value), ..Case::default() });
@@ -461,7 +468,7 @@ fn credentials_are_found_by_name_and_never_shown() {
     let settings = run(Case {
         files: vec![(
             Scope::User,
-            "[providers.openai]\napi_key_env = 'MY_KEY'\nbase_url = 'https://u:pw@h/v1?k=s'",
+            "[providers.openai]\napi_key_env = 'MY_KEY'\nbase_url = 'https://h/v1?k=s'",
         )],
         env: vec![
             ("ANTHROPIC_AUTH_TOKEN", "token-0123456789-abcd"),
@@ -474,10 +481,15 @@ fn credentials_are_found_by_name_and_never_shown() {
     assert_eq!(settings.credentials["anthropic"].value.expose(), "token-0123456789-abcd");
     assert_eq!(settings.credentials["openai"].source, Source::Environment("MY_KEY".into()));
     let shown = format!("{:?}{:?}", settings.explain(), settings.credentials);
-    for secret in ["token-0123", "short", "pw", "k=s"] {
+    let refused = problems(Case {
+        files: vec![(Scope::User, "[providers.openai]\nbase_url = 'https://u:hidden@h/v1'")],
+        ..Case::default()
+    });
+    assert!(refused.contains("contains a login") && !refused.contains("hidden"), "{refused}");
+    for secret in ["token-0123", "short", "k=s"] {
         assert!(!shown.contains(secret), "{secret} in {shown}");
     }
-    assert!(shown.contains("https://********@h/v1?********"));
+    assert!(shown.contains("https://h/v1?********"));
 }
 
 #[test]

@@ -6,6 +6,10 @@
 
 use crate::ids::IdRule;
 use crate::kind::Kind;
+use crate::wire::put;
+use serde_json::{Map, Value};
+use std::fmt;
+use std::sync::Arc;
 use url::Url;
 
 /// Field for the output limit.
@@ -121,6 +125,35 @@ pub struct Compat {
     pub fatal_codes: Vec<String>,
     /// Most images in one request, if the server takes fewer than others.
     pub max_images: Option<u32>,
+    /// Fields of the user's own in the body of each request.
+    pub body: Map<String, Value>,
+}
+
+/// The user's own changes to the dialect of a server. They are made once the wire format is known, because some providers
+/// choose it by the model.
+#[derive(Clone)]
+pub struct CompatChanges(Arc<dyn Fn(&mut Compat) + Send + Sync>);
+
+impl CompatChanges {
+    pub fn new(change: impl Fn(&mut Compat) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(change))
+    }
+
+    pub(crate) fn make(&self, compat: &mut Compat) {
+        (self.0)(compat);
+    }
+}
+
+impl fmt::Debug for CompatChanges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CompatChanges")
+    }
+}
+
+impl PartialEq for CompatChanges {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 /// One difference from the defined wire format.
@@ -261,6 +294,17 @@ impl Compat {
             message_threads: false,
             fatal_codes: Vec::new(),
             max_images: None,
+            body: Map::new(),
+        }
+    }
+
+    /// Appends the user's own fields to a body that already has a field.
+    pub(crate) fn put_body(&self, out: &mut Vec<u8>) {
+        for (name, value) in &self.body {
+            out.push(b',');
+            put(out, name);
+            out.push(b':');
+            put(out, value);
         }
     }
 

@@ -2,11 +2,12 @@
 //!
 //! Data only: [`Place`](crate::place::Place) completes it.
 
-use crate::compat::Compat;
+use crate::compat::CompatChanges;
 use crate::credential::{Auth, Credential};
 use crate::kind::Kind;
 use becket_types::Prices;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use url::Url;
 
 /// Figures of a model that are known better than the catalog has them.
@@ -20,6 +21,9 @@ pub struct Figures {
     pub images: Option<bool>,
     pub reasoning: Option<bool>,
     pub prices: Option<Prices>,
+    /// Fields for the body of requests to this model. They override those of [`crate::Compat`]. Only the configuration sets them.
+    #[serde(skip)]
+    pub body: Map<String, Value>,
     /// The origin of the figures, with a date. Absent: the configuration.
     pub source: Option<String>,
 }
@@ -37,8 +41,8 @@ pub struct Endpoint {
     pub headers: Vec<(String, String)>,
     /// Header that carries the key in a request. Absent: that of the wire format.
     pub auth: Option<Auth>,
-    /// Deviations of the server. Absent: those known for its host.
-    pub compat: Option<Compat>,
+    /// Changes to the dialect that is known for the server.
+    pub compat: Option<CompatChanges>,
     /// Figures of single models.
     pub models: Vec<Figures>,
     /// The variable or file of the credential, such as `OPENAI_API_KEY`, for messages.

@@ -78,7 +78,8 @@ impl Keys {
         }
         let payload = body.iter().fold(Sha256::new(), |hash, piece| hash.chain_update(piece)).finalize();
         let region = of_host(url).or(keys.region.as_deref()).unwrap_or("us-east-1");
-        let request = sigv4::Signed { method, url, payload: payload.into(), region, service: "bedrock" };
+        let service = "bedrock";
+        let request = sigv4::Signed { method, url, payload: payload.into(), region, service, more: &[] };
         for (name, value) in sigv4::headers(&request, &keys, jiff::Timestamp::now()) {
             put_header(headers, name, &value)?;
         }

@@ -64,7 +64,9 @@ pub mod tokens;
 mod wire;
 
 pub use body_limit::{BodyLimit, BodyLimits, byte_size};
-pub use compat::{CallIds, Compat, Dial, OutputLimit, ReasoningField, SchemaRules, SystemRole};
+pub use compat::{
+    CallIds, Compat, CompatChanges, Dial, OutputLimit, ReasoningField, SchemaRules, SystemRole,
+};
 pub use credential::{Auth, AwsKeys, Credential, KeySource, NoKey, Secret, TokenSource};
 pub use endpoint::{Endpoint, Figures};
 pub use kind::Kind;
@@ -77,7 +79,7 @@ pub use rs256::sign_rs256;
 pub use scripted::ScriptedModel;
 pub use server_facts::ServerFacts;
 pub use settings::{Learned, Proxies, Settings, Sleeper, TimeLimits};
-pub use token_request::{Body as TokenBody, TokenFault, TokenRequest, token_request};
+pub use token_request::{Body as TokenBody, TokenFault, TokenRequest, aws_headers, token_request};
 
 use becket_types::{
     Blobs, CacheLifetime, CallId, Context, FinishReason, Millis, Part, Prices, ToolSpec, Usage, WireLayout,

@@ -49,12 +49,9 @@ impl<'a> Place<'a> {
             return Err(ModelError::new(ErrorKind::NotFound, message).hint(hint));
         };
         if let Some(open) = base_url.find('{')
-            && let Some(name) = base_url[open + 1..].split('}').next()
+            && let Some(placeholder) = base_url[open + 1..].split('}').next()
         {
-            let message = format!("The address of `{provider}` needs a {name}.");
-            let hint =
-                endpoint.key_hint.clone().unwrap_or_else(|| format!("Set {}.", setting(provider, endpoint)));
-            return Err(ModelError::new(ErrorKind::NotFound, message).hint(hint));
+            return Err(incomplete(provider, placeholder, &setting(provider, endpoint)));
         }
         let (kind, base_url) = match endpoint.auth {
             Some(Auth::Aws) => bedrock(name, base_url),
@@ -64,7 +61,13 @@ impl<'a> Place<'a> {
             _ => (kind, base_url.to_owned()),
         };
         let base_url = base_url.as_str();
-        let compat = endpoint.compat.clone().unwrap_or_else(|| Compat::at(provider, kind, base_url));
+        let mut compat = Compat::at(provider, kind, base_url);
+        if let Some(changes) = &endpoint.compat {
+            changes.make(&mut compat);
+        }
+        if let Some(own) = endpoint.models.iter().find(|figures| figures.name == name) {
+            compat.body.extend(own.body.clone());
+        }
         let place = Self { provider, endpoint, kind, base_url: base_url.to_owned(), compat };
         place.check_key()?;
         Ok(place)
@@ -150,6 +153,23 @@ impl<'a> Place<'a> {
     }
 }
 
+/// Returns the error for an address whose placeholder has no value.
+fn incomplete(provider: &str, placeholder: &str, setting: &str) -> ModelError {
+    let (what, variable, key) = match (provider, placeholder) {
+        ("cloudflare", "project") => ("the id of your account", Some("CLOUDFLARE_ACCOUNT_ID"), "project"),
+        (_, "project") => ("the id of your project", Some("GOOGLE_CLOUD_PROJECT"), "project"),
+        (_, "location") => ("a location, such as europe-west4", Some("GOOGLE_CLOUD_LOCATION"), "region"),
+        (_, "region") => ("a region, such as eu-west-1", Some("AWS_REGION"), "region"),
+        _ => ("a value for a placeholder", None, ""),
+    };
+    let message = format!("The address of `{provider}` lacks {what}: {{{placeholder}}} has no value.");
+    let hint = match variable {
+        Some(variable) => format!("Set {variable} or providers.{provider}.{key}."),
+        None => format!("Write the address in {setting} without {{{placeholder}}}."),
+    };
+    ModelError::new(ErrorKind::NotFound, message).hint(hint)
+}
+
 /// Gemini's base URL with the version of the API, as Google's own libraries add it. An address of Vertex has its own.
 fn versioned(base_url: &str) -> String {
     let base = base_url.trim().trim_end_matches('/');
@@ -188,4 +208,90 @@ fn setting(provider: &str, endpoint: &Endpoint) -> String {
         "openai" => "OPENAI_BASE_URL".to_owned(),
         other => format!("providers.{other}.base_url"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compat::CompatChanges;
+    use crate::endpoint::Figures;
+    use serde_json::json;
+
+    /// The wire format of some providers depends on the model or the address. Changes keep the dialect of that format.
+    #[test]
+    fn a_change_of_one_field_keeps_the_rest_of_the_dialect() {
+        let url = "https://bedrock-runtime.eu-west-1.amazonaws.com";
+        for (provider, name, auth, base_url) in [
+            ("openai", "gpt-5", None, None),
+            ("bedrock", "amazon.nova-pro-v1:0", Some(Auth::Aws), Some(url)),
+            ("bedrock", "eu.anthropic.claude-sonnet-4-5-20250929-v1:0", Some(Auth::Aws), Some(url)),
+            (
+                "vertex",
+                "claude-sonnet-4-5",
+                Some(Auth::Google),
+                Some("https://aiplatform.googleapis.com/v1/projects/p/locations/l"),
+            ),
+        ] {
+            let plain = Endpoint {
+                auth,
+                base_url: base_url.map(str::to_owned),
+                credential: Some(Credential::Bearer(crate::Secret::new("k"))),
+                ..Endpoint::default()
+            };
+            let of_provider = |compat: &mut Compat| _ = compat.body.insert("a".to_owned(), json!(1));
+            let of_model = Figures {
+                name: name.to_owned(),
+                body: [("b".to_owned(), json!(2)), ("a".to_owned(), json!(3))].into_iter().collect(),
+                ..Figures::default()
+            };
+            let changed = Endpoint {
+                compat: Some(CompatChanges::new(of_provider)),
+                models: vec![of_model],
+                ..plain.clone()
+            };
+            let before = Place::new(provider, name, &plain).unwrap().compat;
+            let mut after = Place::new(provider, name, &changed).unwrap().compat;
+            assert_eq!(
+                serde_json::to_value(std::mem::take(&mut after.body)).unwrap(),
+                json!({"a": 3, "b": 2})
+            );
+            assert_eq!(after, before, "{provider} {name}");
+        }
+    }
+
+    #[test]
+    fn an_address_without_a_value_names_the_setting() {
+        for (provider, base_url, message, hint) in [
+            (
+                "cloudflare",
+                "https://api.cloudflare.com/client/v4/accounts/{project}/ai/v1",
+                "the id of your account",
+                "Set CLOUDFLARE_ACCOUNT_ID or providers.cloudflare.project.",
+            ),
+            (
+                "vertex",
+                "https://{location}-aiplatform.googleapis.com/v1/projects/p",
+                "a location",
+                "Set GOOGLE_CLOUD_LOCATION or providers.vertex.region.",
+            ),
+            (
+                "vertex",
+                "https://h/v1/projects/{project}",
+                "the id of your project",
+                "Set GOOGLE_CLOUD_PROJECT or",
+            ),
+            ("bedrock", "https://bedrock-runtime.{region}.amazonaws.com", "a region", "Set AWS_REGION or"),
+            (
+                "own",
+                "https://h/{tenant}/v1",
+                "a value",
+                "Write the address in providers.own.base_url without {tenant}.",
+            ),
+        ] {
+            let endpoint = Endpoint { base_url: Some(base_url.to_owned()), ..Endpoint::default() };
+            let error = Place::new(provider, "m", &endpoint).err().unwrap();
+            assert!(error.message.contains(message) && error.message.contains(provider), "{}", error.message);
+            assert!(error.hint.as_deref().unwrap_or_default().starts_with(hint), "{:?}", error.hint);
+        }
+    }
 }

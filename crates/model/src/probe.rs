@@ -126,7 +126,7 @@ fn catalog_figures(name: &str, model: &Value) -> Figures {
         images: read.map(|read| read.iter().any(|one| one == "image")),
         reasoning: model["reasoning"].as_bool(),
         prices,
-        source: None,
+        ..Figures::default()
     }
 }
 
@@ -140,8 +140,13 @@ pub async fn describe(
     settings: &Settings,
 ) -> Option<ServerModel> {
     let name = reference.name();
+    let endpoint = settings.endpoint(reference.provider())?;
+    let has_properties = may_have_properties(endpoint);
+    // The clouds list their models elsewhere, and a request would cost an exchange of keys.
+    if matches!(endpoint.auth, Some(Auth::Aws | Auth::Google)) {
+        return None;
+    }
     let transport = transport(reference, settings).ok()?;
-    let has_properties = may_have_properties(settings.endpoint(reference.provider())?);
     let mut props = transport.url.clone();
     let root = props.path().trim_end_matches("/models").trim_end_matches("/v1").to_owned();
     props.set_path(&format!("{root}/props"));

@@ -153,6 +153,8 @@ fn with_place(settings: &Settings, model: &Recorded) -> Settings {
         endpoint.base_url.clone_from(&model.base_url);
         // Nothing is sent, and a missing key must not prevent the replay.
         endpoint.credential = Some(Credential::ApiKey(Secret::new("replay")));
+        // Fields of the user's own are a part of the requests that are compared.
+        let body = endpoint.models.iter().find(|own| own.name == info.name).map(|own| own.body.clone());
         endpoint.models.retain(|own| own.name != info.name);
         endpoint.models.push(Figures {
             name: info.name.clone(),
@@ -161,6 +163,7 @@ fn with_place(settings: &Settings, model: &Recorded) -> Settings {
             images: Some(info.images),
             reasoning: Some(info.reasoning),
             prices: info.prices,
+            body: body.unwrap_or_default(),
             source: Some(info.source.clone()),
         });
     }

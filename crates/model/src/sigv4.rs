@@ -18,6 +18,8 @@ pub(crate) struct Signed<'a> {
     pub payload: [u8; 32],
     pub region: &'a str,
     pub service: &'a str,
+    /// Further headers to sign. Their names are sorted and come behind `x-amz-`.
+    pub more: &'a [(&'a str, &'a str)],
 }
 
 /// The headers that prove who asks: date, session token, and authorization.
@@ -25,13 +27,15 @@ pub(crate) fn headers(request: &Signed<'_>, keys: &AwsKeys, now: Timestamp) -> V
     let time = now.strftime("%Y%m%dT%H%M%SZ").to_string();
     let date = &time[..8];
     let url = request.url;
-    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
-    let host = format!("{}{port}", url.host_str().unwrap_or_default());
     let mut names = "host;x-amz-date".to_owned();
-    let mut canonical = format!("host:{host}\nx-amz-date:{time}\n");
+    let mut canonical = format!("host:{}\nx-amz-date:{time}\n", host(url));
     if let Some(token) = &keys.session_token {
         names.push_str(";x-amz-security-token");
         let _ = writeln!(canonical, "x-amz-security-token:{}", token.expose());
+    }
+    for (name, value) in request.more {
+        let _ = write!(names, ";{name}");
+        let _ = writeln!(canonical, "{name}:{value}");
     }
     let text = format!(
         "{}\n{}\n{}\n{canonical}\n{names}\n{}",
@@ -61,6 +65,12 @@ pub(crate) fn headers(request: &Signed<'_>, keys: &AwsKeys, now: Timestamp) -> V
         out.push(("x-amz-security-token", token.expose().to_owned()));
     }
     out
+}
+
+/// The value of the header `host`.
+pub(crate) fn host(url: &Url) -> String {
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}{port}", url.host_str().unwrap_or_default())
 }
 
 /// The path as it is signed: what the address has encoded is encoded once more, as for every service but S3.
@@ -122,7 +132,8 @@ mod tests {
             ("POST", "5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b"),
         ] {
             let payload = Sha256::digest(b"").into();
-            let request = Signed { method, url: &url, payload, region: "us-east-1", service: "service" };
+            let request =
+                Signed { method, url: &url, payload, region: "us-east-1", service: "service", more: &[] };
             let headers = headers(&request, &keys, now);
             assert_eq!(headers[0], ("x-amz-date", "20150830T123600Z".to_owned()));
             assert_eq!(

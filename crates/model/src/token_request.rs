@@ -45,6 +45,8 @@ pub struct TokenRequest {
 pub struct TokenFault {
     /// The status, if the service answered.
     pub status: Option<u16>,
+    /// The error code of OAuth, such as `invalid_grant`.
+    pub code: Option<String>,
     pub why: String,
 }
 
@@ -55,7 +57,7 @@ pub struct TokenFault {
 /// Returns the reason, without the request and without keys.
 pub async fn token_request(request: &TokenRequest, proxies: &Proxies) -> Result<String, TokenFault> {
     let host = request.url.host_str().unwrap_or_default().to_owned();
-    let fault = |status, why: String| TokenFault { status, why: format!("{host} {why}") };
+    let fault = |status, why: String| TokenFault { status, code: None, why: format!("{host} {why}") };
     let settings = Settings { proxies: proxies.clone(), ..Settings::default() };
     let local = is_local(&request.url) || is_link_local(&request.url);
     let client = http::build(&request.url, local, &settings)
@@ -78,7 +80,8 @@ pub async fn token_request(request: &TokenRequest, proxies: &Proxies) -> Result<
     }
     if let Some((keys, region, service)) = &request.sign {
         let payload = Sha256::digest(body.as_bytes()).into();
-        let signed = sigv4::Signed { method: method.as_str(), url: &request.url, payload, region, service };
+        let (method, url) = (method.as_str(), &request.url);
+        let signed = sigv4::Signed { method, url, payload, region, service, more: &[] };
         for (name, value) in sigv4::headers(&signed, keys, jiff::Timestamp::now()) {
             out = out.header(name, value);
         }
@@ -102,7 +105,32 @@ pub async fn token_request(request: &TokenRequest, proxies: &Proxies) -> Result<
         return Ok(text);
     }
     let said = said(&text).map(|said| format!(": {said}")).unwrap_or_default();
-    Err(fault(Some(status.as_u16()), format!("refused (status {}){said}", status.as_u16())))
+    let refused = fault(Some(status.as_u16()), format!("refused (status {}){said}", status.as_u16()));
+    Err(TokenFault { code: code(&text), ..refused })
+}
+
+/// Returns the error code of OAuth in an answer. A code is one word.
+fn code(text: &str) -> Option<String> {
+    let json: Value = serde_json::from_str(text).ok()?;
+    let code = json["error"].as_str()?;
+    let is_word = code.len() <= 64 && code.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+    is_word.then(|| code.to_owned())
+}
+
+/// Signs a `POST` request without a body for AWS. Returns its headers, with `host` and `more`, whose names are in lower case and
+/// sorted behind `x-amz-`.
+pub fn aws_headers(
+    url: &Url,
+    keys: &AwsKeys,
+    (region, service): (&str, &str),
+    more: &[(&str, &str)],
+) -> Vec<(String, String)> {
+    let payload = Sha256::digest(b"").into();
+    let signed = sigv4::Signed { method: "POST", url, payload, region, service, more };
+    let own =
+        [("host", sigv4::host(url))].into_iter().chain(sigv4::headers(&signed, keys, jiff::Timestamp::now()));
+    let more = more.iter().map(|(name, value)| (*name, (*value).to_owned()));
+    own.chain(more).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// Returns the error fields of an answer. Other fields may echo the request, and with it a secret.

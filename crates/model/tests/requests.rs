@@ -3,8 +3,8 @@
 mod common;
 
 use becket_model::{
-    Auth, AwsKeys, Credential, Endpoint, ErrorKind, Kind, ModelRef, Prepared, Secret, TokenSource,
-    ToolChoice, open,
+    Auth, AwsKeys, CompatChanges, Credential, Endpoint, ErrorKind, Kind, ModelRef, Prepared, Secret,
+    TokenSource, ToolChoice, open,
 };
 use becket_testkit::{Answer, MockServer, Recorded, Reply, Wire, assert_prefix, prefix_breaks, shape};
 use becket_types::{
@@ -85,9 +85,8 @@ fn a_lifetime_of_an_hour_stands_in_every_mark_and_only_where_the_server_knows_it
     let server = MockServer::start(Vec::<Answer>::new());
     let body = |knows: bool, cache: CacheLifetime| {
         let mut settings = settings(&server.url()).0;
-        let mut compat = becket_model::Compat::of(Kind::Anthropic, &server.url());
-        compat.hour_cache = knows;
-        settings.anthropic.compat = Some(compat);
+        let changes = CompatChanges::new(move |compat| compat.hour_cache = knows);
+        settings.anthropic.compat = Some(changes);
         let model = open(&model_ref(Wire::Anthropic), &settings).unwrap();
         let (context, tools, blobs) = (context(history()), tools(), no_blobs());
         let request = becket_model::Request { cache, ..request(&context, &tools, &blobs) };

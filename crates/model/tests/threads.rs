@@ -3,7 +3,7 @@
 
 mod common;
 
-use becket_model::{Compat, Kind, Model, open};
+use becket_model::{CompatChanges, Model, open};
 use becket_testkit::{Answer, MockServer, Recorded, Reply, Wire};
 use becket_types::{CallId, Message, Part};
 use common::{context, model_ref, no_blobs, request, run, settings, tools};
@@ -12,8 +12,7 @@ use std::sync::Arc;
 
 fn threaded(server: &MockServer, on: bool) -> Arc<dyn Model> {
     let mut settings = settings(&server.url()).0;
-    let compat = Compat { message_threads: on, ..Compat::of(Kind::Anthropic, &server.url()) };
-    settings.anthropic.compat = Some(compat);
+    settings.anthropic.compat = Some(CompatChanges::new(move |compat| compat.message_threads = on));
     settings.anthropic.headers = vec![("anthropic-beta".to_owned(), "mine".to_owned())];
     open(&model_ref(Wire::Anthropic), &settings).unwrap()
 }

@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Args)]
 pub(crate) struct LoginArgs {
     /// The provider, such as `anthropic` or `groq`; by default, becket recognizes it by the beginning of the
-    /// key.
+    /// key. With `[providers.NAME.login]`, becket shows an address and a code instead of asking for a key.
     pub provider: Option<String>,
     /// Get a key by a login in the browser, where the provider's rules allow it (`openrouter`).
     #[arg(long)]

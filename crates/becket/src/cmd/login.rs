@@ -7,6 +7,7 @@ use crate::args::{AuthStatusArgs, ConfigArgs, LoginArgs, LogoutArgs};
 use crate::cmd::write;
 use crate::environment::Environment;
 use crate::failure::Failure;
+use crate::federation::device::{DeviceLogin, Prompt};
 use crate::keys::{self, KeepIn, Kept};
 use crate::settings::configuration;
 use crate::{models, providers};
@@ -37,6 +38,10 @@ pub(crate) fn login(
             "the key would be saved in this repository, because your configuration is inside it",
         )
         .hint("set XDG_CONFIG_HOME to a folder outside, or use the provider's variable"));
+    }
+    let device = args.provider.as_deref().and_then(|name| DeviceLogin::of(environment, &settings, name));
+    if let Some(device) = device.filter(|_| !args.browser) {
+        return device_login(&device, args, out);
     }
     let key = if args.browser {
         let address = args.provider.as_deref().and_then(|name| settings.address(name));
@@ -84,6 +89,46 @@ pub(crate) fn login(
     Ok(ExitStatus::Ok)
 }
 
+/// Logs in with a code that the user enters in a browser.
+fn device_login(login: &DeviceLogin, args: &LoginArgs, out: &mut dyn Write) -> Result<ExitStatus, Failure> {
+    let provider = args.provider.as_deref().unwrap_or_default();
+    let show = |prompt: &Prompt| {
+        // It goes to stderr, because it is not output of the command.
+        let mut screen = std::io::stderr();
+        let _ = writeln!(
+            screen,
+            "Open {} in a browser, on this device or another one, and enter this code: {}",
+            prompt.address, prompt.code
+        );
+        if let Some(complete) = &prompt.complete {
+            let _ = writeln!(screen, "This address has the code in it: {complete}");
+        }
+        let _ = writeln!(
+            screen,
+            "The code is valid for {} min. Ctrl-C ends the wait.",
+            prompt.lifetime.as_secs().div_ceil(60)
+        );
+    };
+    let place = if args.file { KeepIn::File } else { KeepIn::Keychain };
+    let kept = crate::runtime()?.block_on(login.log_in(&show, place)).map_err(|why| {
+        Failure::error(format!("the login at {provider} did not work: {why}"))
+            .hint(format!("run `becket login {provider}` again, or check providers.{provider}.login"))
+    })?;
+    if args.json {
+        let saved_in = match &kept {
+            Kept::Keychain => keys::KEYCHAIN.to_owned(),
+            Kept::File(_) => login.place(&Kept::File(None)),
+        };
+        write(out, &format!("{}\n", json!({ "provider": provider, "saved_in": saved_in })))?;
+    } else {
+        write(
+            out,
+            &format!("You are logged in at {provider}. The login is saved in {}.\n", login.place(&kept)),
+        )?;
+    }
+    Ok(ExitStatus::Ok)
+}
+
 pub(crate) fn logout(
     environment: &Environment,
     cwd: &Path,
@@ -92,7 +137,9 @@ pub(crate) fn logout(
 ) -> Result<ExitStatus, Failure> {
     let settings = read_settings(environment, cwd)?;
     check_name(&settings, &args.provider)?;
-    let removed = keys::forget(environment, &args.provider).map_err(Failure::error)?;
+    let login = DeviceLogin::of(environment, &settings, &args.provider);
+    let logged_out = login.map_or(Ok(false), |login| login.forget()).map_err(Failure::error)?;
+    let removed = keys::forget(environment, &args.provider).map_err(Failure::error)? || logged_out;
     let path = keys::path(environment);
     let variables = vendor(&args.provider).map(|vendor| vendor.keys).unwrap_or_default();
     let still_set = variables.iter().find(|name| environment.var(name).is_some());

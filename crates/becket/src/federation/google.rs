@@ -5,8 +5,8 @@
 //! googleapis.com, unless the configuration names the address (`providers.vertex.token_url`).
 
 use super::{
-    Grant, Keeper, address, ask, ask_json, form, google_program, is_machine_of, is_token, now, oauth_grant,
-    request, token_in,
+    Grant, Keeper, address, ask, ask_json, form, google_aws, google_program, is_machine_of, is_token, now,
+    oauth_grant, request, token_in,
 };
 use crate::environment::Environment;
 use base64::Engine as _;
@@ -54,6 +54,7 @@ impl Way {
 /// The means of an exchange.
 #[derive(Clone)]
 struct Google {
+    environment: Environment,
     proxies: Proxies,
     /// The address that the configuration names for the exchange.
     token_url: Option<String>,
@@ -150,6 +151,10 @@ impl Google {
         if source["executable"].is_object() {
             return google_program::subject(file, &source["executable"], self.runs_programs).await;
         }
+        if source["environment_id"].is_string() {
+            let audience = file["audience"].as_str().unwrap_or_default();
+            return google_aws::subject(&self.environment, source, audience).await;
+        }
         let text = if let Some(file) = source["file"].as_str() {
             token_in(file)?
         } else if let Some(url) = source["url"].as_str() {
@@ -164,7 +169,7 @@ impl Google {
                 .collect();
             ask(&self.proxies, request).await?
         } else {
-            return Err("only `file`, `url` and `executable` are supported as the source of an identity token; for others, set providers.vertex.key_command".to_owned());
+            return Err("only `file`, `url`, `executable` and AWS (`environment_id`) are supported as the source of an identity token; for others, set providers.vertex.key_command".to_owned());
         };
         if source["format"]["type"] != "json" {
             return Ok(text.trim().to_owned());
@@ -201,11 +206,12 @@ fn is_googles(url: &Url) -> bool {
 }
 
 /// True for this machine and for the metadata service beside it.
-fn is_near(url: &Url) -> bool {
+pub(super) fn is_near(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => matches!(name, "localhost" | "metadata.google.internal"),
         Some(Host::Ipv4(ip)) => ip.is_loopback() || ip.is_link_local(),
-        Some(Host::Ipv6(ip)) => ip.is_loopback(),
+        // AWS has its metadata service at fd00:ec2::254, too.
+        Some(Host::Ipv6(ip)) => ip.is_loopback() || ip.segments() == [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254],
         None => false,
     }
 }
@@ -231,6 +237,7 @@ fn assertion(file: &Value, email: &str, key: &str, audience: &str) -> Result<Str
 pub(crate) fn source(environment: &Environment, token_url: Option<&str>) -> Option<TokenSource> {
     let way = Way::of(environment, || is_machine_of("product_name", "Google"))?;
     let google = Google {
+        environment: environment.clone(),
         proxies: environment.proxies(),
         token_url: token_url.map(str::to_owned),
         runs_programs: environment.var(google_program::ALLOW) == Some("1"),
@@ -268,6 +275,7 @@ mod tests {
     #[test]
     fn secrets_go_only_to_google_or_to_the_configured_address() {
         let google = |token_url: Option<&str>| Google {
+            environment: Environment::below(Path::new("/nowhere")),
             proxies: Proxies::default(),
             token_url: token_url.map(str::to_owned),
             runs_programs: false,

@@ -7,11 +7,13 @@
 pub(crate) mod anthropic;
 pub(crate) mod aws;
 pub(crate) mod azure;
+pub(crate) mod device;
 pub(crate) mod google;
+mod google_aws;
 mod google_program;
 
 use crate::environment::Environment;
-use becket_model::{NoKey, Proxies, Secret, TokenBody, TokenRequest, TokenSource, token_request};
+use becket_model::{NoKey, Proxies, Secret, TokenBody, TokenFault, TokenRequest, TokenSource, token_request};
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -104,6 +106,19 @@ impl Keeper {
         Self { patience, ..self }
     }
 
+    /// Returns the folder of this key's files.
+    pub(crate) fn folder(&self) -> &Path {
+        self.file.parent().unwrap_or(Path::new("/"))
+    }
+
+    /// Keeps a key that was given outside of an exchange.
+    pub(crate) async fn keep(&self, grant: &Grant) -> std::io::Result<()> {
+        let lock = lock(&self.file, self.patience).await;
+        let written = write(&self.file, grant);
+        drop(lock);
+        written
+    }
+
     /// Returns the key as a token.
     pub(crate) fn tokens(self) -> TokenSource {
         TokenSource::new(move |refused| {
@@ -185,6 +200,11 @@ async fn lock(file: &Path, patience: Duration) -> Option<File> {
 
 /// Sends a request and returns the text of the answer. A fault of the network or the service is tried once more.
 async fn ask(proxies: &Proxies, request: TokenRequest) -> Result<String, String> {
+    ask_for(proxies, request).await.map_err(|fault| fault.why)
+}
+
+/// Sends a request and returns the text of the answer, or the whole fault.
+async fn ask_for(proxies: &Proxies, request: TokenRequest) -> Result<String, TokenFault> {
     let mut answer = token_request(&request, proxies).await;
     if let Err(fault) = &answer
         && fault.status.is_none_or(|status| status == 429 || status >= 500)
@@ -192,7 +212,7 @@ async fn ask(proxies: &Proxies, request: TokenRequest) -> Result<String, String>
         tokio::time::sleep(AGAIN).await;
         answer = token_request(&request, proxies).await;
     }
-    answer.map_err(|fault| fault.why)
+    answer
 }
 
 /// Sends a request and parses the answer, a JSON object.

@@ -93,6 +93,7 @@ impl Protocol for Anthropic {
         }
         out.extend_from_slice(mark(request.cache).trim_end_matches('}').as_bytes());
         out.push(b'}');
+        self.compat.put_body(&mut out);
         let blocks = system_texts(request);
         let as_user = request.layout.unwrap_or_default() >= WireLayout::NoSystem;
         if !blocks.is_empty() && !as_user {

@@ -81,6 +81,7 @@ impl Protocol for Chat {
             out.extend_from_slice(b",\"prompt_cache_key\":");
             put(&mut out, &cache_key(request));
         }
+        compat.put_body(&mut out);
         head_rest(request, compat, &mut out);
         out
     }

@@ -69,6 +69,7 @@ impl Protocol for Converse {
             out.extend_from_slice(b",\"additionalModelRequestFields\":");
             put(&mut out, &fields);
         }
+        self.compat.put_body(&mut out);
         let texts = system_texts(request);
         let as_user = request.layout.unwrap_or_default() >= WireLayout::NoSystem;
         if !texts.is_empty() && !as_user {

@@ -50,6 +50,7 @@ impl Protocol for Gemini {
         }
         out.extend_from_slice(b"{\"generationConfig\":");
         put(&mut out, &generation);
+        self.compat.put_body(&mut out);
         let system = system_texts(request);
         if !system.is_empty() {
             let parts: Vec<Value> = system.iter().map(|text| json!({"text": text})).collect();

@@ -60,6 +60,7 @@ impl Protocol for Responses {
             out.extend_from_slice(b",\"prompt_cache_key\":");
             put(&mut out, &cache_key(request));
         }
+        self.compat.put_body(&mut out);
         let system = system_texts(request).join("\n\n");
         let as_user = request.layout.unwrap_or_default() >= WireLayout::NoSystem;
         if !system.is_empty() && !as_user {

@@ -1,0 +1,215 @@
+//! Login by a code at a provider of the user's own: the flow, the place of the tokens, and their renewal by one process.
+
+use crate::providers::{configured, everything_below, holds, with_keychain};
+use crate::support::{Bench, run};
+use becket_testkit::{Answer, MockServer, Recorded, Reply};
+use serde_json::json;
+use std::os::unix::fs::PermissionsExt as _;
+
+/// The access tokens and the refresh tokens of the server begin like this.
+const PLANTED: &str = "planted-login-93c1";
+
+/// An authorization server and a model. Each refresh token is valid once. `lifetime`: that of an access token in seconds.
+fn server(lifetime: u64) -> MockServer {
+    let (mut polls, mut given) = (0, 0);
+    MockServer::with(move |request| {
+        let text = request.text();
+        let tokens = |n: u64| {
+            Reply::json(
+                200,
+                &json!({"access_token": format!("{PLANTED}-access-{n}"), "refresh_token": format!("{PLANTED}-refresh-{n}"),
+                "token_type": "Bearer", "expires_in": lifetime}),
+            )
+        };
+        match request.path.as_str() {
+            "/device" => Reply::json(
+                200,
+                &json!({"device_code": "the-device", "user_code": "WDJB-MJHT", "expires_in": 600, "interval": 0,
+                    "verification_uri": "https://login.example.com/device",
+                    "verification_uri_complete": "https://login.example.com/device?code=WDJB-MJHT"}),
+            ),
+            "/token" if text.contains("grant_type=refresh_token") => {
+                if text.contains(&format!("refresh_token={PLANTED}-refresh-{given}&")) {
+                    given += 1;
+                    tokens(given)
+                } else {
+                    Reply::json(400, &json!({"error": "invalid_grant", "error_description": "used twice"}))
+                }
+            }
+            "/token" => {
+                polls += 1;
+                if polls == 1 {
+                    Reply::json(400, &json!({"error": "authorization_pending"}))
+                } else {
+                    tokens(given)
+                }
+            }
+            _ => Answer::text("fine").into(),
+        }
+    })
+}
+
+fn work(bench: &Bench, server: &MockServer) {
+    let url = server.url();
+    configured(
+        bench,
+        &format!(
+            "[providers.work]\nkind = \"openai-chat\"\nbase_url = \"{url}/v1\"\n[providers.work.login]\n\
+             device_authorization_url = \"{url}/device\"\ntoken_url = \"{url}/token\"\nclient_id = \"becket-at-work\"\nscope = \"models\"\n"
+        ),
+    );
+}
+
+fn of_model(request: &Recorded) -> bool {
+    request.path.contains("/chat/completions")
+}
+
+fn refreshes(server: &MockServer) -> usize {
+    server.requests().iter().filter(|request| request.text().contains("grant_type=refresh_token")).count()
+}
+
+#[test]
+fn a_code_logs_in_and_the_tokens_stay_in_their_place() {
+    if std::env::consts::OS == "macos" {
+        return;
+    }
+    for keychain in [false, true] {
+        let bench = Bench::new(&[]);
+        let server = server(3600);
+        work(&bench, &server);
+        let in_keychain = with_keychain(&bench);
+        let command = |arguments: &[&str]| {
+            if keychain {
+                in_keychain(arguments)
+            } else {
+                let mut c = bench.command();
+                c.args(arguments);
+                c
+            }
+        };
+        // Without a login, one message names the next step, and nothing is sent.
+        let ran = run(&mut command(&["-p", "--model", "work/one", "go"])).expect(2);
+        assert!(ran.stderr.contains("There is no key for `work`"), "{}", ran.stderr);
+        assert!(
+            ran.stderr.contains("Run `becket login work`, which shows an address and a code."),
+            "{}",
+            ran.stderr
+        );
+        run(&mut command(&["auth", "status", "work"])).expect(1);
+        assert_eq!(server.requests().len(), 0);
+
+        let ran = run(&mut command(&["login", "work"])).expect(0);
+        assert!(ran.stderr.contains("Open https://login.example.com/device in a browser"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("enter this code: WDJB-MJHT"), "{}", ran.stderr);
+        assert!(
+            ran.stdout.starts_with("You are logged in at work. The login is saved in "),
+            "{}",
+            ran.stdout
+        );
+        assert_eq!(ran.stdout.contains("the system's keychain"), keychain, "{}", ran.stdout);
+        assert!(!ran.stdout.contains(PLANTED) && !ran.stderr.contains(PLANTED));
+        let ran = run(&mut command(&["auth", "status", "work"])).expect(0);
+        assert_eq!(ran.stdout, "work: key in the login of `becket login work`\n");
+
+        run(&mut command(&["-p", "--model", "work/one", "go"])).expect(0);
+        let asked = server.requests();
+        let model = asked.iter().find(|request| of_model(request)).unwrap();
+        let token = format!("Bearer {PLANTED}-access-0");
+        assert_eq!(model.header("authorization"), Some(token.as_str()));
+        assert_eq!(refreshes(&server), 0);
+        let mut kept = Vec::new();
+        everything_below(&bench.home.path(".local"), &mut kept);
+        everything_below(&bench.home.path(".config"), &mut kept);
+        assert_eq!(holds(&kept, &format!("{PLANTED}-refresh")), !keychain);
+        // The access token is in its own file alone, which only its owner can read.
+        let text = String::from_utf8_lossy(&kept);
+        assert_eq!(text.matches(&format!("{PLANTED}-access")).count(), 1);
+        let tokens = bench.home.path(".local/share/becket/tokens");
+        for folder in std::fs::read_dir(&tokens).unwrap() {
+            for file in ["login.json", "credentials.json"] {
+                let mode = std::fs::metadata(folder.as_ref().unwrap().path().join(file))
+                    .unwrap()
+                    .permissions()
+                    .mode();
+                assert_eq!(mode & 0o777, 0o600, "{file}");
+            }
+        }
+
+        let ran = run(&mut command(&["logout", "work"])).expect(0);
+        assert_eq!(ran.stdout, "The key for work is removed.\n");
+        let mut kept = Vec::new();
+        everything_below(bench.home.root(), &mut kept);
+        assert!(!holds(&kept, PLANTED), "a token is left after the logout");
+        run(&mut command(&["auth", "status", "work"])).expect(1);
+        let ran = run(&mut command(&["logout", "work"])).expect(0);
+        assert!(ran.stdout.starts_with("There is no key for work"), "{}", ran.stdout);
+    }
+}
+
+/// A refresh token is valid once: several processes with an old access token renew the login once, and use its tokens.
+#[test]
+fn one_process_renews_the_login() {
+    let bench = Bench::new(&[]);
+    // Two minutes are enough for all processes. The first token is made old by hand.
+    let server = server(120);
+    work(&bench, &server);
+    run(bench.command().args(["login", "work"])).expect(0);
+    let folder =
+        std::fs::read_dir(bench.home.path(".local/share/becket/tokens")).unwrap().next().unwrap().unwrap();
+    let file = folder.path().join("credentials.json");
+    let mut grant: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    grant["until"] = json!(1);
+    std::fs::write(&file, grant.to_string()).unwrap();
+    let start = || {
+        let mut command = bench.command();
+        command.args(["-p", "--no-session-persistence", "--model", "work/one", "go"]);
+        command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null()).spawn().unwrap()
+    };
+    let children: Vec<_> = (0..5).map(|_| start()).collect();
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    assert_eq!(refreshes(&server), 1);
+    let asked = server.requests();
+    let mut models = asked.iter().filter(|request| of_model(request));
+    let token = format!("Bearer {PLANTED}-access-1");
+    assert!(
+        models.clone().count() == 5 && models.all(|request| request.header("authorization") == Some(&token))
+    );
+}
+
+/// A login that is not valid any more is one message with the next step, and a state of `auth status`.
+#[test]
+fn an_expired_login_says_what_to_do() {
+    let bench = Bench::new(&[]);
+    let server = server(1);
+    work(&bench, &server);
+    run(bench.command().args(["login", "work"])).expect(0);
+    let folder =
+        std::fs::read_dir(bench.home.path(".local/share/becket/tokens")).unwrap().next().unwrap().unwrap();
+    let revoked = json!({"refresh_token": format!("{PLANTED}-refresh-77")}).to_string();
+    std::fs::write(folder.path().join("login.json"), revoked).unwrap();
+    std::fs::remove_file(folder.path().join("credentials.json")).unwrap();
+    let ran = run(bench.command().args(["-p", "--model", "work/one", "go"])).expect(7);
+    assert!(
+        ran.stderr.contains("the login is not valid any more: 127.0.0.1 refused (status 400): used twice"),
+        "{}",
+        ran.stderr
+    );
+    assert!(ran.stderr.contains("Run `becket login work`."), "{}", ran.stderr);
+    assert!(!ran.stderr.contains(PLANTED), "{}", ran.stderr);
+    let ran = run(bench.command().args(["auth", "status", "work", "--check"])).expect(2);
+    assert!(ran.stdout.contains("work: key in the login of `becket login work`, refused"), "{}", ran.stdout);
+    assert!(server.requests().iter().all(|request| !of_model(request)));
+}
+
+/// A project's file cannot name the addresses of a login.
+#[test]
+fn a_project_cannot_set_up_a_login() {
+    let config = "[providers.groq.login]\ndevice_authorization_url = \"https://evil.example/d\"\n\
+                  token_url = \"https://evil.example/t\"\nclient_id = \"x\"\n";
+    let bench = Bench::new(&[(".becket/config.toml", config)]);
+    let ran = run(bench.command().args(["login", "groq"])).expect(2);
+    assert!(!ran.stderr.contains("https://evil.example"), "{}", ran.stderr);
+}
