@@ -197,6 +197,27 @@ fn decisions_are_in_the_ledger_and_in_the_audit() {
     assert_eq!(later, "No decision is recorded.\n");
 }
 
+/// The model is told what to do instead, and a script how it leaves the mode. Followed, that advice works.
+#[test]
+fn a_refusal_in_plan_mode_tells_the_model_and_the_script_what_to_do() {
+    let bench = bench(&[]);
+    let write = || Answer::tool("c1", "write", json!({ "path": "a.txt", "content": "x" }));
+    let server = MockServer::start([write(), Answer::text("a plan"), write(), Answer::text("done")]);
+    let mut command = bench.print(Api::Anthropic, &server);
+    command.args(["--permission-mode", "plan", "--name", "planned", "--output-format", "json", "go"]);
+    let planned = run(&mut command).expect(5);
+    let told = server.requests()[1].text().to_owned();
+    assert!(told.contains("permission mode plan only reads; present the plan instead."), "{told}");
+    for text in [&planned.stderr, planned.result()["permission_denials"][0]["reason"].as_str().unwrap()] {
+        assert!(text.contains("write would write or run something"), "{text}");
+        assert!(text.contains("run again with --permission-mode acceptEdits"), "{text}");
+        assert!(!text.contains("present the plan"), "{text}");
+    }
+    let mut again = bench.print(Api::Anthropic, &server);
+    run(again.args(["--resume", "planned", "--permission-mode", "acceptEdits", "go"])).expect(0);
+    assert_eq!(bench.project.read("a.txt"), "x");
+}
+
 #[test]
 fn a_session_of_before_decisions_is_audited_by_its_journal() {
     let bench = Bench::new(&[]);

@@ -219,7 +219,7 @@ impl<'a> Judge<'a> {
                 (self.guard.read_path("read", &path), self.guard.allows_all_commands())
             };
             match verdict {
-                Verdict::Deny { reason, rule } => {
+                Verdict::Deny { reason, rule, .. } => {
                     if let Some(now) = &mut self.now {
                         now.denied.clone_from(&rule);
                     }

@@ -181,7 +181,7 @@ impl Guard {
         }
         let why = works(level).err()?;
         let reason = format!("commands must run in the sandbox, and none works here: {why}");
-        Some(Verdict::Deny { reason, rule: None })
+        Some(Verdict::deny(reason))
     }
 
     /// The verdict because of the sandbox on a command that no rule asks about or denies; `None` if the sandbox decides nothing.

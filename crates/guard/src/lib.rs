@@ -39,7 +39,7 @@ pub use rule::{Rule, RuleError, Rules, split_rules};
 pub use secret::is_secret_below;
 
 pub(crate) use becket_types::RuleKind;
-use becket_types::{Access, Effect, PermissionMode};
+use becket_types::{Access, DenialCause, Effect, PermissionMode};
 use findings::Findings;
 use layers::Layers;
 use matchers::Matchers;
@@ -76,7 +76,15 @@ pub enum Verdict {
     Deny {
         reason: String,
         rule: Option<String>,
+        cause: DenialCause,
     },
+}
+
+impl Verdict {
+    /// A denial without a rule.
+    pub fn deny(reason: String) -> Self {
+        Self::Deny { reason, rule: None, cause: DenialCause::Policy }
+    }
 }
 
 /// Resolves a path from a command line: follows links and `..` to the path where it leads.
@@ -199,10 +207,10 @@ impl Guard {
     fn check_found(&self, tool: &str, access: &Access, input: &Value, found: Option<&Findings>) -> Verdict {
         let verdict = self.hold_floor(self.judge(tool, access, input, found), tool, access);
         match verdict {
-            Verdict::Ask { reason, .. } if self.settings.mode == PermissionMode::DontAsk => Verdict::Deny {
-                reason: format!("{reason}; permission mode dontAsk denies what would be asked"),
-                rule: None,
-            },
+            Verdict::Ask { reason, rule } if self.settings.mode == PermissionMode::DontAsk => {
+                let how = rule.as_deref().map(how_to_allow).unwrap_or_default();
+                Verdict::deny(format!("{reason}; permission mode dontAsk denies what would be asked{how}"))
+            }
             other => other,
         }
     }
@@ -447,6 +455,7 @@ impl Guard {
             return Verdict::Deny {
                 reason: format!("{reason}; deny rules hold in every mode"),
                 rule: Some(rule.clone()),
+                cause: DenialCause::Policy,
             };
         }
         let shown = becket_types::cut_end(command.trim(), 200);
@@ -508,6 +517,7 @@ fn denied_by(rule: &Rule, what: &str) -> Verdict {
     Verdict::Deny {
         reason: format!("{what} is denied by the rule {rule}; deny rules hold in every mode"),
         rule: Some(rule.to_string()),
+        cause: DenialCause::Policy,
     }
 }
 
@@ -517,10 +527,9 @@ fn bypassed() -> Verdict {
 
 fn plan_denies(tool: &str) -> Verdict {
     Verdict::Deny {
-        reason: format!(
-            "{tool} would write or run something, and permission mode plan only reads; present the plan instead"
-        ),
+        reason: format!("{tool} would write or run something, and permission mode plan only reads"),
         rule: None,
+        cause: DenialCause::PlanMode,
     }
 }
 

@@ -7,6 +7,7 @@ mod answer;
 mod background;
 mod codex;
 mod control;
+mod denials;
 mod fit;
 mod lines;
 mod mirror;
@@ -25,6 +26,7 @@ use becket_types::{
     Blobs, CallId, Command, DeliveryMode, Event, MessageId, NoticeLevel, Part, PermissionDenial, PromptInput,
     TurnEnd, TurnResult, sdk_names,
 };
+use denials::Denials;
 use lines::SessionLines;
 use mirror::Mirror;
 use output::Output;
@@ -98,7 +100,7 @@ pub struct Printer {
     mirror: Option<Mirror>,
     items: codex::Items,
     asking: SchemaAsking,
-    denied_last: bool,
+    denials: Denials,
     held: Held,
     status: ExitStatus,
 }
@@ -127,7 +129,7 @@ impl Printer {
             mirror: None,
             items: codex::Items::default(),
             asking: SchemaAsking::default(),
-            denied_last: false,
+            denials: Denials::default(),
             held: Held::default(),
             status: ExitStatus::Ok,
         }
@@ -178,14 +180,12 @@ impl Printer {
                     .parts
                     .iter()
                     .any(|p| matches!(p, Part::ToolResult { is_error, interrupted, .. } if *is_error || *interrupted));
-                if !failed {
-                    self.denied_last = false;
-                }
+                self.denials.finished(message.result_of(), failed);
                 if let Some(value) = shapes::tool_details(message).and_then(|d| d.get("structured_output")) {
                     self.asking.structured = Some(value.clone());
                 }
             }
-            Event::PermissionDenied(_) => self.denied_last = true,
+            Event::PermissionDenied(denial) => self.denials.denied(&denial.call_id),
             Event::MovedToBackground { call_id } => {
                 self.moved_to_background(call_id)?;
                 return Ok(Reaction::Nothing);
@@ -226,9 +226,9 @@ impl Printer {
 
     /// Prints a line for each reason, so that the user can fix all of them at once.
     fn tell_denials(&mut self, denials: &[PermissionDenial]) -> io::Result<()> {
-        let mut reasons: Vec<(&str, &str)> = Vec::new();
+        let mut reasons: Vec<(&str, String)> = Vec::new();
         for denial in denials {
-            let reason = (denial.tool.as_str(), denial.reason.as_str());
+            let reason = (denial.tool.as_str(), shapes::denial_text(denial));
             if !reasons.contains(&reason) {
                 reasons.push(reason);
             }
@@ -286,7 +286,7 @@ impl Printer {
         }
         self.asking.asked = 0;
         // A turn without text is a failure too: a script must not take silence for success.
-        let denied_last = self.denied_last && !self.options.driven;
+        let denied_last = self.denials.last && !self.options.driven;
         let silent =
             result.end == TurnEnd::Completed && becket_types::is_blank(&result.text) && structured.is_none();
         let result = if silent && !denied_last {
@@ -303,7 +303,7 @@ impl Printer {
                 status => status,
             },
         };
-        self.denied_last = false;
+        self.denials = Denials::default();
         self.write_result(&result, structured.as_ref(), schema_error.as_deref())?;
         // Subagents in the background still wait for results.
         if self.tasks.subagents.is_empty() {
@@ -339,7 +339,8 @@ impl Printer {
             }
             Format::Codex => {
                 self.items.result(result, structured, schema_error, &mut self.output)?;
-                self.tell_why(why.as_deref())
+                self.tell_why(why.as_deref())?;
+                self.tell_denied(result)
             }
             Format::StreamJson => {
                 let failed = shapes::failed_answer(&result.end, &self.lines.session);

@@ -23,9 +23,14 @@ pub(crate) fn denial(denial: &PermissionDenial, cwd: &Path) -> Value {
         "tool_input": sdk_names::sdk_input(&denial.tool, &denial.input, cwd),
     });
     if !denial.reason.is_empty() {
-        out["reason"] = json!(denial.reason);
+        out["reason"] = json!(denial_text(denial));
     }
     out
+}
+
+/// Returns what was denied and why, and how a script gets the call to run if the reason does not say that.
+pub(crate) fn denial_text(denial: &PermissionDenial) -> String {
+    format!("{}{}", denial.reason, denial.cause.advice_for_scripts())
 }
 
 /// Makes the result for a message that could not be used, so that no turn began.
@@ -216,8 +221,8 @@ pub(crate) fn explain(end: &TurnEnd) -> Option<String> {
         TurnEnd::Completed | TurnEnd::Deferred { .. } => return None,
         TurnEnd::Interrupted => "interrupted".to_owned(),
         TurnEnd::MaxTurns { limit } => {
-            let turns = if *limit == 1 { "turn" } else { "turns" };
-            format!("stopped after {limit} {turns} (--max-turns); raise the limit, or use --continue")
+            let requests = if *limit == 1 { "request" } else { "requests" };
+            format!("stopped after {limit} {requests} (--max-turns); raise the limit, or use --continue")
         }
         TurnEnd::Budget { what } | TurnEnd::TokenLimit { what } | TurnEnd::TimeLimit { what } => {
             format!("{what}; raise the limit, or use --continue")

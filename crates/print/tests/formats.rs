@@ -3,8 +3,9 @@
 
 use becket_print::{ExitStatus, Format, PrintOptions, Printer, Reaction, Schema};
 use becket_types::{
-    CallId, CompactedByHand, CompactionTrigger, Cost, Event, FinishReason, Message, Millis, NoticeLevel,
-    Part, PermissionDenial, Seq, SessionId, Synthetic, Tokens, TurnCompaction, TurnEnd, TurnResult, Usage,
+    CallId, CompactedByHand, CompactionTrigger, Cost, DenialCause, Event, FinishReason, Message, Millis,
+    NoticeLevel, Part, PermissionDenial, Seq, SessionId, Synthetic, Tokens, TurnCompaction, TurnEnd,
+    TurnResult, Usage,
 };
 use serde_json::{Value, json};
 use std::io::Write;
@@ -252,7 +253,7 @@ fn each_end_has_its_subtype_its_reason_and_its_exit_code() {
     let model_error =
         TurnEnd::ModelError { kind: "network".into(), message: "cannot connect".into(), status: Some(503) };
     for (end, subtype, why, status) in [
-        (TurnEnd::MaxTurns { limit: 4 }, "error_max_turns", "4 turns", ExitStatus::MaxTurns),
+        (TurnEnd::MaxTurns { limit: 4 }, "error_max_turns", "4 requests", ExitStatus::MaxTurns),
         (TurnEnd::Budget { what: "spent $2".into() }, "error_max_budget_usd", "spent $2", ExitStatus::Budget),
         (TurnEnd::TokenLimit { what: "used 9".into() }, "error_max_tokens", "used 9", ExitStatus::Budget),
         (TurnEnd::TimeLimit { what: "30 s".into() }, "error_max_wall", "30 s", ExitStatus::TimeLimit),
@@ -309,6 +310,7 @@ fn a_denial_that_was_not_overcome_has_its_own_exit_code() {
             call_id: CallId::from("c"),
             input: json!({}),
             reason: "no rule allows it".into(),
+            cause: DenialCause::Policy,
         })
     };
     let ok = Event::ToolFinished {
@@ -320,10 +322,46 @@ fn a_denial_that_was_not_overcome_has_its_own_exit_code() {
     let status = |events: &[Event]| print(PrintOptions::default(), events).2;
     assert_eq!(status(&[denial(), end()]), ExitStatus::PermissionDenied);
     assert_eq!(status(&[denial(), ok.clone(), end()]), ExitStatus::Ok);
-    assert_eq!(status(&[ok, denial(), end()]), ExitStatus::PermissionDenied);
+    assert_eq!(status(&[ok.clone(), denial(), end()]), ExitStatus::PermissionDenied);
+    // The second of two calls of one answer is denied before the first one has run.
+    let refused = Event::ToolFinished {
+        message: Message::tool_result(CallId::from("c"), "bash", "not run", true),
+        changes: Vec::new(),
+        duration: Millis(0),
+    };
+    assert_eq!(status(&[denial(), ok.clone(), refused.clone(), end()]), ExitStatus::PermissionDenied);
+    assert_eq!(status(&[denial(), refused, ok, end()]), ExitStatus::Ok);
     // A program that drives the run reads the denials in the result, which is a success.
     let driven = PrintOptions { driven: true, ..PrintOptions::default() };
     assert_eq!(print(driven, &[denial(), end()]).2, ExitStatus::Ok);
+}
+
+/// In every format stderr says what was denied, why, and how a script leaves mode `plan`.
+#[test]
+fn a_denial_in_plan_mode_says_how_a_script_leaves_the_mode() {
+    let denial = PermissionDenial {
+        tool: "write".into(),
+        call_id: CallId::from("c"),
+        input: json!({}),
+        reason: "write would write or run something, and permission mode plan only reads".into(),
+        cause: DenialCause::PlanMode,
+    };
+    let mut ended = result(TurnEnd::Completed, "x");
+    ended.denials.push(denial.clone());
+    let events = [Event::PermissionDenied(denial), Event::TurnFinished(Box::new(ended))];
+    for format in [Format::Text, Format::Json, Format::StreamJson, Format::Codex] {
+        let (out, notes, status, _) = print(PrintOptions { format, ..PrintOptions::default() }, &events);
+        assert_eq!(status, ExitStatus::PermissionDenied);
+        assert_eq!(notes.lines().count(), 1, "{format:?}: {notes}");
+        assert!(notes.starts_with("becket: denied: write: write would write or run something"), "{notes}");
+        assert!(notes.contains("permission mode plan only reads"), "{notes}");
+        assert!(notes.contains("run again with --permission-mode acceptEdits"), "{notes}");
+        if matches!(format, Format::Json | Format::StreamJson) {
+            let last: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
+            let reason = last["permission_denials"][0]["reason"].as_str().unwrap();
+            assert!(reason.contains("--permission-mode acceptEdits"), "{reason}");
+        }
+    }
 }
 
 #[test]
@@ -380,6 +418,7 @@ fn what_a_subagent_does_stands_under_its_call() {
             call_id: CallId::from("c1"),
             input: json!({}),
             reason: "no".into(),
+            cause: DenialCause::Policy,
         })),
         nested(Event::Notice { level: NoticeLevel::Warning, text: "odd".into() }),
         nested(Event::TurnFinished(Box::new(result(TurnEnd::MaxTurns { limit: 2 }, "half")))),
@@ -406,7 +445,7 @@ fn what_a_subagent_does_stands_under_its_call() {
     assert!(own[1..7].iter().all(|l| l["parent_tool_use_id"] == "t1"), "{own:?}");
     assert_eq!(own[2]["message"]["content"].as_array().unwrap().len(), 1);
     assert_eq!((&own[6]["status"], &own[6]["num_turns"]), (&json!("failed"), &json!(2)));
-    assert!(own[6]["summary"].as_str().unwrap().contains("stopped after 2 turns"));
+    assert!(own[6]["summary"].as_str().unwrap().contains("stopped after 2 requests"));
 
     let (out, ..) = print(options(true), &events);
     let words: Vec<_> = lines(&out).into_iter().filter(|l| l["message"].is_object()).collect();

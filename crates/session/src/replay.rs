@@ -6,14 +6,15 @@
 
 use crate::context::edit;
 use becket_types::{
-    AnswerText, CallId, Compaction, Cost, Entry, EntryKind, Event, FileChange, FinishReason, JournalState,
-    Message, MessageId, Millis, NoticeLevel, Part, PermissionDenial, PruneReason, Role, Seq, TurnCompaction,
-    TurnEnd, TurnResult, Usage, Verb,
+    AnswerText, CallId, Compaction, Cost, DenialCause, Entry, EntryKind, Event, FileChange, FinishReason,
+    JournalState, Message, MessageId, Millis, NoticeLevel, Part, PermissionDecision, PermissionDenial,
+    PruneReason, Role, Seq, TurnCompaction, TurnEnd, TurnResult, Usage, Verb,
 };
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
-/// The text of a result before the reason why its call was not permitted.
+/// The text of a result before the reason why its call was not permitted. Tells a denied call in ledgers whose decisions
+/// have no cause.
 const DENIED: &str = "Permission denied, not run: ";
 
 /// Returns the events of `entries`, in order.
@@ -66,8 +67,8 @@ struct Replay {
     began: Option<Millis>,
     /// Times of calls and their changes of files, until their results come.
     ended: HashMap<CallId, (Millis, Vec<FileChange>)>,
-    /// Calls that were not permitted, until their results come.
-    denied: HashSet<CallId>,
+    /// Denials of calls, or of something that they wanted, until the results of the calls come.
+    denied: HashMap<CallId, PermissionDecision>,
 }
 
 impl Replay {
@@ -78,7 +79,7 @@ impl Replay {
                 self.ended.insert(call_id, ran(&result));
             }
             EntryKind::Permission(decided) if decided.decision == Verb::Deny => {
-                self.denied.insert(decided.call);
+                self.denied.insert(decided.call.clone(), *decided);
             }
             EntryKind::Part { message, part } => {
                 if let Some(Event::AssistantMessage { message, .. }) = self.open(&message) {
@@ -158,8 +159,8 @@ impl Replay {
     fn result(&mut self, message: Message) {
         let call = message.result_of().cloned();
         let (duration, changes) = call.as_ref().and_then(|call| self.ended.remove(call)).unwrap_or_default();
-        if let Some(call) = call.filter(|call| self.denied.remove(call))
-            && let Some(denial) = denial(call, &message)
+        if let Some(decision) = call.and_then(|call| self.denied.remove(&call))
+            && let Some(denial) = denial(decision, &message)
         {
             self.events.push(Event::PermissionDenied(denial));
         }
@@ -241,28 +242,28 @@ fn ran(result: &Value) -> (Millis, Vec<FileChange>) {
     (Millis(millis), changes.unwrap_or_default())
 }
 
-/// The refusal of a call, from the result that the model got. `None` if the call ran all the same: then the refusal was of
-/// something else, such as an address that its command wanted to reach.
-fn denial(call: CallId, message: &Message) -> Option<PermissionDenial> {
+/// Returns the denial of a call. `None` if the call ran all the same: the decision was about something else then, such as
+/// an address that its command wanted to reach.
+fn denial(decision: PermissionDecision, message: &Message) -> Option<PermissionDenial> {
     let result = message.parts.iter().find_map(|part| match part {
         Part::ToolResult { name, output, .. } => Some((name, output)),
         _ => None,
     });
     let (tool, output) = result?;
-    let reason = output.strip_prefix(DENIED)?;
-    let reason = reason.strip_suffix('.').unwrap_or(reason);
-    Some(PermissionDenial {
-        tool: tool.clone(),
-        call_id: call,
-        input: Value::Null,
-        reason: reason.to_owned(),
-    })
+    let (reason, cause) = match decision.cause {
+        Some(cause) => (decision.reason, cause),
+        None => {
+            let reason = output.strip_prefix(DENIED)?;
+            (reason.strip_suffix('.').unwrap_or(reason).to_owned(), DenialCause::default())
+        }
+    };
+    Some(PermissionDenial { tool: tool.clone(), call_id: decision.call, input: Value::Null, reason, cause })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use becket_types::{DecidedBy, PermissionDecision, TurnState};
+    use becket_types::{DecidedBy, TurnState};
     use serde_json::json;
 
     fn entries(kinds: Vec<EntryKind>) -> Vec<Entry> {
@@ -281,13 +282,14 @@ mod tests {
         }
     }
 
-    fn denied(call: &str) -> EntryKind {
+    fn denied(call: &str, cause: Option<DenialCause>) -> EntryKind {
         EntryKind::Permission(Box::new(PermissionDecision {
             call: CallId(call.into()),
             decision: Verb::Deny,
             by: DecidedBy::Person,
             rule: None,
             reason: "the user said no: not here".into(),
+            cause,
         }))
     }
 
@@ -321,23 +323,28 @@ mod tests {
 
     #[test]
     fn a_refusal_is_told_before_its_result_and_a_refused_address_is_none() {
+        let user = DenialCause::User { words: Some("not here".into()) };
         let told = events(entries(vec![
             said(),
-            denied("c1"),
-            result("c1", "Permission denied, not run: the user said no: not here."),
-            denied("c2"),
+            denied("c1", Some(user.clone())),
+            result("c1", "The user keeps planning: not here."),
+            denied("c2", None),
             result("c2", "curl: (7) failed to connect"),
+            // A ledger that was written before causes.
+            denied("c3", None),
+            result("c3", "Permission denied, not run: the user said no: not here."),
         ]));
-        let denials: Vec<(usize, &str)> = told
+        let denials: Vec<(usize, &str, &DenialCause)> = told
             .iter()
             .enumerate()
             .filter_map(|(at, event)| match event {
-                Event::PermissionDenied(denial) => Some((at, denial.reason.as_str())),
+                Event::PermissionDenied(denial) => Some((at, denial.reason.as_str(), &denial.cause)),
                 _ => None,
             })
             .collect();
-        assert_eq!(denials, [(1, "the user said no: not here")]);
-        assert_eq!(told.len(), 4);
+        let said = "the user said no: not here";
+        assert_eq!(denials, [(1, said, &user), (4, said, &DenialCause::Policy)]);
+        assert_eq!(told.len(), 6);
     }
 
     #[test]

@@ -64,6 +64,44 @@ impl fmt::Display for DecidedBy {
     }
 }
 
+/// The cause of a denial, where its readers are told different things: the model what to do next, the user what they said,
+/// a script how it gets the call to run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum DenialCause {
+    /// The user refused the call.
+    User {
+        /// The user's own words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        words: Option<String>,
+    },
+    /// Permission mode `plan` only reads.
+    PlanMode,
+    /// A rule, another permission mode, a hook, the sandbox, or that nobody can be asked. The reason says it all.
+    #[default]
+    Policy,
+}
+
+impl DenialCause {
+    /// Returns what the model should do instead, to be appended to the reason.
+    pub fn advice_for_model(&self) -> &'static str {
+        match self {
+            Self::PlanMode => "; present the plan instead",
+            Self::User { .. } | Self::Policy => "",
+        }
+    }
+
+    /// Returns how a script gets such a call to run, to be appended to the reason.
+    pub fn advice_for_scripts(&self) -> &'static str {
+        match self {
+            Self::PlanMode => {
+                "; to leave this mode, run again with --permission-mode acceptEdits, and allow commands with --allowedTools"
+            }
+            Self::User { .. } | Self::Policy => "",
+        }
+    }
+}
+
 /// A decision about a tool call, as the ledger keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PermissionDecision {
@@ -77,4 +115,8 @@ pub struct PermissionDecision {
     pub rule: Option<String>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// Set if this decision denied the call itself. A denial without it concerns something else, such as a host that the
+    /// call's command wanted to reach, or is in a ledger that was written before this field existed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<DenialCause>,
 }

@@ -45,7 +45,7 @@ pub use compaction::{
     ProtectedContent, SizeChange, TurnCompaction,
 };
 pub use context::{Context, ContextMessage, Provenance, Span, SpanKind};
-pub use decided::{DecidedBy, PermissionDecision, Verb};
+pub use decided::{DecidedBy, DenialCause, PermissionDecision, Verb};
 pub use entry::{
     AttachedFile, Commit, Compaction, CompactionSource, CompactionTrigger, CutInput, CutOutput, Entry,
     EntryKind, JournalState, PinTarget, PruneReason, PrunedCall, RepeatedContext, RetainedMessages,

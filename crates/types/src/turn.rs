@@ -1,6 +1,6 @@
 //! Turns: the terms of one, the reason why it ended, and its result with usage and cost.
 
-use crate::{AnswerText, CallId, Cost, Millis, TurnCompaction, Usage};
+use crate::{AnswerText, CallId, Cost, DenialCause, Millis, TurnCompaction, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -185,6 +185,9 @@ pub struct PermissionDenial {
     pub call_id: CallId,
     #[serde(rename = "tool_input")]
     pub input: Value,
+    /// Says what was denied and why, for every reader.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    #[serde(default)]
+    pub cause: DenialCause,
 }

@@ -26,8 +26,8 @@ use becket_session::Durability;
 use becket_session::secrets::masked_in;
 use becket_tool::{Host, Tool, ToolEnv};
 use becket_types::{
-    Access, DeferredCall, Effect, EntryKind, Event, HookEvent, HookText, JournalState, NoticeLevel,
-    PermissionDenial, PermissionRequest, RuleOffer, SandboxLevel, ToolOutput, Verb,
+    Access, DeferredCall, DenialCause, Effect, EntryKind, Event, HookEvent, HookText, JournalState,
+    NoticeLevel, PermissionDenial, PermissionRequest, RuleOffer, SandboxLevel, Verb,
 };
 use futures::future::FutureExt as _;
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ pub(super) use batch::{Batch, Done, Judged};
 use batch::{Slot, SlotState};
 use limit::limit_step;
 use outcome::{
-    asked_as_text, asked_person, called, interrupted, invalid_arguments, journal, journal_result,
+    asked_as_text, asked_person, called, denial, interrupted, invalid_arguments, journal, journal_result,
     mask_secrets, masked_secret, not_run, permission, refused_hosts, result_message, run, subject,
     unless_nobody,
 };
@@ -212,10 +212,10 @@ impl ToolRunner<'_> {
                 self.conversation.core.push(permission(slot, Verb::Allow, by, decided_by, &why));
                 self.agreed(&*tool);
             }
-            Verdict::Deny { reason, .. } => {
-                self.conversation.core.push(permission(slot, Verb::Deny, by, decided_by, &reason));
+            Verdict::Deny { reason, cause, .. } => {
+                self.conversation.core.push(denial(slot, by, decided_by, &reason, &cause));
                 self.hooks().call_denied(&slot.call, &access, &reason);
-                self.deny(slot, reason);
+                self.deny(slot, reason, cause);
                 return Taken::Settled;
             }
             Verdict::Ask { reason, rule } => {
@@ -389,17 +389,18 @@ impl ToolRunner<'_> {
         Taken::Running { alone }
     }
 
-    fn deny(&mut self, slot: &mut Slot, reason: String) {
+    fn deny(&mut self, slot: &mut Slot, reason: String, cause: DenialCause) {
+        slot.refuse(format!("Permission denied, not run: {reason}{}.", cause.advice_for_model()));
         let denial = PermissionDenial {
             tool: slot.call.name.clone(),
             call_id: slot.call.id.clone(),
             input: slot.call.input.clone(),
-            reason: reason.clone(),
+            reason,
+            cause,
         };
         self.conversation.spending.limits.denied(&denial);
         self.conversation.spending.turn.denials.push(denial.clone());
         self.conversation.core.announce(Event::PermissionDenied(denial));
-        slot.refuse(format!("Permission denied, not run: {reason}."));
     }
 
     pub(super) fn tools_done(&mut self, done: Vec<Done>) {
@@ -444,7 +445,7 @@ impl ToolRunner<'_> {
         }
         for slot in &mut batch.slots {
             if matches!(slot.state, SlotState::Waiting | SlotState::Asking { .. }) {
-                slot.refuse(not_run(NotRun::Interrupted));
+                slot.settle(not_run(NotRun::Interrupted));
             }
         }
         batch.next = batch.slots.len();
@@ -497,7 +498,7 @@ impl ToolRunner<'_> {
     /// Gives every call of the last answer a result without running it.
     pub(super) fn close_calls(&mut self, why: NotRun) {
         for call in std::mem::take(&mut self.tools.ids.last_calls) {
-            let mut message = result_message(&call, ToolOutput::error(not_run(why)));
+            let mut message = result_message(&call, not_run(why));
             message.seq = self.conversation.core.next_seq();
             self.conversation.core.push(EntryKind::Message { message: message.clone() });
             self.conversation.core.announce(Event::ToolFinished {

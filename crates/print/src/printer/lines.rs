@@ -155,7 +155,7 @@ impl SessionLines {
             ),
             Event::PermissionDenied(denial) => {
                 let mut body = shapes::denial(denial, &self.cwd);
-                body["message"] = json!(denial.reason);
+                body["message"] = json!(shapes::denial_text(denial));
                 body["decision_reason"] = json!(denial.reason);
                 ("permission_denied", body)
             }

@@ -12,8 +12,8 @@ use super::tool::{State, changed_lines};
 use crate::keymap::pretty;
 use crate::text::thousands;
 use becket_types::{
-    CallId, Event, LONG_TEXT, Message, MessageId, Millis, NoticeLevel, Part, Seq, TurnEnd, TurnResult,
-    cut_start,
+    CallId, DenialCause, Event, LONG_TEXT, Message, MessageId, Millis, NoticeLevel, Part, Seq, TurnEnd,
+    TurnResult, cut_start,
 };
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -125,7 +125,11 @@ impl Blocks {
                 });
             }
             Event::PermissionDenied(denial) => {
-                let reason = for_the_user(&denial.reason);
+                let reason = match &denial.cause {
+                    DenialCause::User { words: Some(words) } => format!("you said no: {words}"),
+                    DenialCause::User { words: None } => "you said no".to_owned(),
+                    DenialCause::PlanMode | DenialCause::Policy => denial.reason.clone(),
+                };
                 let known = reason.len() > SHORT_REASON && self.gave_reason(&denial.tool, &reason);
                 let reason = if known { "see the reason above".to_owned() } else { reason };
                 self.call(&denial.call_id, &denial.tool, |c| c.state = State::Denied { reason });
@@ -351,7 +355,7 @@ impl Blocks {
         for part in &message.parts {
             if let Part::ToolResult { call_id, name, output, is_error, interrupted, details, .. } = part {
                 // This result tells the model what the user did, so the user sees the mark and not the words.
-                let not_started = *is_error && output.starts_with(NOT_STARTED);
+                let not_started = details.get("not_run").is_some();
                 self.call(call_id, name, |c| {
                     c.set_result(if not_started { "" } else { output }, details);
                     c.state = match &c.state {
@@ -456,22 +460,8 @@ impl Blocks {
     }
 }
 
-/// Begin of the result of a call that an interrupt kept from being started.
-const NOT_STARTED: &str = "Not run: the user interrupted";
-/// Begin of the reason for a refusal by the user.
-const USER_REFUSED: &str = "the user said no";
-/// End of the reason in mode `plan`, which only the model can follow.
-const ADVICE: &str = "; present the plan instead";
 /// A reason of at most this many bytes is shown also where it repeats.
 const SHORT_REASON: usize = 40;
-
-/// Returns the reason of a refusal, which is written for the model, in words for the user.
-fn for_the_user(reason: &str) -> String {
-    match reason.strip_prefix(USER_REFUSED) {
-        Some(rest) => format!("you said no{rest}"),
-        None => reason.strip_suffix(ADVICE).unwrap_or(reason).to_owned(),
-    }
-}
 
 /// Returns the line that opens a continued session.
 pub(crate) fn resumed_line(title: Option<&str>) -> String {

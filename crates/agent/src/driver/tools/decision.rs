@@ -4,13 +4,13 @@
 
 use super::super::Op;
 use super::batch::{Batch, SlotState};
-use super::outcome::{permission, secrets_in, subject};
+use super::outcome::{denial, permission, secrets_in, subject};
 use super::{Taken, ToolRunner};
 use crate::settings::SecretOutputs;
 use becket_guard::Verdict;
 use becket_session::Durability;
 use becket_tool::Tool;
-use becket_types::{Access, CallId, DecidedBy, Decision, Event, PermissionRequest, Verb};
+use becket_types::{Access, CallId, DecidedBy, Decision, DenialCause, Event, PermissionRequest, Verb};
 use serde_json::Value;
 
 impl ToolRunner<'_> {
@@ -32,17 +32,12 @@ impl ToolRunner<'_> {
                 Decision::Deny { reason } => {
                     let question =
                         self.tools.registry.get(&slot.call.name).and_then(|tool| tool.asks_person());
-                    let words = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+                    let words = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
                     let refused = question.map(|question| format!("{}{words}.", question.refused));
+                    let cause = DenialCause::User { words: reason };
                     let reason = format!("the user said no{words}");
-                    self.conversation.core.push(permission(
-                        slot,
-                        Verb::Deny,
-                        DecidedBy::Person,
-                        None,
-                        &reason,
-                    ));
-                    self.deny(slot, reason);
+                    self.conversation.core.push(denial(slot, DecidedBy::Person, None, &reason, &cause));
+                    self.deny(slot, reason, cause);
                     if let Some(refused) = refused {
                         slot.refuse(refused);
                     }
@@ -98,9 +93,9 @@ impl ToolRunner<'_> {
         };
         slot.subject = subject(&access, &env);
         let judged = self.tools.guard.explain(&tool.spec().name, &access, &slot.call.input);
-        if let Verdict::Deny { reason, .. } = judged.verdict {
-            self.conversation.core.push(permission(slot, Verb::Deny, judged.by, judged.rule, &reason));
-            return self.deny(slot, reason);
+        if let Verdict::Deny { reason, cause, .. } = judged.verdict {
+            self.conversation.core.push(denial(slot, judged.by, judged.rule, &reason, &cause));
+            return self.deny(slot, reason, cause);
         }
         let how = match tool.asks_person() {
             Some(_) => "the user answered",

@@ -157,7 +157,7 @@ impl Opinion {
     ) -> (DecidedBy, Option<String>, Verdict) {
         match (&self.permission, verdict) {
             (Some(HookPermission::Deny { reason }), Verdict::Allow { .. } | Verdict::Ask { .. }) => {
-                (DecidedBy::Hook, None, Verdict::Deny { reason: reason.clone(), rule: None })
+                (DecidedBy::Hook, None, Verdict::deny(reason.clone()))
             }
             (
                 Some(HookPermission::Ask { reason } | HookPermission::Defer { reason }),
@@ -176,7 +176,7 @@ impl Opinion {
     pub(super) fn answered(&self, by: DecidedBy, verdict: Verdict) -> (DecidedBy, Verdict) {
         match (&self.request, verdict) {
             (Some(HookPermission::Deny { reason }), Verdict::Ask { .. }) => {
-                (DecidedBy::Hook, Verdict::Deny { reason: reason.clone(), rule: None })
+                (DecidedBy::Hook, Verdict::deny(reason.clone()))
             }
             (Some(HookPermission::Allow { reason }), Verdict::Ask { rule: Some(_), .. })
                 if by != DecidedBy::Rule =>

@@ -11,8 +11,8 @@ use crate::machine::NotRun;
 use becket_guard::Verdict;
 use becket_tool::{Tool, ToolEnv};
 use becket_types::{
-    Access, CallId, DecidedBy, EntryKind, Event, JournalState, Message, Part, PermissionDecision,
-    PermissionMode, ToolOutput, Verb, cut_end, cut_start,
+    Access, CallId, DecidedBy, DenialCause, EntryKind, Event, JournalState, Message, Part,
+    PermissionDecision, PermissionMode, ToolOutput, Verb, cut_end, cut_start,
 };
 use futures::future::{BoxFuture, FutureExt as _};
 use serde_json::{Map, Value, json};
@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 const MAX_LIVE: usize = 1 << 20;
 const MAX_PARTIAL: usize = 16 * 1024;
 /// Longest reason of a decision in the ledger, in bytes.
-const MAX_REASON: usize = 500;
+const MAX_REASON: usize = 2_000;
 /// Longest rule of a decision in the ledger, in bytes. A rule may contain a whole command.
 const MAX_RULE: usize = 2_000;
 /// Shortest time of a call that is recorded and shown.
@@ -52,10 +52,7 @@ pub(super) fn unless_nobody(nobody: bool, verdict: Verdict) -> Verdict {
     match verdict {
         Verdict::Ask { reason, rule } if nobody => {
             let how = rule.as_deref().map(becket_guard::how_to_allow).unwrap_or_default();
-            Verdict::Deny {
-                reason: format!("{reason}{how} (nobody can be asked in this session)"),
-                rule: None,
-            }
+            Verdict::deny(format!("{reason}{how} (nobody can be asked in this session)"))
         }
         other => other,
     }
@@ -83,7 +80,7 @@ pub(super) fn asked_person(
         denied @ Verdict::Deny { .. } => (by, denied),
         _ if opinion.answers => (DecidedBy::Hook, Verdict::Allow { why: "a hook answered".to_owned() }),
         _ if mode == PermissionMode::DontAsk => {
-            (by, Verdict::Deny { reason: "permission mode dontAsk asks nobody".to_owned(), rule: None })
+            (by, Verdict::deny("permission mode dontAsk asks nobody".to_owned()))
         }
         // No rule spares the question.
         _ => (by, Verdict::Ask { reason: question.reason.to_owned(), rule: None }),
@@ -174,8 +171,9 @@ pub(super) fn interrupted(partial: &str) -> ToolOutput {
     ToolOutput { interrupted: true, ..ToolOutput::error(text) }
 }
 
-pub(super) fn not_run(why: NotRun) -> &'static str {
-    match why {
+/// The result of a call that was not started. Front ends read in its details that the user interrupted.
+pub(super) fn not_run(why: NotRun) -> ToolOutput {
+    let text = match why {
         NotRun::Cut => {
             "Not run: your answer was cut by the output limit, so its calls may be incomplete. Make them again in smaller \
              parts, for example several smaller edits in place of one large one."
@@ -185,7 +183,9 @@ pub(super) fn not_run(why: NotRun) -> &'static str {
         }
         NotRun::Refused => "Not run: the answer that called it was refused.",
         NotRun::Interrupted => "Not run: the user interrupted before it was started.",
-    }
+    };
+    let details = if why == NotRun::Interrupted { json!({ "not_run": "interrupted" }) } else { Value::Null };
+    ToolOutput { details, ..ToolOutput::error(text) }
 }
 
 /// The error for the model if a call's arguments are not a JSON object.
@@ -232,17 +232,40 @@ pub(super) fn permission(
     rule: Option<String>,
     reason: &str,
 ) -> EntryKind {
+    EntryKind::Permission(Box::new(decided(slot, decision, by, rule, reason)))
+}
+
+/// The decision that a call does not run, for the ledger.
+pub(super) fn denial(
+    slot: &Slot,
+    by: DecidedBy,
+    rule: Option<String>,
+    reason: &str,
+    cause: &DenialCause,
+) -> EntryKind {
+    let decision = decided(slot, Verb::Deny, by, rule, reason);
+    EntryKind::Permission(Box::new(PermissionDecision { cause: Some(cause.clone()), ..decision }))
+}
+
+fn decided(
+    slot: &Slot,
+    decision: Verb,
+    by: DecidedBy,
+    rule: Option<String>,
+    reason: &str,
+) -> PermissionDecision {
     let rule = rule.map(|rule| match cut_end(&rule, MAX_RULE) {
         start if start.len() < rule.len() => format!("{start}…"),
         _ => rule,
     });
-    EntryKind::Permission(Box::new(PermissionDecision {
+    PermissionDecision {
         call: slot.call.id.clone(),
         decision,
         by,
         rule,
         reason: cut_end(reason, MAX_REASON).to_owned(),
-    }))
+        cause: None,
+    }
 }
 
 /// The decisions of the sandbox's proxy about the connections of a command: one entry for each that it refused.

@@ -128,7 +128,7 @@ impl Servers {
 fn may_call(guard: &Guard, tool: &str, arguments: &Value, checks: bool) -> Result<(), String> {
     let access = Access { effect: Effect::Network, subject: Some(tool.to_owned()), ..Access::session() };
     match guard.check(tool, &access, arguments) {
-        Verdict::Deny { reason, rule: Some(_) } => Err(reason),
+        Verdict::Deny { reason, rule: Some(_), .. } => Err(reason),
         Verdict::Deny { reason, .. } | Verdict::Ask { reason, .. } if checks => Err(reason),
         _ => Ok(()),
     }
