@@ -33,8 +33,10 @@ fn a_server_that_is_found_is_chosen_and_kept() {
     terminal.shows("Done.");
     terminal.send("\x04");
     terminal.is_given_back();
-    assert_eq!(bench.home.read(".config/becket/config.toml"), "model = \"openai/qwen\"\n");
     assert_eq!(server.requests()[0].json()["model"], "qwen");
+    // The choice works without the variable, too.
+    run(becket(&bench).args(["-p", "go"])).expect(0);
+    assert_eq!(server.requests()[1].json()["model"], "qwen");
 }
 
 #[test]
@@ -45,9 +47,11 @@ fn the_address_of_a_server_is_taken() {
     terminal.press_until("\x1b[B", "❯ 2 enter an address");
     terminal.press_until("\r", "the address:");
     terminal.send("127.0.0.1:1\r");
-    terminal.shows("no model server answers at http://127.0.0.1:1/v1");
+    terminal.shows_words("no model server answers at http://127.0.0.1:1/v1. Start it, and it appears here;");
     terminal.press_until("\x1b[B", "❯ 2 enter an address");
-    terminal.press_until("\r", "the address:");
+    // The address is there again, to be corrected.
+    terminal.press_until("\r", "the address: 127.0.0.1:1");
+    terminal.send("\x15");
     terminal.send(server.url().trim_start_matches("http://"));
     terminal.shows("is asked for its models");
     terminal.send("\r");

@@ -118,6 +118,8 @@ struct InputLine {
     judge_address: Judge,
     /// Id of the entry that asks for a line, and the text written so far.
     writing: Option<(String, String)>,
+    /// The address with which the line begins.
+    proposed_address: String,
     /// Fault of the line that was entered; empty after the next key.
     fault: String,
 }
@@ -147,6 +149,7 @@ impl Welcome {
                 judge: |_| Ok(String::new()),
                 judge_address: |_| Ok(String::new()),
                 writing: None,
+                proposed_address: String::new(),
                 fault: String::new(),
             },
             top: 0,
@@ -188,6 +191,13 @@ impl Welcome {
     #[must_use]
     pub fn judged_address(mut self, judge_address: Judge) -> Self {
         self.input.judge_address = judge_address;
+        self
+    }
+
+    /// Sets the address that the user entered before. It can be corrected instead of being written again.
+    #[must_use]
+    pub fn proposing_address(mut self, address: &str) -> Self {
+        address.clone_into(&mut self.input.proposed_address);
         self
     }
 
@@ -274,7 +284,8 @@ impl Welcome {
 
     fn choose(&mut self, entry: &Entry) -> Option<Answer> {
         if entry.secret || entry.address {
-            self.input.writing = Some((entry.id.clone(), String::new()));
+            let begin = if entry.address { self.input.proposed_address.clone() } else { String::new() };
+            self.input.writing = Some((entry.id.clone(), begin));
             // A number chooses another entry than the one with the cursor.
             if let Some(at) = self.entries.iter().position(|known| known.id == entry.id) {
                 self.menu.choose(at);
@@ -295,7 +306,13 @@ impl Welcome {
         let judge = if is_address { self.input.judge_address } else { self.input.judge };
         let (id, line) = self.input.writing.as_mut()?;
         match key.code {
-            KeyCode::Esc => self.input.writing = None,
+            KeyCode::Esc => {
+                // A secret is not kept; an address is there again when its entry is chosen again.
+                if is_address {
+                    self.input.proposed_address = std::mem::take(line);
+                }
+                self.input.writing = None;
+            }
             KeyCode::Enter => match judge(line) {
                 Ok(_) => return Some(Answer::Written(id.clone(), std::mem::take(line))),
                 Err(why) => {
@@ -423,8 +440,12 @@ impl Welcome {
         if let Some((_, line)) = &self.input.writing {
             let is_address = self.writes_address();
             let (input, judge, keys) = if is_address {
-                let keys = "Enter asks the server for its models · Esc goes back";
-                (text::visible(&format!("the address: {line}")).into_owned(), self.input.judge_address, keys)
+                let keys = "Enter asks the server for its models · Ctrl-U clears it · Esc goes back";
+                let label = "the address: ";
+                // The end of a long address is shown, because the user is writing there.
+                let shown = text::visible(line);
+                let shown = crate::page::fit_path(&shown, width.saturating_sub(text::width(label) + 1));
+                (format!("{label}{shown}"), self.input.judge_address, keys)
             } else {
                 let bullets = "•".repeat(line.chars().count().min(width.saturating_sub(12).max(1)));
                 let keys = "Enter takes it · Esc goes back · it is never shown";

@@ -101,6 +101,41 @@ fn trust_seen() -> Welcome {
     page
 }
 
+/// An address that was entered, or left with Esc, is there again when its entry is chosen again. A secret is not.
+#[test]
+fn an_address_is_proposed_again() {
+    let entries = vec![
+        Entry::new("address", "enter an address", "of a server").address(),
+        Entry::new("paste", "paste a key", "").secret(),
+    ];
+    let mut page = Welcome::new("Welcome", Vec::new(), entries).proposing_address("10.0.0.7:8080");
+    page.arm();
+    key(&mut page, KeyCode::Enter);
+    assert!(screen(&mut page, (80, 24)).contains("the address: 10.0.0.7:8080\n"));
+    key(&mut page, KeyCode::Backspace);
+    type_text(&mut page, "1");
+    key(&mut page, KeyCode::Esc);
+    key(&mut page, KeyCode::Enter);
+    assert!(screen(&mut page, (80, 24)).contains("the address: 10.0.0.7:8081\n"));
+    // The end of a long address stays in view.
+    page.paste(&"/path".repeat(20));
+    type_text(&mut page, "end");
+    let narrow = screen(&mut page, (40, 12));
+    assert!(
+        narrow.lines().any(|line| line.starts_with("the address: …") && line.ends_with("/pathend")),
+        "{narrow}"
+    );
+    assert_eq!(
+        key(&mut page, KeyCode::Enter),
+        Some(Answer::Written("address".into(), format!("10.0.0.7:8081{}end", "/path".repeat(20))))
+    );
+    let mut page = pasting();
+    page.paste("sk-SECRET");
+    key(&mut page, KeyCode::Esc);
+    key(&mut page, KeyCode::Enter);
+    assert!(screen(&mut page, (80, 24)).contains("the key:\n"));
+}
+
 #[test]
 fn a_key_is_pasted_and_never_shown() {
     let mut page = pasting();

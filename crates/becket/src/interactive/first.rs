@@ -5,13 +5,13 @@
 
 mod servers;
 
-use self::servers::{Listing, Server, ask, look};
+use self::servers::{Listing, Note, Server, ask, look};
 use super::preferences;
 use crate::cmd::{demo, one_line};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::{RunSettings, Screen, project_root};
-use crate::{args, keys, models, trust};
+use crate::{args, keys, models, providers, trust};
 use becket_config::{Amend, Secret, Source};
 use becket_print::ExitStatus;
 use becket_tui::theme::Theme;
@@ -29,6 +29,8 @@ const ADDRESS: &str = "address";
 /// The key of a server whose address was entered.
 const SERVER_KEY: &str = "server key";
 const DEMO: &str = "demo";
+/// Advice about an address that does not work.
+const CORRECT: &str = "choose \"enter an address\" to correct it";
 
 /// Action after the question about the model.
 pub(super) enum Next {
@@ -101,30 +103,36 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
     let own = settings.settings.config.provider("openai").base_url.clone();
     // A server that the user named is meant. Another one that answers would be listed above it, and the address in the
     // environment would be used again at the next start, with the other one's model.
-    let servers = match &own {
+    let mut servers = match &own {
         Some(base) => vec![Server::own(base)],
         None => servers::usual(environment, &settings.settings),
     };
     let key = settings.settings.credentials.get("openai").filter(|c| c.keychain.is_none());
     let key = key.map(|c| c.value.clone());
     let mut found = Vec::new();
-    let mut note = None;
+    let mut note: Option<Note> = None;
+    // The address that was entered last. It is proposed again, so that it can be corrected.
+    let mut proposed = String::new();
     // The server that wants a key, and the key that was entered for it.
     let (mut locked, mut entered): (Option<String>, Option<(String, String)>) = (None, None);
     let answer = loop {
         if !found.is_empty() {
             note.get_or_insert_default();
         }
-        let said = note.clone();
-        let (page, fixed) =
-            page(environment, settings, std::mem::take(&mut found), note.take(), locked.is_some());
+        let said = note.take();
+        let text = said.as_ref().map(|note| note.text.as_str());
+        let (page, fixed) = page(environment, settings, std::mem::take(&mut found), text, locked.is_some());
+        let page = page.proposing_address(&proposed);
         let news =
             look(servers.clone(), own.as_deref().map(|base| (base.to_owned(), key.clone())), fixed, said);
         let answer =
             welcome::run(io::stdout(), &preferences.theme, page, news).await.map_err(|e| unusable(&e))?;
         let Answer::Written(id, text) = &answer else { break answer };
         let base = match id.as_str() {
-            ADDRESS => address(text).map_err(Failure::usage)?,
+            ADDRESS => {
+                proposed.clone_from(text);
+                address(text).map_err(Failure::usage)?
+            }
             SERVER_KEY => locked.clone().unwrap_or_default(),
             _ => break answer,
         };
@@ -135,14 +143,21 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
         match ask(&Server::own(&base), sent.clone(), PATIENCE_FOR_ENTERED).await {
             Listing::Models(models) => found = models,
             Listing::WantsKey => {
-                note = Some(wants_key(&base, sent.is_some(), may_keep(environment, settings)));
+                note = Some(Note::new(wants_key(&base, sent.is_some(), may_keep(environment, settings))));
                 locked = may_keep(environment, settings).then_some(base);
             }
-            Listing::Refused(what) => note = Some(format!("the server at {base} {what}")),
+            Listing::Refused(what) => {
+                note =
+                    Some(Note::new(format!("the server at {base} {what}; your address is kept: {CORRECT}")));
+            }
             Listing::Nothing => {
-                note = Some(format!(
-                    "no model server answers at {base}: check the address, and that the server runs"
-                ));
+                let text = format!(
+                    "no model server answers at {base}. Start it, and it appears here; or, if the address is wrong, {CORRECT}"
+                );
+                note = Some(Note { text, awaits: Some(base.clone()) });
+                if servers.iter().all(|server| server.base != base) {
+                    servers.push(Server::own(&base));
+                }
             }
         }
     };
@@ -205,7 +220,7 @@ fn page(
     environment: &Environment,
     settings: &RunSettings,
     first: Vec<Entry>,
-    note: Option<String>,
+    note: Option<&str>,
     locked: bool,
 ) -> (Welcome, usize) {
     let own_server = settings.settings.config.provider("openai").base_url.is_some();
@@ -241,7 +256,7 @@ fn page(
         None => "looking for llama.cpp, Ollama, LM Studio, vLLM and SGLang on this machine …".to_owned(),
     };
     let page = Welcome::new("Welcome to becket", text, entries)
-        .noting(note.as_deref().unwrap_or(&looking))
+        .noting(note.unwrap_or(&looking))
         .judged_address(|text| address(text).map(|base| format!("{base} is asked for its models")))
         .judged(if locked { any_key } else { known_key });
     (page, fixed)
@@ -266,17 +281,40 @@ fn chosen(environment: &Environment, settings: &mut RunSettings, id: &str) -> Re
     let file = || Source::User(environment.config_dir.join("config.toml"));
     let model = if let Some(rest) = id.strip_prefix("server ") {
         let (base, name) = rest.split_once(' ').unwrap_or((rest, ""));
-        if settings.config.provider("openai").base_url.as_deref() != Some(base) {
+        let known = settings.config.provider("openai").base_url.as_deref() == Some(base);
+        // Only this server has the model, so its address is saved, too, also if the environment of this start names it.
+        if !known || matches!(settings.source("providers.openai.base_url"), Source::Environment(_)) {
             keep(environment, "providers.openai", "base_url", base)?;
+        }
+        if !known {
             settings.set("providers.openai.base_url", Value::from(base), file());
         }
         format!("openai/{name}")
     } else {
-        id.strip_prefix("model ").unwrap_or(id).to_owned()
+        let model = id.strip_prefix("model ").unwrap_or(id).to_owned();
+        if let Some((provider, base)) = address_of_environment(environment, settings, &model) {
+            keep(environment, &format!("providers.{provider}"), "base_url", &base)?;
+        }
+        model
     };
     keep(environment, "", "model", &model)?;
     settings.set("model", Value::from(model), file());
     Ok(())
+}
+
+/// Returns the name and the address of the local server that has this model, if only the environment names the address.
+fn address_of_environment(
+    environment: &Environment,
+    settings: &becket_config::Settings,
+    model: &str,
+) -> Option<(&'static str, String)> {
+    let name = model.split('/').next()?;
+    let vendor = becket_config::VENDORS.iter().find(|vendor| vendor.local && vendor.name == name)?;
+    if settings.config.provider(name).base_url.is_some() {
+        return None;
+    }
+    let base = providers::endpoint(environment, settings, name).base_url?;
+    (base != vendor.base_url).then_some((vendor.name, base))
 }
 
 fn pasted(environment: &Environment, settings: &mut RunSettings, key: &str) -> Result<(), Failure> {
@@ -348,6 +386,38 @@ mod tests {
         assert_eq!(settings.settings.config.model.name.as_deref(), Some("openai/toy"));
         let base = settings.settings.config.provider("openai").base_url.as_deref();
         assert_eq!(base, Some("http://127.0.0.1:9/v1"));
+    }
+
+    /// The address of a server that only the environment names is saved with its model, so that the choice works without the
+    /// variable, too.
+    #[test]
+    fn a_choice_outlasts_the_environment() {
+        use clap::Parser as _;
+        for (variable, value, id, want) in [
+            (
+                "OPENAI_BASE_URL",
+                "http://127.0.0.1:9/v1",
+                "server http://127.0.0.1:9/v1 toy",
+                "[providers.openai]\nbase_url = \"http://127.0.0.1:9/v1\"",
+            ),
+            (
+                "SGLANG_BASE_URL",
+                "http://127.0.0.1:9/v1",
+                "model sglang/toy",
+                "[providers.sglang]\nbase_url = \"http://127.0.0.1:9/v1\"",
+            ),
+            ("OTHER", "x", "model sglang/toy", ""),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let vars = [(variable.to_owned(), value.to_owned())].into_iter().collect();
+            let environment = Environment { vars, ..Environment::below(dir.path()) };
+            let run = args::Run::try_parse_from(["becket", "-p", "x"]).unwrap();
+            let mut settings = RunSettings::new(run, &environment).unwrap();
+            chosen(&environment, &mut settings, id).unwrap();
+            let saved = std::fs::read_to_string(environment.config_dir.join("config.toml")).unwrap();
+            assert!(saved.contains(want) && saved.contains("/toy\""), "{variable}: {saved}");
+            assert_eq!(saved.contains("base_url"), !want.is_empty(), "{variable}: {saved}");
+        }
     }
 
     #[test]

@@ -50,14 +50,28 @@ pub(super) fn usual(environment: &Environment, settings: &Settings) -> Vec<Serve
         .collect()
 }
 
+/// A note of the page that stays while servers are searched for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Note {
+    pub text: String,
+    /// The note says that the server at this address does not answer. It goes away when the server answers.
+    pub awaits: Option<String>,
+}
+
+impl Note {
+    pub(super) fn new(text: String) -> Self {
+        Self { text, awaits: None }
+    }
+}
+
 /// Queries all servers at once and reports each one's models when it answers. Servers without an answer are queried
-/// again until the page closes, because they may start later. `said`: a note of the page that stays. Without one, the
-/// page reports that no server answers.
+/// again until the page closes, because they may start later. `said`: the note of the page. Without one, the page reports
+/// that no server answers.
 pub(super) fn look(
     servers: Vec<Server>,
     own: Option<(String, Option<Secret>)>,
     before: usize,
-    said: Option<String>,
+    mut said: Option<Note>,
 ) -> mpsc::UnboundedReceiver<News> {
     let (sender, news) = mpsc::unbounded_channel();
     tokio::spawn(async move {
@@ -91,7 +105,10 @@ pub(super) fn look(
                     continue;
                 };
                 any = true;
-                let note = said.clone().unwrap_or_default();
+                if let Some(note) = said.as_mut().filter(|note| note.awaits.as_ref() == Some(&server.base)) {
+                    *note = Note::default();
+                }
+                let note = said.as_ref().map(|note| note.text.clone()).unwrap_or_default();
                 if sender.send(News { entries, before, note }).is_err() {
                     return;
                 }
