@@ -16,6 +16,7 @@
 mod accounts;
 mod agent_thread;
 pub(crate) mod custom_commands;
+mod diff_page;
 pub(crate) mod elicitation;
 pub(crate) mod figures;
 pub(crate) mod files;

@@ -22,8 +22,7 @@ use becket_tui::page::Sheet;
 use becket_types::{FilePath, Tokens};
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Most search hits that are read when sessions are searched.
@@ -65,7 +64,7 @@ impl Pages {
             PageRequest::Config => self.config_page().map(Body::Markdown),
             PageRequest::Context { window, usable } => self.context(*window, *usable).map(Body::Sheet),
             PageRequest::Cost => self.cost().map(Body::Sheet),
-            PageRequest::Diff => self.diff().map(Body::Markdown),
+            PageRequest::Diff => super::diff_page::page(&self.cwd).map(Body::Markdown),
             PageRequest::Doctor => self.doctor().map(Body::Sheet),
             PageRequest::Hooks => self.hooks_page().map(Body::Markdown),
             PageRequest::Mcp { reconnect } => {
@@ -350,46 +349,6 @@ impl Pages {
         );
         fenced(&text, "text")
     }
-
-    /// Returns the differences between the working tree and the last commit, and untracked files.
-    fn diff(&self) -> Result<String, Failure> {
-        // The repository may come from anywhere, so no program that its configuration names may run.
-        let resolve = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let variables =
-            becket_guard::reading_git(&crate::disk::Disk, &resolve, &self.cwd).map_err(|why| {
-                Failure::error(format!(
-                    "git is not run: it would obey this repository's configuration ({why})"
-                ))
-                .hint("`!git diff` runs it as your own command")
-            })?;
-        let git = |args: &[&str]| {
-            let mut command = Command::new("git");
-            // Names with other letters than ASCII are shown as they are, not in octal.
-            command
-                .args(["--no-optional-locks", "-c", "core.quotePath=false"])
-                .args(args)
-                .current_dir(&self.cwd);
-            command.envs(variables.iter().copied());
-            let output = command.output().map_err(|e| Failure::error(format!("cannot run git: {e}")))?;
-            if !output.status.success() {
-                let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-                return Err(Failure::error(format!("git {}: {why}", args[0])));
-            }
-            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-        };
-        // Before the first commit, only the index can be compared.
-        let against = if git(&["rev-parse", "--verify", "-q", "HEAD"]).is_ok() { "HEAD" } else { "--cached" };
-        let diff = git(&["diff", "--no-color", "--no-ext-diff", "--no-textconv", against])?;
-        let untracked = git(&["ls-files", "--others", "--exclude-standard"])?;
-        let mut text = String::new();
-        if !diff.is_empty() {
-            text.push_str(&fenced(&diff, "diff"));
-        }
-        if !untracked.is_empty() {
-            let _ = write!(text, "\n\nuntracked files:\n\n{}", fenced(&untracked, "text"));
-        }
-        Ok(if text.is_empty() { "Nothing differs from the last commit.".to_owned() } else { text })
-    }
 }
 
 /// Returns the page of the todo list.
@@ -426,7 +385,7 @@ fn printed(run: impl FnOnce(&mut dyn std::io::Write) -> Result<(), Failure>) -> 
 }
 
 /// Fences text so that nothing in it closes the fence.
-fn fenced(text: &str, language: &str) -> String {
+pub(super) fn fenced(text: &str, language: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}{language}\n{}\n{fence}", text.trim_end_matches('\n'))
@@ -438,6 +397,7 @@ mod tests {
     use becket_sandbox::Confine;
     use std::collections::BTreeMap;
     use std::path::Path;
+    use std::process::Command;
     use std::sync::Arc;
 
     fn pages(root: &Path) -> Pages {
@@ -510,9 +470,10 @@ mod tests {
         assert_eq!(page(&pages, PageRequest::Diff).unwrap(), "Nothing differs from the last commit.");
         std::fs::write(dir.path().join("new.txt"), "x\n").unwrap();
         let text = page(&pages, PageRequest::Diff).unwrap();
-        assert!(text.contains("untracked files") && text.contains("new.txt"), "{text}");
+        assert_eq!(text, "1 file that git does not track:\n\n```text\nnew.txt\n```");
         git(&["add", "."]);
-        assert!(page(&pages, PageRequest::Diff).unwrap().starts_with("```diff\n"));
+        let text = page(&pages, PageRequest::Diff).unwrap();
+        assert_eq!(text, "**`new.txt`** new file · added 1 line\n\n```diff\n@@ -0,0 +1 @@\n+x\n```");
     }
 
     #[test]

@@ -260,15 +260,20 @@ impl Renderer<'_> {
         for (line, shown) in shown.iter().enumerate() {
             let mut from = 0;
             // The words before a block say where a change is, so the headers of the patch are left out.
-            let shown: &str = match headers.get(line) {
-                Some(Header::File) => continue,
-                Some(Header::Hunk { first: true }) => continue,
+            let header = headers.get(line);
+            let shown: &str = match header {
+                Some(Header::Hidden | Header::Hunk { first: true }) => continue,
                 Some(Header::Hunk { first: false }) => "⋮",
+                Some(Header::Name(name)) => name,
                 Some(Header::None) | None => shown,
             };
             // Tables and lists in `text` blocks consist of words, so they are not cut like code.
             let cut = if language == "text" { text::chunks_of_words } else { text::chunks };
-            let (style, tint) = if diff { self.diff_line(shown) } else { (style, Style::new()) };
+            let (style, tint) = match header {
+                Some(Header::Name(_)) => (self.theme.text.add_modifier(Modifier::BOLD), Style::new()),
+                _ if diff => self.diff_line(shown),
+                _ => (style, Style::new()),
+            };
             for piece in cut(shown, columns) {
                 let spans = vec![Span::raw("  "), Span::styled(piece.to_owned(), style)];
                 let row = self.line(spans);
@@ -389,47 +394,86 @@ impl Renderer<'_> {
         &mut self.out[index]
     }
 }
-/// Kind of a line in a `diff` block: code, or a header that is not shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Kind of a line in a `diff` block: code, or a header that is not shown as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Header {
     None,
-    /// Hidden: a `--- FILE` line or the `+++ FILE` line below it, if a hunk follows. With several files, the `---` line
-    /// is shown.
-    File,
+    /// Hidden: a line of a file's header.
+    Hidden,
+    /// The line in a file's header that is shown as this text: the file's name.
+    Name(String),
     /// `@@ -1,2 +1,2 @@`; `first`: the first hunk of its file.
     Hunk {
         first: bool,
     },
 }
 
-/// Returns the kind of each line of a `diff` block. A file's name stays visible if the block is about several files.
+/// Beginnings of the lines that git writes between `diff --git` and `---`.
+const GIT_HEADERS: [&str; 11] = [
+    "index ",
+    "old mode ",
+    "new mode ",
+    "new file mode ",
+    "deleted file mode ",
+    "similarity index ",
+    "dissimilarity index ",
+    "rename from ",
+    "rename to ",
+    "copy from ",
+    "copy to ",
+];
+
+/// Returns the kind of each line of a `diff` block. Each file has its name as a heading if the block is about several files.
 fn diff_headers(lines: &[Cow<'_, str>]) -> Vec<Header> {
     let is_hunk = |line: Option<&Cow<'_, str>>| {
         line.is_some_and(|line| line.starts_with("@@ ") && line[3..].contains(" @@"))
     };
     let is_file = |at: usize| {
-        lines[at].starts_with("--- ")
+        lines.get(at).is_some_and(|line| line.starts_with("--- "))
             && lines.get(at + 1).is_some_and(|line| line.starts_with("+++ "))
             && is_hunk(lines.get(at + 2))
     };
     let files = (0..lines.len()).filter(|at| is_file(*at)).count();
-    let mut fresh = true;
-    let header = |at: usize| {
-        if is_file(at) {
-            fresh = true;
-            return if files > 1 { Header::None } else { Header::File };
-        }
-        if at > 0 && is_file(at - 1) {
-            return Header::File;
+    let mut out = vec![Header::None; lines.len()];
+    let (mut at, mut fresh) = (0, true);
+    while at < lines.len() {
+        let git = usize::from(lines[at].starts_with("diff --git "));
+        let more =
+            lines[at + git..].iter().take_while(|line| GIT_HEADERS.iter().any(|h| line.starts_with(h)));
+        let head = if git == 1 { at + 1 + more.count() } else { at };
+        if is_file(head) {
+            out[at..head + 2].fill(Header::Hidden);
+            if files > 1 {
+                out[head] = Header::Name(file_name(&lines[head], &lines[head + 1]));
+            }
+            (at, fresh) = (head + 2, true);
+            continue;
         }
         if is_hunk(lines.get(at)) {
-            return Header::Hunk { first: std::mem::replace(&mut fresh, false) };
+            out[at] = Header::Hunk { first: std::mem::replace(&mut fresh, false) };
+        } else {
+            fresh = false;
         }
-        fresh = false;
-        Header::None
-    };
-    (0..lines.len()).map(header).collect()
+        at += 1;
+    }
+    out
 }
+
+/// Returns the name of a file from the `---` and `+++` lines of its header, and what happened to it.
+fn file_name(old: &str, new: &str) -> String {
+    // A time can follow the name after a tab.
+    let name = |line: &str, prefix: &str| {
+        let name = line.get(4..).unwrap_or_default().split('\t').next().unwrap_or_default().trim_end();
+        name.strip_prefix(prefix).unwrap_or(name).to_owned()
+    };
+    match (name(old, "a/"), name(new, "b/")) {
+        (old, new) if old == new => new,
+        (old, new) if old == "/dev/null" => format!("{new} (new file)"),
+        (old, new) if new == "/dev/null" => format!("{old} (deleted)"),
+        (old, new) => format!("{old} → {new}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -441,8 +485,9 @@ mod tests {
             let shown = diff_headers(&lines);
             let shown = lines.iter().zip(shown).filter_map(|(line, header)| match header {
                 Header::None => Some(line.to_string()),
+                Header::Name(name) => Some(format!("[{name}]")),
                 Header::Hunk { first: false } => Some("⋮".to_owned()),
-                Header::File | Header::Hunk { first: true } => None,
+                Header::Hidden | Header::Hunk { first: true } => None,
             });
             shown.collect::<Vec<_>>().join("\n")
         };
@@ -453,7 +498,21 @@ mod tests {
             ("-x\n+y".to_owned(), "-x\n+y"),
             // Removed and added lines that look like the names of files.
             ("--- x\n+++ y\n".to_owned(), "--- x\n+++ y"),
-            (format!("--- a/x\n+++ b/x\n{hunk}--- a/z\n+++ b/z\n{hunk}"), "--- a/x\n-x\n+y\n--- a/z\n-x\n+y"),
+            (format!("--- a/x\n+++ b/x\n{hunk}--- a/z\n+++ b/z\n{hunk}"), "[x]\n-x\n+y\n[z]\n-x\n+y"),
+            (
+                format!(
+                    "diff --git a/x b/w\nsimilarity index 90%\nrename from x\nrename to w\nindex 1..2 100644\n--- a/x\n+++ b/w\n\
+                     {hunk}diff --git a/n b/n\nnew file mode 100644\n--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+y\n\
+                     --- a/d\t2026-01-01\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n"
+                ),
+                "[x → w]\n-x\n+y\n[n (new file)]\n+y\n[d (deleted)]\n-x",
+            ),
+            // One file needs no heading, and a header without text changes stays.
+            (format!("diff --git a/x b/x\nindex 1..2\n--- a/x\n+++ b/x\n{hunk}"), "-x\n+y"),
+            (
+                "diff --git a/i b/i\nBinary files a/i and b/i differ\n".to_owned(),
+                "diff --git a/i b/i\nBinary files a/i and b/i differ",
+            ),
         ] {
             assert_eq!(headers(&text), want, "{text}");
         }
