@@ -18,6 +18,7 @@
 //! | [`naming`], [`schema`] | names and input schemas that every provider takes |
 //! | [`elicitation`] | questions of a server |
 //! | [`oauth`] | authorization of HTTP servers |
+//! | [`CallbackPort`] | the browser's answer to a login, also to one of a provider |
 //!
 //! Invariants:
 //! - A server is never waited for before the first prompt, unless the user says that it is required.
@@ -25,6 +26,7 @@
 //! - Text of a server is marked as such, and no tool of a server has the name of a core tool.
 
 mod call;
+mod callback;
 pub mod config;
 mod deferred;
 mod direct;
@@ -43,6 +45,7 @@ mod shared;
 mod tool;
 mod transport;
 
+pub use callback::CallbackPort;
 pub use config::{Endpoint, Exposure, GrantType, OAuthConfig, Parsed, ServerConfig};
 pub use direct::{call_of_anyone, call_tool, call_whole};
 pub use hub::{DynamicChange, Hub, Proxies};

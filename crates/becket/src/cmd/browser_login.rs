@@ -8,12 +8,12 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use becket_mcp::CallbackPort;
 use becket_model::{TokenBody, TokenRequest, token_request};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
-use tokio::net::TcpListener;
 use url::Url;
 
 /// The only provider whose rules allow such a login.
@@ -41,14 +41,13 @@ pub(super) fn key(
     let verifier = secret().map_err(|e| cannot(&e.to_string()))?;
     let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.as_bytes()));
     crate::runtime()?.block_on(async {
-        let listener = match TcpListener::bind(("127.0.0.1", PORT)).await {
-            Ok(listener) => listener,
-            Err(_) => TcpListener::bind(("127.0.0.1", 0)).await.map_err(|e| cannot(&e.to_string()))?,
+        let port = match CallbackPort::open(PORT).await {
+            Ok(port) => port,
+            Err(_) => CallbackPort::open(0).await.map_err(|e| cannot(&e.to_string()))?,
         };
-        let port = listener.local_addr().map_err(|e| cannot(&e.to_string()))?.port();
         let mut page = Url::parse(&format!("{site}/auth")).map_err(|e| cannot(&e.to_string()))?;
         page.query_pairs_mut()
-            .append_pair("callback_url", &format!("http://localhost:{port}/callback"))
+            .append_pair("callback_url", &format!("http://localhost:{}/callback", port.number()))
             .append_pair("code_challenge", &challenge)
             .append_pair("code_challenge_method", "S256");
         let _ = writeln!(
@@ -56,7 +55,7 @@ pub(super) fn key(
             "Open this address in your browser:\n\n{page}\n\nbecket waits for {} min.",
             PATIENCE.as_secs() / 60
         );
-        let code = tokio::time::timeout(PATIENCE, code(&listener))
+        let code = tokio::time::timeout(PATIENCE, port.answer(code_in))
             .await
             .map_err(|_| cannot("no answer came from the browser"))?;
         let body = json!({ "code": code, "code_verifier": verifier, "code_challenge_method": "S256" });
@@ -83,22 +82,11 @@ fn secret() -> std::io::Result<String> {
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 
-/// Waits for the browser's request with the code.
-async fn code(listener: &TcpListener) -> String {
-    loop {
-        let Ok((stream, _)) = listener.accept().await else { continue };
-        let path = becket_mcp::oauth::callback::answer(stream, |path| code_in(path).is_some()).await;
-        if let Some(code) = path.as_deref().and_then(code_in) {
-            return code;
-        }
-    }
-}
-
-/// Returns the code in the path of a request.
+/// Returns the code in the path and query of the browser's request.
 fn code_in(path: &str) -> Option<String> {
     let url = Url::parse(&format!("http://localhost{path}")).ok()?;
     let code = url.query_pairs().find(|(name, _)| name == "code").map(|(_, code)| code.into_owned());
-    code.filter(|code| url.path() == "/callback" && !code.is_empty())
+    code.filter(|code| !code.is_empty())
 }
 
 #[cfg(test)]
@@ -111,7 +99,6 @@ mod tests {
             ("/callback?code=a%20b", Some("a b")),
             ("/callback?error=denied", None),
             ("/callback?code=", None),
-            ("/favicon.ico?code=a", None),
             ("", None),
         ] {
             assert_eq!(code_in(path).as_deref(), want, "{path}");

@@ -3,7 +3,8 @@
 //! If the browser runs on another machine, the user pastes the address at which it ends. In both cases the answer must
 //! contain the state of this login, and `iss` if the authorization server announces it.
 
-use super::{TokenStore, callback, discovery, new_manager};
+use super::{TokenStore, discovery, new_manager};
+use crate::callback::CallbackPort;
 use crate::config::{Endpoint, GrantType, ServerConfig};
 use crate::transport::http::{self, Proxies};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
@@ -11,7 +12,6 @@ use rmcp::transport::auth::{
     AuthError, AuthorizationRequest, AuthorizationSession, CredentialStore, WWWAuthenticateParams,
 };
 use serde_json::json;
-use tokio::net::TcpListener;
 use url::Url;
 
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +33,7 @@ fn refused(error: &AuthError) -> LoginError {
 /// A login that waits for the browser.
 pub struct Login {
     session: AuthorizationSession,
-    listener: TcpListener,
+    port: CallbackPort,
     store: TokenStore,
     server: String,
     url: Url,
@@ -57,9 +57,7 @@ impl Login {
             return Err(LoginError::NotAsked(config.name.clone()));
         }
         let url = Url::parse(url).map_err(|e| LoginError::Refused(e.to_string()))?;
-        let port = oauth.callback_port.unwrap_or(0);
-        let listener = TcpListener::bind(("127.0.0.1", port)).await.map_err(LoginError::Port)?;
-        let port = listener.local_addr().map_err(LoginError::Port)?.port();
+        let port = CallbackPort::open(oauth.callback_port.unwrap_or(0)).await.map_err(LoginError::Port)?;
         let client = http::client(&url, proxies).map_err(LoginError::Refused)?;
         let headers = http::headers(headers).map_err(LoginError::Refused)?;
         let kept = store.challenge(&config.name, &url);
@@ -67,8 +65,8 @@ impl Login {
             Some(challenge) => Some(challenge),
             None => challenge(&client, &url, headers).await,
         };
-        let mut request =
-            AuthorizationRequest::new(format!("http://127.0.0.1:{port}/callback")).with_client_name("becket");
+        let address = format!("http://127.0.0.1:{}/callback", port.number());
+        let mut request = AuthorizationRequest::new(address).with_client_name("becket");
         if let Some(challenge) = &challenge {
             request = request.with_challenge(challenge.clone());
         }
@@ -93,7 +91,7 @@ impl Login {
         let metadata = discovery::metadata(&manager, &client, &url, challenge.as_deref()).await;
         manager.set_metadata(metadata.map_err(|e| refused(&e))?);
         let session = AuthorizationSession::new(manager, request).await.map_err(|(_, e)| refused(&e))?;
-        Ok(Self { session, listener, store: store.clone(), server: config.name.clone(), url })
+        Ok(Self { session, port, store: store.clone(), server: config.name.clone(), url })
     }
 
     /// The address for the browser.
@@ -107,28 +105,22 @@ impl Login {
     ///
     /// Returns a message for people if the answer is not an authorization.
     pub async fn finish(self, pasted: impl Future<Output = Option<String>>) -> Result<(), LoginError> {
-        let mut pasted = std::pin::pin!(pasted);
-        let mut silent = false;
-        loop {
-            let answer = tokio::select! {
-                accepted = self.listener.accept() => {
-                    let Ok((stream, _)) = accepted else { continue };
-                    let is_ours = |path: &str| path.starts_with("/callback?");
-                    let Some(path) = callback::answer(stream, is_ours).await else { continue };
-                    format!("{}{}", self.session.redirect_uri.trim_end_matches("/callback"), path)
-                }
-                pasted = &mut pasted, if !silent => match pasted {
-                    Some(pasted) => pasted,
-                    None => {
-                        silent = true;
-                        continue;
-                    }
-                },
-            };
-            self.session.handle_callback_url(answer.trim()).await.map_err(|e| refused(&e))?;
-            let _ = std::fs::remove_file(self.store.challenge_file(&self.server, &self.url));
-            return Ok(());
-        }
+        let base = self.session.redirect_uri.trim_end_matches("/callback");
+        let browser = self.port.answer(|path| Some(format!("{base}{path}")));
+        let pasted = async {
+            match pasted.await {
+                Some(pasted) => pasted,
+                // Nothing more can be pasted, so only the browser can answer.
+                None => std::future::pending().await,
+            }
+        };
+        let answer = tokio::select! {
+            answer = browser => answer,
+            answer = pasted => answer,
+        };
+        self.session.handle_callback_url(answer.trim()).await.map_err(|e| refused(&e))?;
+        let _ = std::fs::remove_file(self.store.challenge_file(&self.server, &self.url));
+        Ok(())
     }
 }
 

@@ -13,7 +13,6 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::path::{Path, PathBuf};
 use url::Url;
 
-pub mod callback;
 mod discovery;
 mod granted;
 mod login;
