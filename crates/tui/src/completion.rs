@@ -30,6 +30,8 @@ pub struct Completion {
     customs: Option<Vec<Custom>>,
     /// Commands are also found by words of their description.
     by_purpose: bool,
+    /// The user moved the cursor in the list since it was opened for this text.
+    moved: bool,
 }
 
 /// Completable text at the cursor.
@@ -134,6 +136,7 @@ impl Completion {
             }
         };
         self.menu.set(items);
+        self.moved &= self.target.as_ref() == Some(&target);
         self.target = Some(target);
         effects
     }
@@ -219,7 +222,10 @@ impl Completion {
             }
             KeyCode::Enter if key.modifiers.is_empty() => self.choose(true),
             KeyCode::Tab => self.choose(false),
-            _ if self.menu.key(key) => Choice::Moved,
+            _ if self.menu.key(key) => {
+                self.moved = true;
+                Choice::Moved
+            }
             _ => Choice::None,
         }
     }
@@ -232,7 +238,10 @@ impl Completion {
         let (text, run) = match target.kind {
             Kind::Command => {
                 let name = item.name.split(' ').next().unwrap_or_default();
-                (format!("{name} "), enter && !commands::needs_argument(&name[1..]))
+                // A name that does not begin with what was typed may not be meant, so it is only inserted.
+                let typed = target.query.to_lowercase();
+                let meant = self.moved || self.by_purpose || name[1..].to_lowercase().starts_with(&typed);
+                (format!("{name} "), enter && meant && !commands::needs_argument(&name[1..]))
             }
             Kind::Argument(_) => (item.name, enter),
             Kind::File => (mention(&item.name), false),

@@ -55,6 +55,11 @@ fn a_command_is_found_while_it_is_typed() {
     stage.type_text("/co");
     let rows = menu(&mut stage);
     assert!(rows[0].starts_with("❯ /co") && rows[1].starts_with("  /co"), "{rows:?}");
+    stage.ctrl('c');
+    stage.type_text("/cle");
+    assert_eq!(menu(&mut stage)[0], "❯ /clear  the same as /new");
+    stage.ctrl('c');
+    stage.type_text("/co");
     // A path is not a command, and an unknown command is reported.
     for _ in 0..3 {
         stage.key(KeyCode::Backspace);
@@ -128,6 +133,54 @@ fn the_menu_is_for_what_is_typed_and_not_for_the_history() {
     assert!(stage.screen().contains("› /mode plan") && !stage.screen().contains('❯'));
     stage.key(KeyCode::Up);
     assert!(stage.screen().contains("› first"));
+}
+
+/// An earlier prompt that was edited is a draft: it is not lost when browsing begins again, and a command in it is completed.
+#[test]
+fn an_edited_earlier_prompt_is_a_draft_of_its_own() {
+    let mut stage = stage();
+    stage.update(Input::Reply(Reply::History(vec!["first".into(), "second".into()])));
+    stage.key(KeyCode::Up);
+    stage.ctrl('u');
+    stage.type_text("/mo");
+    assert!(stage.screen().contains("❯ /mo"), "{}", stage.screen());
+    stage.ctrl('u');
+    stage.type_text("my new draft");
+    for (key, shown) in [(KeyCode::Up, "› second"), (KeyCode::Up, "› first"), (KeyCode::Down, "› second")]
+    {
+        stage.key(key);
+        assert!(stage.screen().contains(shown), "{}", stage.screen());
+    }
+    stage.key(KeyCode::Down);
+    assert!(stage.screen().contains("› my new draft"), "{}", stage.screen());
+    stage.key(KeyCode::Up);
+    stage.update(Input::Paste("!".into()));
+    stage.key(KeyCode::Up);
+    assert!(stage.screen().contains("› second\n"), "{}", stage.screen());
+    stage.key(KeyCode::Down);
+    assert!(stage.screen().contains("› second!"), "{}", stage.screen());
+}
+
+/// Enter runs a command only if the list's choice begins with what was typed, or was chosen with the arrows.
+#[test]
+fn a_command_that_was_not_meant_is_inserted_and_not_run() {
+    let mut stage = stage();
+    stage.type_text("/ontext");
+    assert!(stage.screen().contains("❯ /context"), "{}", stage.screen());
+    assert_eq!(asked(stage.key(KeyCode::Enter)), []);
+    assert!(stage.screen().contains("› /context"), "{}", stage.screen());
+    let page = host(PageRequest::Context { window: Tokens(0), usable: Tokens(0) });
+    assert_eq!(asked(stage.key(KeyCode::Enter)), [page.clone()]);
+    stage.ctrl('c');
+    // `/y` answers questions at the start, and must not open the page for a key.
+    stage.type_text("/y");
+    assert_eq!(asked(stage.key(KeyCode::Enter)), []);
+    assert!(!stage.screen().contains("Another key"), "{}", stage.screen());
+    stage.ctrl('c');
+    stage.type_text("/ontext");
+    stage.key(KeyCode::Down);
+    stage.key(KeyCode::Up);
+    assert_eq!(asked(stage.key(KeyCode::Enter)), [page]);
 }
 
 /// A list is drawn where the header is, so the header makes room.

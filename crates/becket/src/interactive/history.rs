@@ -57,7 +57,11 @@ mod tests {
             [&std::fs::read(&path).unwrap()[..], b"{broken\n7\n{\"pasted\": []}\n"].concat(),
         )
         .unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
         append(&path, &prompts[1]).unwrap();
         assert_eq!(read(&path), prompts);
+        // Prompts are for their user alone, also in a file that others could read.
+        let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
+        assert_eq!(mode & 0o777, 0o600);
     }
 }

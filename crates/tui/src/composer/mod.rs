@@ -121,6 +121,7 @@ impl Composer {
 
     /// Replaces `range` of [`Composer::raw`] with `text`.
     pub fn replace(&mut self, range: Range<usize>, text: &str) {
+        self.browsing = None;
         self.buffer.replace(range, text);
     }
 
@@ -179,6 +180,7 @@ impl Composer {
 
     /// Inserts pasted text at the cursor. Long text becomes a chip.
     pub fn paste(&mut self, pasted: &str) {
+        self.browsing = None;
         // Most terminals send a line end as a carriage return.
         let text = pasted.replace("\r\n", "\n").replace('\r', "\n");
         let long = text.lines().count() > FOLD_LINES || text.len() > FOLD_CHARS;
@@ -195,6 +197,7 @@ impl Composer {
 
     /// Inserts a chip for an image.
     pub(crate) fn paste_image(&mut self, media_type: String, bytes: Vec<u8>) {
+        self.browsing = None;
         self.buffer.insert_chip(Chip::Image { media_type, bytes });
     }
 
@@ -229,6 +232,17 @@ impl Composer {
 
     /// Handles a key.
     pub fn key(&mut self, key: KeyEvent) -> Outcome {
+        let Some((at, _)) = self.browsing else { return self.pressed(key) };
+        let before = self.buffer.text().to_owned();
+        let outcome = self.pressed(key);
+        // An earlier prompt that was edited is a draft: it is kept when browsing begins again, and completed like one.
+        if self.browsing.as_ref().is_some_and(|(now, _)| *now == at) && self.buffer.text() != before {
+            self.browsing = None;
+        }
+        outcome
+    }
+
+    fn pressed(&mut self, key: KeyEvent) -> Outcome {
         if self.search.is_some() {
             self.search_key(key);
             return Outcome::Changed;
