@@ -105,3 +105,51 @@ fn a_project_s_command_allows_nothing_before_the_user_has_seen_it() {
     terminal.press_until("1", "done");
     assert!(bench.project.exists("a"), "{}", terminal.screen());
 }
+
+const FORK: &str = "---\nname: audit\ndescription: Audits a folder\ncontext: fork\nagent: Explore\n---\nAudit the folder $1.\n";
+
+fn sent(server: &MockServer) -> Vec<String> {
+    server.requests().iter().map(|request| request.json()["messages"].to_string()).collect()
+}
+
+#[test]
+fn a_skill_or_command_with_a_context_of_its_own_runs_in_a_subagent() {
+    for file in [".claude/skills/audit/SKILL.md", ".config/becket/commands/audit.md"] {
+        let bench = Bench::new(&[]);
+        bench.home.write(file, FORK);
+        let server = MockServer::start([Answer::text("src is sound"), Answer::text("as I said")]);
+        let ran = run(bench
+            .print(Api::Anthropic, &server)
+            .args(["--output-format", "stream-json", "--verbose"])
+            .arg("/audit src"))
+        .expect(0);
+        let lines = ran.lines();
+        let result = lines.last().unwrap();
+        assert_eq!((&result["result"], &result["num_turns"]), (&json!("src is sound"), &json!(1)), "{file}");
+        let task = lines.iter().find(|line| line["message"]["content"][0]["name"] == "Task").unwrap();
+        assert_eq!(task["message"]["content"][0]["input"]["subagent_type"], "Explore", "{file}");
+        assert_eq!(sent(&server).len(), 1, "{file}");
+        assert!(sent(&server)[0].contains("Audit the folder src."), "{file}");
+
+        run(bench.print(Api::Anthropic, &server).args(["-c", "what was it?"])).expect(0);
+        let later = sent(&server).pop().unwrap();
+        assert!(later.contains("/audit src") && later.contains("src is sound"), "{later}");
+        assert!(!later.contains("Audit the folder"), "{later}");
+    }
+}
+
+#[test]
+fn the_model_s_call_of_such_a_skill_has_the_subagent_s_answer() {
+    let bench = Bench::new(&[]);
+    bench.home.write(".claude/skills/audit/SKILL.md", FORK);
+    let server = MockServer::start([
+        Answer::tool("t1", "skill", json!({"name": "audit", "arguments": "src"})),
+        Answer::text("src is sound"),
+        Answer::text("the audit is done"),
+    ]);
+    let ran = run(bench.print(Api::Anthropic, &server).arg("audit src")).expect(0);
+    assert_eq!(ran.stdout.trim(), "the audit is done");
+    let sent = sent(&server);
+    assert!(sent[1].contains("Audit the folder src.") && !sent[1].contains("\"audit src\""), "{}", sent[1]);
+    assert!(sent[2].contains("src is sound") && !sent[2].contains("Audit the folder"), "{}", sent[2]);
+}

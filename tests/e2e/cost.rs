@@ -165,6 +165,11 @@ fn the_wait_for_a_quota_survives_the_process() {
     let waiting = ["--output-format", "stream-json", "--verbose", "--wait-for-quota", "go"];
     let mut running = Running::start(bench.print(Api::Anthropic, &server).args(waiting));
     running.close_stdin();
+    let told: Value = serde_json::from_str(&running.line(|line| line.contains("rate_limit_event"))).unwrap();
+    assert_eq!(told["rate_limit_info"]["status"], "rejected");
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let left = told["rate_limit_info"]["resetsAt"].as_u64().unwrap() - now;
+    assert!((7_000..=7_200).contains(&left), "{told}");
     running.line(|line| line.contains("api_retry"));
     running.signal("-KILL");
     running.wait();

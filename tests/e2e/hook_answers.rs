@@ -35,6 +35,7 @@ const BYPASS: [&str; 2] = ["--permission-mode", "bypassPermissions"];
 fn a_deferred_call_ends_the_turn_and_is_named_in_the_result() {
     let defer =
         says_json(json!({ "permissionDecision": "defer", "permissionDecisionReason": "ask me later" }));
+    let defer = format!("[ -e \"$HOME/decided\" ] || {defer}");
     let bench = with_hooks(&[("PreToolUse", "Bash", &defer)]);
     let server = MockServer::start([
         Answer::tool("c1", "bash", json!({ "command": "touch made" })).and_tool(
@@ -53,10 +54,30 @@ fn a_deferred_call_ends_the_turn_and_is_named_in_the_result() {
     assert_eq!(result["deferred_tool_use"], call);
     assert_eq!(server.requests().len(), 1);
     assert!(!bench.project.exists("made") && !bench.project.exists("b.txt"));
-    // The session goes on, and the model reads that it may make the call again.
-    let next = MockServer::start([Answer::text("later")]);
-    run(bench.print(Api::Anthropic, &next).args(BYPASS).args(["--continue", "and now?"])).expect(0);
-    assert!(next.requests()[0].text().contains("a hook deferred this call"));
+    // The session goes on with the same call, and the hook is asked again: first it defers once more.
+    let next = MockServer::start([Answer::text("later"), Answer::text("never")]);
+    let go_on = |text: &str| {
+        run(bench.print(Api::Anthropic, &next).args(BYPASS).args([
+            "--output-format",
+            "json",
+            "--continue",
+            text,
+        ]))
+        .expect(0)
+        .result()
+    };
+    assert_eq!(go_on("and now?")["terminal_reason"], "tool_deferred");
+    assert!(next.requests().is_empty() && !bench.project.exists("made"));
+    bench.home.write("decided", "");
+    let result = go_on("I have agreed.");
+    assert_eq!((&result["result"], &result["num_turns"]), (&json!("later"), &json!(1)));
+    assert!(bench.project.exists("made") && !bench.project.exists("b.txt"));
+    assert_eq!(seen(&bench, "PreToolUse").len(), 3);
+    let asked = next.requests()[0].text().to_owned();
+    assert!(asked.contains("a hook deferred this call") && asked.contains("again_"), "{asked}");
+    // It is made once.
+    assert_eq!(go_on("and then?")["result"], "never");
+    assert_eq!(seen(&bench, "PreToolUse").len(), 3);
 }
 
 #[test]

@@ -85,6 +85,34 @@ fn runs_of_hooks_are_lines_where_a_program_wants_them() {
 }
 
 #[test]
+fn a_program_sees_what_a_running_hook_prints() {
+    let hook = "mkfifo gate; echo half; read -r rest < gate; echo '{}'";
+    let bench = with_hooks(command("UserPromptSubmit", "", hook));
+    let server = MockServer::start([Answer::text("done")]);
+    let flags = ["--output-format", "stream-json", "--verbose", "--include-hook-events", "go"];
+    let mut running = Running::start(bench.print(Api::Anthropic, &server).args(flags));
+    running.close_stdin();
+    let mut line = |subtype: &str| -> Value {
+        let wanted = format!("\"{subtype}\"");
+        serde_json::from_str(
+            &running.line(|line| line.contains(&wanted) && line.contains("UserPromptSubmit")),
+        )
+        .unwrap()
+    };
+    let begun = line("hook_started");
+    let progress = line("hook_progress");
+    assert_eq!(
+        (&progress["stdout"], &progress["stderr"], &progress["output"]),
+        (&json!("half\n"), &json!(""), &json!("half\n"))
+    );
+    std::fs::write(bench.project.root().join("gate"), "on\n").unwrap();
+    let ended = line("hook_response");
+    assert!(begun["hook_id"].is_string());
+    assert_eq!((&begun["hook_id"], &begun["hook_id"]), (&progress["hook_id"], &ended["hook_id"]));
+    running.wait().expect(0);
+}
+
+#[test]
 fn hooks_are_told_of_rules_folders_and_models_and_may_refuse_a_model() {
     let refuse = r#"case "$(cat)" in *opus*) echo '{"hookSpecificOutput":{"hookEventName":"PreModelSwitch","permissionDecision":"deny","permissionDecisionReason":"too dear"}}';; esac"#;
     let mut hooks = command("PreModelSwitch", "*", refuse);
@@ -126,6 +154,36 @@ fn hooks_are_told_of_rules_folders_and_models_and_may_refuse_a_model() {
     let switched = of("PostModelSwitch");
     let models = (switched["from_model"].as_str().unwrap(), switched["to_model"].as_str().unwrap());
     assert_eq!(models, ("anthropic/claude-sonnet-4-5", "anthropic/claude-haiku-4-5"));
+}
+
+#[test]
+fn hooks_are_told_of_changed_files_of_settings() {
+    let record = "cat >> events.jsonl; echo >> events.jsonl";
+    let bench = with_hooks(command("ConfigChange", "user_settings|project_settings", record));
+    let server = MockServer::start(["one", "two", "three"].map(Answer::text));
+    let json = ["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"];
+    let mut running = Running::start(bench.print(Api::Anthropic, &server).args(json));
+    ask(&mut running, &says("hello"), "\"type\":\"result\"");
+    assert!(!bench.project.exists("events.jsonl"), "nothing has changed");
+    bench.project.write(".claude/settings.json", "{}");
+    bench.project.write(".claude/settings.local.json", "{}");
+    bench.home.write(".config/becket/config.toml", "effort = \"high\"\n");
+    for text in ["again", "and again"] {
+        ask(&mut running, &says(text), "\"type\":\"result\"");
+    }
+    running.wait().expect(0);
+    let events = bench.project.read("events.jsonl");
+    let mut told: Vec<(String, String)> = events
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .map(|event| {
+            let path = event["file_path"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+            (event["source"].as_str().unwrap().to_owned(), path)
+        })
+        .collect();
+    told.sort();
+    let want = [("project_settings", "settings.json"), ("user_settings", "config.toml")];
+    assert_eq!(told, want.map(|(source, path)| (source.to_owned(), path.to_owned())));
 }
 
 #[test]

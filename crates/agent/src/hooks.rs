@@ -22,14 +22,16 @@ pub trait Hooks: Send + Sync + fmt::Debug {
     fn run(&self, call: HookCall) -> BoxFuture<'static, HookOutcome>;
 }
 
+/// Masks the secrets of known forms in a text.
+pub(crate) fn mask(text: &mut String) {
+    if let (Cow::Owned(masked), _) = mask_published(text) {
+        *text = masked;
+    }
+}
+
 /// Masks the secrets of known forms in the texts of hooks: they go to the model, the ledger and driving programs. Another input of
 /// a tool stays, because it must run as it is.
 pub(crate) fn masked(mut outcome: HookOutcome) -> HookOutcome {
-    let mask = |text: &mut String| {
-        if let (Cow::Owned(masked), _) = mask_published(text) {
-            *text = masked;
-        }
-    };
     match &mut outcome.permission {
         Some(
             HookPermission::Allow { reason }

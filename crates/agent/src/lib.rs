@@ -44,6 +44,6 @@ mod written_calls;
 pub use driver::{ADDED_FOLDERS, Agent, AgentHandle, Live};
 pub use settings::{
     AgentParts, AgentSettings, Asking, Auxiliary, Confinement, FindModel, HookAgent, HookSettings,
-    LimitSettings, NewLimits, RequestSettings, RunLimits, SecretOutputs, SessionSettings, ToolSettings,
-    scope,
+    LimitSettings, NewLimits, RequestSettings, RunLimits, SecretOutputs, SessionSettings, SettingsFile,
+    ToolSettings, scope,
 };

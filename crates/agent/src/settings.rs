@@ -16,7 +16,7 @@ use becket_types::{Limit, Millis};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Finds a model by the name that the user gives (`provider/name` or an alias). The error is a message for
 /// people.
@@ -141,6 +141,37 @@ pub struct HookSettings {
     pub engine: Option<Arc<dyn Hooks>>,
     /// The agent as hooks know it; `None`: the agent of a session without a kind.
     pub agent: Option<HookAgent>,
+    /// Files whose changes hooks are told of.
+    pub files: Vec<SettingsFile>,
+}
+
+/// A file of settings, as it was when it was last looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingsFile {
+    /// The source of its settings in hooks' words, such as `user_settings`.
+    pub source: &'static str,
+    pub path: PathBuf,
+    /// Time of the last change and size; `None`: there is no such file.
+    stamp: Option<(SystemTime, u64)>,
+}
+
+impl SettingsFile {
+    /// Looks at a file.
+    pub fn new(source: &'static str, path: PathBuf) -> Self {
+        let stamp = stamp(&path);
+        Self { source, path, stamp }
+    }
+
+    /// Looks at the file again. Returns true if it has changed.
+    pub(crate) fn has_changed(&mut self) -> bool {
+        let now = stamp(&self.path);
+        std::mem::replace(&mut self.stamp, now) != now
+    }
+}
+
+fn stamp(path: &Path) -> Option<(SystemTime, u64)> {
+    let meta = std::fs::metadata(path).ok()?;
+    Some((meta.modified().ok()?, meta.len()))
 }
 
 /// Settings of requests to models.

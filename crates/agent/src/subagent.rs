@@ -5,8 +5,8 @@
 
 pub use crate::kind::{Kind, KindRun, KindTools, TASK};
 use becket_tool::input::Parser;
-use becket_tool::{Tool, ToolEnv, text};
-use becket_types::{Access, Effect, ToolOutput, ToolSpec, cut_end, is_blank};
+use becket_tool::{Delegation, Tool, ToolEnv, text};
+use becket_types::{Access, Effect, Part, ToolOutput, ToolSpec, cut_end, is_blank};
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -32,12 +32,14 @@ message. Use it for wide searches and for parts that can be described whole. It 
 all it needs and what to report.";
 
 /// A task for a subagent.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct Task {
     pub(crate) kind: Kind,
     /// Description in one line.
     pub(crate) description: String,
     pub(crate) prompt: String,
+    /// Images that follow the prompt.
+    pub(crate) images: Vec<Part>,
     /// The call does not wait for it.
     pub(crate) background: bool,
 }
@@ -105,7 +107,10 @@ impl TaskTool {
             None | Some("general-purpose") => "general",
             Some(name) => name,
         };
-        let found = self.kinds.iter().find(|kind| kind.name.eq_ignore_ascii_case(wanted));
+        let named = |name: &str| self.kinds.iter().find(|kind| kind.name.eq_ignore_ascii_case(name));
+        // `Plan` is another agent's kind that looks for what a plan needs.
+        let found =
+            named(wanted).or_else(|| named("explore").filter(|_| wanted.eq_ignore_ascii_case("plan")));
         let kind = found.or_else(|| self.kinds.first().filter(|_| name.is_none()));
         let Some(kind) = kind.cloned() else {
             let names: Vec<&str> = self.kinds.iter().map(|kind| kind.name.as_str()).collect();
@@ -116,7 +121,22 @@ impl TaskTool {
         let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
         let description = text::clean(&line).chars().take(MAX_DESCRIPTION).collect();
         let background = input.background || kind.run.background;
-        Ok(Task { kind, description, prompt: input.prompt, background })
+        Ok(Task { kind, description, prompt: input.prompt, images: Vec::new(), background })
+    }
+
+    /// Returns the task of another tool's call.
+    ///
+    /// # Errors
+    ///
+    /// Returns a message for the model.
+    pub(crate) fn delegated(&self, delegation: Delegation) -> Result<Task, String> {
+        let Delegation { description, prompt, agent, model, effort } = delegation;
+        let mut task = self.task(
+            &json!({ "description": description, "prompt": prompt, "agent": agent.unwrap_or_default() }),
+        )?;
+        task.kind.model = model.or(task.kind.model);
+        task.kind.run.effort = effort.or(task.kind.run.effort);
+        Ok(task)
     }
 }
 
@@ -168,6 +188,7 @@ mod tests {
                 ("reviewer", "t"),
             ),
             (json!({"prompt": "x", "agent": ""}), ("general", "x")),
+            (json!({"prompt": "x", "subagent_type": "Plan"}), ("explore", "x")),
         ] {
             let task = tool().task(&input).unwrap();
             assert_eq!((task.kind.name.as_str(), task.description.as_str()), want, "{input}");

@@ -237,7 +237,14 @@ impl Watch {
         };
         self.open_calls = calls > 0;
         let written_calls = (pick == 13).then(|| "read".to_owned());
-        Input::Answered(Answer { finish, calls, empty, written_calls, fallback: self.fallbacks > 0 })
+        Input::Answered(Answer {
+            finish,
+            calls,
+            empty,
+            written_calls,
+            fallback: self.fallbacks > 0,
+            own: false,
+        })
     }
 
     fn run(&mut self, op: &Op) {
@@ -361,7 +368,14 @@ fn broke(kind: BreakKind) -> Input {
 
 /// An answer with text, without another model.
 fn answer() -> Answer {
-    Answer { finish: FinishReason::Stop, calls: 0, empty: false, written_calls: None, fallback: false }
+    Answer {
+        finish: FinishReason::Stop,
+        calls: 0,
+        empty: false,
+        written_calls: None,
+        fallback: false,
+        own: false,
+    }
 }
 
 fn error() -> TurnEnd {

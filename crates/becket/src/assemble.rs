@@ -324,6 +324,8 @@ impl Equipment {
         settings.prompt.brief = self.is_small;
         settings.subagents = Arc::clone(&self.subagents);
         settings.hooks.engine = self.engine.as_ref().map(hooks::for_agent);
+        let (cwd, sources) = (&run.project.cwd, run.settings.sources);
+        settings.hooks.files = hooks::settings_files(environment, cwd, sources, self.engine.as_ref());
         settings.tools.edit_hook = Some(Arc::clone(&self.edit_hook));
         let sandbox = self.sandbox.clone();
         settings.tools.confinement = sandbox.map(|sandbox| crate::sandbox::joining(sandbox, environment));

@@ -11,8 +11,9 @@ use crate::environment::Environment;
 use crate::settings::project_root;
 use crate::trust::content::{ContentTrust, Item};
 use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
+use becket_agent::SettingsFile;
 use becket_agent::hooks::Hooks;
-use becket_config::{Settings, Source as ConfigSource};
+use becket_config::{Scope, SettingSources, Settings, Source as ConfigSource};
 use becket_hooks::{CallTool, Engine, EngineSettings, Fits, Group, Kind, Origin, Parsed, Source, Within};
 use becket_sandbox::Programs;
 use becket_tool_skill::Skills;
@@ -87,6 +88,30 @@ impl Hooks for Adapter {
 /// Wraps an engine for the agent.
 pub(crate) fn for_agent(engine: &Engine) -> Arc<dyn Hooks> {
     Arc::new(Adapter(engine.clone()))
+}
+
+/// Returns the files of settings that the run reads, whether they exist or not. Empty if no hook is to be told of changes.
+pub(crate) fn settings_files(
+    environment: &Environment,
+    cwd: &Path,
+    sources: SettingSources,
+    engine: Option<&Engine>,
+) -> Vec<SettingsFile> {
+    if !engine.is_some_and(|engine| engine.listens(HookEvent::ConfigChange)) {
+        return Vec::new();
+    }
+    let name = |scope| match scope {
+        Scope::User => "user_settings",
+        Scope::Project => "project_settings",
+        Scope::Local => "local_settings",
+        Scope::Managed => "policy_settings",
+    };
+    let places = crate::settings::places(environment, cwd);
+    let own =
+        [Scope::User, Scope::Project, Scope::Local, Scope::Managed].map(|scope| (scope, places.path(scope)));
+    let claude = crate::settings::claude::files(environment, &places.project, sources);
+    let all = own.into_iter().filter(|(scope, _)| sources.reads(*scope)).chain(claude);
+    all.map(|(scope, path)| SettingsFile::new(name(scope), path)).collect()
 }
 
 /// Looks for hooks in all settings that the run reads.

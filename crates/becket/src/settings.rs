@@ -92,11 +92,7 @@ fn configuration_of_run(
             list.join(",").parse().map_err(|e| Failure::usage(format!("--setting-sources: {e}")))?
         }
     };
-    let places = Places {
-        config_dir: environment.config_dir.parent().map_or_else(PathBuf::new, Path::to_path_buf),
-        project: project_root(cwd),
-        managed: PathBuf::from("/etc/becket/config.toml"),
-    };
+    let places = places(environment, cwd);
     let (own_files, warnings) =
         becket_config::read_files(&places, sources, crate::sys::distrusted).map_err(config_failure)?;
     // Files of becket come after those of Claude Code in the same place.
@@ -127,6 +123,15 @@ fn configuration_of_run(
     claude::leave_out_unusable(&mut settings);
     settings.sources = sources;
     Ok(settings)
+}
+
+/// Returns the places of becket's own files of settings.
+pub(crate) fn places(environment: &Environment, cwd: &Path) -> Places {
+    Places {
+        config_dir: environment.config_dir.parent().map_or_else(PathBuf::new, Path::to_path_buf),
+        project: project_root(cwd),
+        managed: PathBuf::from("/etc/becket/config.toml"),
+    }
 }
 
 /// Returns the policy that keeps a session within its context window.

@@ -5,15 +5,21 @@
 //! end keep running.
 
 use becket_sandbox::{ProcessGroup, ProgramKind, Programs};
+use becket_types::HookOutput;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
 /// Maximum number of bytes of each output stream; a program that prints more is killed.
 const MAX_OUTPUT: usize = 1 << 20;
+/// Shortest time between two reports of outputs.
+const PERIOD: Duration = Duration::from_secs(1);
+/// Bytes at the end of each output that are reported.
+const TOLD: usize = 4_000;
 /// Time for the outputs to end after the program has exited, because a process in the background may hold them open.
 const LINGER: Duration = Duration::from_millis(200);
 
@@ -49,8 +55,11 @@ pub enum Ran {
     NotStarted(String),
 }
 
+/// Is told of the outputs of a program that goes on running.
+pub type Printed<'a> = dyn Fn(HookOutput) + Send + Sync + 'a;
+
 /// Runs the program until it exits or its time is over.
-pub async fn run(program: Program<'_>, programs: &Programs) -> Ran {
+pub async fn run(program: Program<'_>, programs: &Programs, printed: &Printed<'_>) -> Ran {
     let mut words: Vec<OsString> = Vec::new();
     let mut variables = program.variables;
     let mut lease = None;
@@ -96,10 +105,11 @@ pub async fn run(program: Program<'_>, programs: &Programs) -> Ran {
             let _ = stdin.write_all(input.as_bytes()).await;
         }
     };
-    let (mut said, mut complained) = (Vec::new(), Vec::new());
+    let (said, complained) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    let tell = Teller { printed, stdout: &said, stderr: &complained, last: Mutex::new(None) };
     let work = async {
         let outputs = async {
-            let (out, err) = futures::join!(read(stdout, &mut said), read(stderr, &mut complained));
+            let (out, err) = futures::join!(read(stdout, &said, &tell), read(stderr, &complained, &tell));
             out && err
         };
         let mut whole = std::pin::pin!(futures::future::join(feed, outputs));
@@ -134,7 +144,7 @@ pub async fn run(program: Program<'_>, programs: &Programs) -> Ran {
     if lease.is_none() {
         group.release();
     }
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let text = |bytes: &Mutex<Vec<u8>>| String::from_utf8_lossy(&lock(bytes)).into_owned();
     match ended {
         Err(error) => Ran::NotStarted(error.to_string()),
         Ok(status) => match status.code() {
@@ -147,15 +157,45 @@ pub async fn run(program: Program<'_>, programs: &Programs) -> Ran {
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Tells of outputs, at most once in [`PERIOD`].
+struct Teller<'a> {
+    printed: &'a Printed<'a>,
+    stdout: &'a Mutex<Vec<u8>>,
+    stderr: &'a Mutex<Vec<u8>>,
+    last: Mutex<Option<Instant>>,
+}
+
+impl Teller<'_> {
+    fn tell(&self) {
+        let mut last = lock(&self.last);
+        if last.is_some_and(|last| last.elapsed() < PERIOD) {
+            return;
+        }
+        *last = Some(Instant::now());
+        let end = |bytes: &Mutex<Vec<u8>>| {
+            let bytes = lock(bytes);
+            String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(TOLD)..]).into_owned()
+        };
+        (self.printed)(HookOutput { stdout: end(self.stdout), stderr: end(self.stderr) });
+    }
+}
+
 /// Reads a stream to its end. Returns false if it is longer than the limit.
-async fn read(stream: Option<impl AsyncRead + Unpin>, into: &mut Vec<u8>) -> bool {
+async fn read(stream: Option<impl AsyncRead + Unpin>, into: &Mutex<Vec<u8>>, tell: &Teller<'_>) -> bool {
     let Some(mut stream) = stream else { return true };
     let mut buffer = vec![0; 16 * 1024];
     loop {
         match stream.read(&mut buffer).await {
             Ok(0) | Err(_) => return true,
-            Ok(n) if into.len() + n > MAX_OUTPUT => return false,
-            Ok(n) => into.extend_from_slice(&buffer[..n]),
+            Ok(n) if lock(into).len() + n > MAX_OUTPUT => return false,
+            Ok(n) => {
+                lock(into).extend_from_slice(&buffer[..n]);
+                tell.tell();
+            }
         }
     }
 }

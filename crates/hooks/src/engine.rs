@@ -5,11 +5,14 @@
 //! are returned with the next call.
 
 use crate::answer;
-use crate::command::{self, Program, Ran};
+use crate::command::{self, Printed, Program, Ran};
 use crate::config::{Group, Handler, Kind, Origin, Source, Within};
 use crate::http;
 use becket_sandbox::Programs;
-use becket_types::{HookCall, HookEvent, HookMessage, HookOutcome, HookResult, HookRun, Millis, cut_end};
+use becket_types::{
+    HookCall, HookEvent, HookMessage, HookOutcome, HookOutput, HookProgress, HookResult, HookRun, Millis,
+    cut_end,
+};
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt as _};
 use serde_json::Value;
@@ -252,8 +255,17 @@ impl Inner {
         let began = Instant::now();
         let label = job.handler.kind.label();
         let limit = job.handler.timeout.unwrap_or_else(|| job.handler.kind.default_timeout(call.event));
-        let ran = self.ran(call, &job, limit).await;
+        let id = becket_types::unique().to_string();
+        let tell = |printed: Option<HookOutput>| {
+            if let Some(watch) = &call.watch {
+                let (id, event, hook) = (id.clone(), call.event.to_string(), label.clone());
+                (watch.0)(HookProgress { id, event, hook, printed });
+            }
+        };
+        tell(None);
+        let ran = self.ran(call, &job, limit, &|printed| tell(Some(printed))).await;
         let mut run = HookRun {
+            id: id.clone(),
             event: call.event.to_string(),
             hook: label.clone(),
             handler: job.handler.kind.name().to_owned(),
@@ -292,7 +304,7 @@ impl Inner {
         outcome
     }
 
-    async fn ran(&self, call: &HookCall, job: &Job, limit: Duration) -> Ran {
+    async fn ran(&self, call: &HookCall, job: &Job, limit: Duration, printed: &Printed<'_>) -> Ran {
         let input = Value::Object(call.input.clone());
         match &job.handler.kind {
             Kind::Command { command, args } => {
@@ -317,7 +329,7 @@ impl Inner {
                     confined: job.handler.sandbox.unwrap_or(job.source.confined),
                     limit,
                 };
-                command::run(program, &self.settings.programs).await
+                command::run(program, &self.settings.programs, printed).await
             }
             Kind::Http { url, headers, allowed_variables } => {
                 let headers = headers

@@ -35,7 +35,7 @@ fn call(event: HookEvent, dir: &Path) -> HookCall {
     input.insert("cwd".into(), json!(dir));
     input.insert("hook_event_name".into(), json!(event.as_str()));
     input.insert("tool_input".into(), json!({"command": "rm -rf /"}));
-    HookCall { event, subject: Some("Bash".into()), call_id: None, input }
+    HookCall { event, subject: Some("Bash".into()), call_id: None, input, watch: None }
 }
 
 fn command(text: &str) -> Value {

@@ -509,6 +509,10 @@ impl Printer {
                 }
                 Ok(())
             }
+            Event::HookRuns(progress) if self.lines.shows_hooks => {
+                let line = self.lines.hook_progress(progress);
+                self.output.emit(line)
+            }
             Event::HookFinished(run) if self.lines.shows_hooks => {
                 self.lines.hook(run).into_iter().try_for_each(|line| self.output.emit(line))
             }

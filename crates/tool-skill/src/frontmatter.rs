@@ -7,7 +7,7 @@
 //! Works on text only; opens no file.
 
 use crate::yaml;
-use becket_types::{TurnTerms, split_frontmatter};
+use becket_types::{Fork, TurnTerms, split_frontmatter};
 use serde_json::{Map, Value};
 
 /// Maximum size in bytes.
@@ -162,7 +162,7 @@ impl Head {
 /// Levels of the key `effort`. Any other value is ignored, as it is in a file that was written for another version.
 const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
-/// Returns the keys `allowed-tools`, `model` and `effort`.
+/// Returns the keys `allowed-tools`, `model`, `effort`, `context` and `agent`.
 fn terms(map: &Map<String, Value>) -> TurnTerms {
     let allow = match ["allowed-tools", "allowed_tools"].iter().find_map(|key| map.get(*key)) {
         Some(Value::Array(rules)) => rules.iter().filter_map(as_text).collect(),
@@ -171,10 +171,14 @@ fn terms(map: &Map<String, Value>) -> TurnTerms {
     };
     let model = map.get("model").and_then(as_text);
     let effort = map.get("effort").and_then(as_text).map(|effort| effort.to_ascii_lowercase());
+    let forks =
+        map.get("context").and_then(as_text).is_some_and(|context| context.eq_ignore_ascii_case("fork"));
+    let agent = map.get("agent").and_then(as_text).filter(|agent| !agent.is_empty());
     TurnTerms {
         allow,
         model: model.filter(|model| !matches!(model.as_str(), "" | "inherit" | "default")),
         effort: effort.filter(|effort| EFFORTS.contains(&effort.as_str())),
+        fork: forks.then(|| Fork { agent, prompt: String::new() }),
     }
 }
 
@@ -226,6 +230,17 @@ mod tests {
         assert_eq!(head.words("skills").unwrap(), ["x", "z"]);
         assert_eq!((head.text("model"), head.words("model"), head.words("none")), (None, None, None));
         assert!(Head::of("no head").is_none());
+        for (text, want) in [
+            ("context: fork\nagent: Explore\n", Some(Some("Explore"))),
+            ("context: Fork\n", Some(None)),
+            ("context: inline\nagent: Explore\n", None),
+            ("agent: Explore\n", None),
+        ] {
+            let text = format!("---\n{text}---\n");
+            let fork = Head::of(&text).unwrap().unwrap().0.turn_terms().fork;
+            let want = want.map(|agent| Fork { agent: agent.map(str::to_owned), prompt: String::new() });
+            assert_eq!(fork, want, "{text}");
+        }
         assert!(Head::of("---\n[\n---\n").unwrap().is_err());
     }
 

@@ -2,13 +2,14 @@
 //!
 //! Owns activation. Active skills are session state (`skills`), with their text, so that a compaction can
 //! attach them again as reference. Loading the same text a second time returns a short note. A skill is
-//! therefore never in the context twice and never looks like a new request. Reads only the skill's own
+//! therefore never in the context twice and never looks like a new request. A skill with `context: fork` is
+//! not loaded: its text is the task of a subagent, where the session has subagents. Reads only the skill's own
 //! folder; runs nothing.
 
 use crate::{Skill, Skills, Source, catalog, discover, expand, usage};
 use becket_tool::input::Parser;
-use becket_tool::{Keep, Tool, ToolEnv, finish, text};
-use becket_types::{Access, ToolOutput, ToolSpec, cut_end, split_frontmatter};
+use becket_tool::{Delegation, Keep, Tool, ToolEnv, finish, text};
+use becket_types::{Access, Effect, ToolOutput, ToolSpec, cut_end, split_frontmatter};
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -108,6 +109,16 @@ impl SkillTool {
         }
     }
 
+    /// Tells the functions and files that follow the use of skills.
+    fn loaded(&self, skill: &Skill) {
+        if let Some(on_load) = &self.on_load {
+            on_load(&skill.name);
+        }
+        if let Some(file) = &self.record {
+            usage::add(file, &skill.name);
+        }
+    }
+
     fn search(&self, query: &str) -> ToolOutput {
         let found = self.skills.search(query);
         let query = cut_end(query.trim(), 100);
@@ -161,11 +172,31 @@ impl Tool for SkillTool {
     }
 
     fn access(&self, input: &Value, _: &ToolEnv) -> Result<Access, String> {
-        let subject = match self.parse(input)? {
-            Call::Load(skill, _) => Some(skill.name.clone()),
-            Call::Search(_) => None,
+        let (subject, effect) = match self.parse(input)? {
+            Call::Load(skill, _) if skill.terms.fork.is_some() => {
+                (Some(skill.name.clone()), Effect::Delegate)
+            }
+            Call::Load(skill, _) => (Some(skill.name.clone()), Effect::Session),
+            Call::Search(_) => (None, Effect::Session),
         };
-        Ok(Access { subject, ..Access::session() })
+        Ok(Access { effect, subject, ..Access::session() })
+    }
+
+    fn delegates(&self, input: &Value) -> Option<Result<Delegation, String>> {
+        let Ok(Call::Load(skill, arguments)) = self.parse(input) else { return None };
+        let fork = skill.terms.fork.clone()?;
+        let prompt = match text(skill, &arguments) {
+            Ok(prompt) => prompt,
+            Err(why) => return Some(Err(format!("The skill `{}` cannot be loaded: {why}.", skill.name))),
+        };
+        self.loaded(skill);
+        Some(Ok(Delegation {
+            description: format!("/{} {arguments}", skill.name).trim_end().to_owned(),
+            prompt,
+            agent: fork.agent,
+            model: skill.terms.model.clone(),
+            effort: skill.terms.effort.clone(),
+        }))
     }
 
     fn run<'a>(&'a self, input: Value, env: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {
@@ -173,11 +204,8 @@ impl Tool for SkillTool {
             match self.parse(&input) {
                 Ok(Call::Load(skill, arguments)) => {
                     let output = Self::activate(skill, &arguments, env);
-                    if let Some(on_load) = self.on_load.as_ref().filter(|_| !output.is_error) {
-                        on_load(&skill.name);
-                    }
-                    if let Some(file) = self.record.as_ref().filter(|_| !output.is_error) {
-                        usage::add(file, &skill.name);
+                    if !output.is_error {
+                        self.loaded(skill);
                     }
                     output
                 }

@@ -96,6 +96,16 @@ pub trait Tool: Send + Sync {
         None
     }
 
+    /// Returns the task for a subagent whose answer is the result of this call. `None`: the tool runs by itself, as it does in
+    /// a session without subagents. Called once per call, when the call may run.
+    ///
+    /// # Errors
+    ///
+    /// Returns a message for the model if there is no such task.
+    fn delegates(&self, _input: &Value) -> Option<Result<Delegation, String>> {
+        None
+    }
+
     /// Returns the question that each call of this tool puts to a person, in every permission mode. `None`: the rules decide
     /// if somebody is asked. Such a call runs only with an answer, which the person's decision adds to its input.
     fn asks_person(&self) -> Option<&'static PersonQuestion> {
@@ -111,6 +121,19 @@ pub trait Tool: Send + Sync {
     fn protected(&self) -> bool {
         false
     }
+}
+
+/// See [`Tool::delegates`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delegation {
+    /// Description in a few words.
+    pub description: String,
+    pub prompt: String,
+    /// Name of the agent; `None`: the general one.
+    pub agent: Option<String>,
+    /// Model and effort, in place of those of the agent.
+    pub model: Option<String>,
+    pub effort: Option<String>,
 }
 
 /// See [`Tool::asks_person`].

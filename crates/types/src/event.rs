@@ -5,8 +5,8 @@
 
 use crate::{
     Access, CallId, CompactionPlan, CompactionTrigger, ContextChange, ContextPlan, Cost, FileChange,
-    FinishReason, HookRun, LeftOut, Limit, Message, MessageId, Millis, Part, PermissionDenial, RewindWhat,
-    Seq, SessionId, SpanKind, Tokens, TurnResult, TurnTerms, UndoOutcome, UndoPlan, Usage,
+    FinishReason, HookProgress, HookRun, LeftOut, Limit, Message, MessageId, Millis, Part, PermissionDenial,
+    RewindWhat, Seq, SessionId, SpanKind, Tokens, TurnResult, TurnTerms, UndoOutcome, UndoPlan, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -396,8 +396,14 @@ pub enum Event {
         hook_event: String,
         status: Option<String>,
     },
+    /// A hook has begun, or has printed something while it runs.
+    HookRuns(Box<HookProgress>),
     /// A hook has run.
     HookFinished(Box<HookRun>),
+    /// The provider takes no request before this wall-clock time, because a quota is used up.
+    QuotaUsedUp {
+        until: Millis,
+    },
     Retry {
         attempt: u32,
         max: u32,

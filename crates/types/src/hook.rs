@@ -7,6 +7,7 @@ use crate::{CallId, Millis};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fmt;
+use std::sync::Arc;
 
 /// Declares the events with their public names.
 macro_rules! events {
@@ -55,6 +56,43 @@ pub struct HookCall {
     pub call_id: Option<CallId>,
     /// The JSON on standard input: the common keys and those of the event.
     pub input: Map<String, Value>,
+    /// Is told of the runs while they go on.
+    pub watch: Option<HookWatch>,
+}
+
+/// A function that is told of runs of hooks while they go on. Two of them count as equal, because they decide nothing.
+#[derive(Clone)]
+pub struct HookWatch(pub Arc<dyn Fn(HookProgress) + Send + Sync>);
+
+impl fmt::Debug for HookWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HookWatch")
+    }
+}
+
+impl PartialEq for HookWatch {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// A run of a hook that has begun or printed something.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookProgress {
+    /// That of the run's [`HookRun`].
+    pub id: String,
+    pub event: String,
+    /// The command, address, prompt or callback, in one line.
+    pub hook: String,
+    /// The end of its outputs so far; `None`: it has begun.
+    pub printed: Option<HookOutput>,
+}
+
+/// The end of the outputs of a running hook.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookOutput {
+    pub stdout: String,
+    pub stderr: String,
 }
 
 /// A decision about a tool call.
@@ -130,6 +168,9 @@ pub struct HookMessage {
 /// One run of one hook, as the ledger keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookRun {
+    /// Tells the runs of a process apart. Not kept.
+    #[serde(skip)]
+    pub id: String,
     pub event: String,
     /// The command, address, prompt or callback, in one line.
     pub hook: String,

@@ -57,7 +57,8 @@ pub use event::{
 };
 pub use frontmatter::split_frontmatter;
 pub use hook::{
-    HookCall, HookEvent, HookMessage, HookOutcome, HookPermission, HookResult, HookRun, HookSpecial, HookText,
+    HookCall, HookEvent, HookMessage, HookOutcome, HookOutput, HookPermission, HookProgress, HookResult,
+    HookRun, HookSpecial, HookText, HookWatch,
 };
 pub use ids::{BlobId, CallId, EntryId, MessageId, Millis, Seq, SessionId, unique};
 pub use message::{
@@ -79,7 +80,7 @@ pub use snapshot::{
 };
 pub use subagent::{SubagentCall, SubagentOf, SubagentReport};
 pub use text::{cut_end, cut_start, edit_distance, hex, is_blank, subject};
-pub use turn::{DeferredCall, ModelUsage, PermissionDenial, TurnEnd, TurnResult, TurnTerms};
+pub use turn::{DeferredCall, Fork, ModelUsage, PermissionDenial, TurnEnd, TurnResult, TurnTerms};
 pub use undo::{
     ConversationPlan, NodeKind, PathFate, PathPlan, RewindWhat, UndoKind, UndoOutcome, UndoPlan, UndoTurn,
 };

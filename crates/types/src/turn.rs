@@ -13,6 +13,17 @@ pub struct TurnTerms {
     pub model: Option<String>,
     /// Level of effort, such as `high`.
     pub effort: Option<String>,
+    /// Set if a subagent does the work of the command.
+    pub fork: Option<Fork>,
+}
+
+/// A command or skill with `context: fork`: a subagent works on its prompt, and the session gets the answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fork {
+    /// Name of the agent; `None`: the general one.
+    pub agent: Option<String>,
+    /// The prompt of the subagent. Empty in a file's terms, until the command is called.
+    pub prompt: String,
 }
 
 /// The reason why a turn ended.

@@ -3,10 +3,11 @@
 //! Plain state, and the list of tasks as the session keeps it. The driver's task polls all runs, and [`super::subagent`]
 //! decides what their ends mean. A run is dropped when its call is given up, and all runs are dropped with the agent.
 
+use super::forked::ForkedCommand;
 use super::ledger::Core;
 use super::wall_clock;
 use crate::host::lock;
-use crate::subagent::Kind;
+use crate::subagent::{Kind, Task};
 use becket_types::{
     CallId, Command, EntryKind, NoticeLevel, PermissionMode, SessionId, Synthetic, ToolOutput,
 };
@@ -66,9 +67,19 @@ pub(super) struct Ended {
 pub(crate) struct Subagents {
     pub(super) running: HashMap<CallId, Running>,
     runs: FuturesUnordered<BoxFuture<'static, Ended>>,
+    /// The command of the user that a subagent works on in this turn.
+    pub(super) forked: Option<ForkedCommand>,
 }
 
 impl Subagents {
+    /// Returns the task of a call with the prompt of the user's command, if the call was made for one.
+    pub(super) fn whole_task(&self, call: &CallId, task: Task) -> Task {
+        match &self.forked {
+            Some(forked) if forked.is_call(call) => forked.whole_task(task),
+            _ => task,
+        }
+    }
+
     /// Waits for the end of a run, for ever if there is none.
     pub(super) async fn next(&mut self) -> Ended {
         match self.runs.next().await {

@@ -412,11 +412,12 @@ impl Conversation {
     /// Begins to wait for the provider's quota, if this error is one that only time heals and the run may wait. The wait is
     /// recorded, so that a later process continues it.
     pub(super) fn begins_quota_wait(&mut self, error: &ModelError) -> bool {
+        let now = wall_clock();
+        let Some(wait) = QuotaWait::after(error, &self.wire.model.info().id, now) else { return false };
+        self.core.emit(Event::QuotaUsedUp { until: wait.until });
         if !self.settings.limits.wait_for_quota || self.wire.may_fall_back(error) {
             return false;
         }
-        let now = wall_clock();
-        let Some(wait) = QuotaWait::after(error, &self.wire.model.info().id, now) else { return false };
         let said = reply_error::sentence(&error.message);
         let text = format!("{said} becket waits {}. An interrupt ends the wait.", wait.words(now));
         self.core.notice(NoticeLevel::Warning, text);

@@ -14,7 +14,7 @@ use super::conversation::Conversation;
 use super::flow::Flow;
 use super::inbox::Inbox;
 use super::toolset::Toolset;
-use crate::hooks::masked;
+use crate::hooks::{mask, masked};
 use crate::host::lock;
 use crate::machine::{Input, PromptId};
 use crate::settings::{AgentSettings, SecretOutputs};
@@ -22,7 +22,7 @@ use becket_model::Model;
 use becket_session::store::ledger_path;
 use becket_types::{
     CallId, CompactionTrigger, DeferredCall, EntryKind, Event, HookCall, HookEvent, HookOutcome, HookRun,
-    HookText, MessageId, NoticeLevel, Synthetic, TurnEnd,
+    HookText, HookWatch, MessageId, NoticeLevel, Synthetic, TurnEnd,
 };
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::FuturesUnordered;
@@ -130,8 +130,23 @@ impl HookCaller<'_> {
             subject: subject.map(str::to_owned),
             call_id: None,
             input: self.hook_input(event, keys),
+            watch: Some(self.watch()),
         };
         hooks.status(&call).map(|_| call)
+    }
+
+    /// Returns a function that passes the progress of hooks on to front ends.
+    fn watch(&self) -> HookWatch {
+        let events = self.conversation.core.events.clone();
+        let masks = self.conversation.settings.tools.secrets != SecretOutputs::Send;
+        HookWatch(Arc::new(move |mut progress| {
+            if masks && let Some(printed) = &mut progress.printed {
+                mask(&mut printed.stdout);
+                mask(&mut printed.stderr);
+            }
+            // Front ends that are gone miss nothing.
+            let _ = events.send(Event::HookRuns(Box::new(progress)));
+        }))
     }
 
     fn hook_input(&self, event: HookEvent, keys: Value) -> Map<String, Value> {

@@ -5,6 +5,7 @@
 
 use super::conversation::Conversation;
 use super::flow::Flow;
+use super::forked::begin_fork;
 use super::ledger::Core;
 use super::title::Titling;
 use super::toolset::Toolset;
@@ -88,7 +89,7 @@ impl Inbox {
             return None;
         }
         self.saved = !self.prompts.is_empty();
-        let waiting: Vec<&PromptInput> = self.prompts.values().collect();
+        let waiting: Vec<PromptInput> = self.prompts.values().map(without_terms).collect();
         let value = serde_json::to_value(waiting).unwrap_or_default();
         Some(EntryKind::State { key: INBOX.to_owned(), value })
     }
@@ -181,9 +182,9 @@ impl Inbox {
                 entries.push(EntryKind::Message { message });
                 continue;
             }
-            let Some(PromptInput { parts, client_id, terms, mode: _ }) = self.prompts.remove(id) else {
-                continue;
-            };
+            let Some(mut input) = self.prompts.remove(id) else { continue };
+            begin_fork(&mut input, steered, conversation, tools);
+            let PromptInput { parts, client_id, terms, mode: _ } = input;
             begin_terms(&terms, conversation, tools);
             if !titling.titled
                 && let Some(title) = crate::prompt::title(&text_of(&parts))
@@ -211,6 +212,16 @@ impl Inbox {
         }
         conversation.core.tell_notices();
     }
+}
+
+/// Returns a prompt as it is kept for a later process, which has none of its terms. The prompt of a command for a subagent is
+/// one of them, so it takes the place of the command.
+fn without_terms(input: &PromptInput) -> PromptInput {
+    let mut kept = input.clone();
+    if let (Some(fork), Some(Part::Text { text, .. })) = (kept.terms.fork.take(), kept.parts.first_mut()) {
+        *text = fork.prompt;
+    }
+    kept
 }
 
 /// Replaces an inline image by a blob, because the ledger must not hold its bytes.

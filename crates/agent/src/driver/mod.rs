@@ -49,6 +49,7 @@ mod count;
 mod done;
 mod files;
 mod flow;
+mod forked;
 mod hooks;
 mod ids;
 mod inbox;

@@ -37,6 +37,8 @@ pub(super) struct Reply {
     pub(super) step: u64,
     /// The share of the run's limits that the request holds.
     reservation: Option<Reservation>,
+    /// True if becket wrote the answer, so that no request was sent.
+    pub(super) is_own: bool,
 }
 
 impl Reply {
@@ -54,7 +56,40 @@ impl Reply {
             Some(delay) => (Some((prepared, Pause::new(delay))), None),
             None => (None, Some(model.send(prepared))),
         };
-        Self { model, waiting, stream, answer, sent: now, first_content: None, step, reservation: None }
+        Self {
+            model,
+            waiting,
+            stream,
+            answer,
+            sent: now,
+            first_content: None,
+            step,
+            reservation: None,
+            is_own: false,
+        }
+    }
+
+    /// An answer that becket writes in place of the model.
+    pub(super) fn own(
+        model: Arc<dyn Model>,
+        events: Vec<ModelEvent>,
+        step: u64,
+        blobs: Arc<BlobStore>,
+    ) -> Self {
+        let info = model.info();
+        let answer = Answer::new(info.id.clone(), info.provider.clone(), blobs);
+        let stream = futures::stream::iter(events.into_iter().map(Ok)).boxed();
+        Self {
+            model,
+            waiting: None,
+            stream: Some(stream),
+            answer,
+            sent: Instant::now(),
+            first_content: None,
+            step,
+            reservation: None,
+            is_own: true,
+        }
     }
 
     /// Keeps a share of the run's limits until the answer is counted.

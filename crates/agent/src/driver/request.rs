@@ -123,6 +123,7 @@ impl Agent {
         self.tools
             .tell_changed_files(&self.conversation.settings.environment.cwd, &mut self.conversation.core);
         self.workspace().tell_changed_folders();
+        self.hooks().config_hooks();
         let undone = self.conversation.settings.tools.confinement.as_ref().map(|one| one.undone());
         for line in undone.unwrap_or_default() {
             self.conversation.core.notice(NoticeLevel::Warning, line);
@@ -132,6 +133,9 @@ impl Agent {
         self.conversation.core.append(reminders, Durability::Buffered);
         if let Some(message) = self.conversation.core.failed.take() {
             return self.flow.feed(Input::Broke(failed(message)));
+        }
+        if self.answer_itself(step, wrap_up) {
+            return;
         }
         self.conversation.wire.wrap_up = wrap_up;
         self.conversation.budget.sent = (self.conversation.base_now(), self.conversation.core.appended);
@@ -203,7 +207,10 @@ impl Agent {
         let Op::Reply(mut reply) = std::mem::replace(&mut self.flow.op, Op::None) else { return };
         let reason = reply.close(reason, self.conversation.wire.max_output);
         let empty = reply.answer.is_empty();
-        text_calls::adopt(&self.conversation, &mut reply.answer, &reason);
+        let own = reply.is_own;
+        if !own {
+            text_calls::adopt(&self.conversation, &mut reply.answer, &reason);
+        }
         let calls = reply.settle(&mut self.conversation, &mut self.tools.ids, &reason);
         self.tools.ids.answered();
         self.conversation.limit_worked(&reply.answer.usage);
@@ -213,8 +220,9 @@ impl Agent {
         self.conversation.wire.refusals.smaller = 0;
         let mut written_calls = None;
         if !empty {
-            self.conversation.spending.turn.steps += 1;
-            if calls == 0 {
+            // A call that becket makes is no step. The repetition of a subagent's answer is one.
+            self.conversation.spending.turn.steps += u64::from(!own || calls == 0);
+            if calls == 0 && !own {
                 written_calls = text_calls::report(&mut self.conversation, &reply.answer);
             }
             self.conversation
@@ -227,7 +235,7 @@ impl Agent {
             }
         }
         let fallback = !self.conversation.wire.fallbacks.is_empty();
-        let answer = machine::Answer { finish: reason, calls, empty, written_calls, fallback };
+        let answer = machine::Answer { finish: reason, calls, empty, written_calls, fallback, own };
         self.flow.feed(Input::Answered(answer));
     }
 

@@ -1,4 +1,4 @@
-//! Runs subagents: a call of `task` is an agent of its own, which runs beside the loop.
+//! Runs subagents: a call of `task`, or of a tool that delegates its work, is an agent of its own, which runs beside the loop.
 //!
 //! Model: the subagent gets a session of its own that is linked to this one, all tools except `task`, a copy of the present
 //! guard, and the remaining limits of this agent, which both share. Its events go to the front ends inside
@@ -48,18 +48,24 @@ impl ToolRunner<'_> {
         env: &ToolEnv,
         input: &serde_json::Value,
     ) -> Option<Result<(SessionId, BoxFuture<'static, ToolOutput>), String>> {
-        if !name.trim().eq_ignore_ascii_case(TASK) || self.conversation.settings.subagents.is_empty() {
+        if self.conversation.settings.subagents.is_empty() {
             return None;
         }
-        Some(self.begin_subagent(env, input))
+        let kinds = TaskTool::new(Arc::clone(&self.conversation.settings.subagents));
+        let task = if name.trim().eq_ignore_ascii_case(TASK) {
+            kinds.task(input).map(|task| self.tools.subagents.whole_task(&env.call_id, task))
+        } else {
+            let delegation = self.tools.registry.get(name)?.delegates(input)?;
+            delegation.and_then(|delegation| kinds.delegated(delegation))
+        };
+        Some(task.and_then(|task| self.begin_subagent(env, task)))
     }
 
     fn begin_subagent(
         &mut self,
         env: &ToolEnv,
-        input: &serde_json::Value,
+        mut task: Task,
     ) -> Result<(SessionId, BoxFuture<'static, ToolOutput>), String> {
-        let task = TaskTool::new(Arc::clone(&self.conversation.settings.subagents)).task(input)?;
         let over = self.conversation.spending.limits.over(self.conversation.spending.turn.started.elapsed());
         if let Some(over) = over.as_ref().and_then(TurnEnd::limit) {
             return Err(format!("Not run: budget limit reached ({over})."));
@@ -99,11 +105,9 @@ impl ToolRunner<'_> {
             files: self.tools.files.as_ref().map(|files| Arc::new(files.for_subagent(&env.call_id))),
         };
         let (agent, handle) = Agent::made(parts, Some(parentage));
-        let prompt = PromptInput {
-            parts: vec![Part::text(task.prompt.clone())],
-            mode: DeliveryMode::Queue,
-            ..PromptInput::default()
-        };
+        let mut parts = vec![Part::text(task.prompt.clone())];
+        parts.append(&mut task.images);
+        let prompt = PromptInput { parts, mode: DeliveryMode::Queue, ..PromptInput::default() };
         // The channel is new, so it has room.
         for command in [Command::Prompt(prompt), Command::EndInput] {
             let _ = handle.commands.try_send(command);
@@ -191,6 +195,7 @@ impl ToolRunner<'_> {
         settings.tools.snapshots = None;
         settings.tools.source = source;
         settings.subagents = Arc::default();
+        settings.hooks.files = Vec::new();
         settings.hooks.agent = Some(HookAgent { id: Some(session.to_string()), kind: kind.name.clone() });
         if let Some(effort) = &kind.run.effort {
             settings.requests.effort = Some(effort.clone());

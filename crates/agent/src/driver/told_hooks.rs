@@ -1,4 +1,4 @@
-//! Hooks for rules files, folders and models. Those for models may refuse another model.
+//! Hooks for rules files, files of settings, folders and models. Those for models may refuse another model.
 //!
 //! A switch of the model waits for its hooks beside everything else: requests that are sent meanwhile go to the model that the
 //! session has. The answer to a program waits, too.
@@ -101,6 +101,17 @@ impl HookCaller<'_> {
         let source = if headless { "register_repo_root" } else { "slash_command" };
         let keys = json!({ "directory": folder.to_string_lossy(), "source": source });
         self.hooks_beside(HookEvent::DirectoryAdded, Some(source), keys);
+    }
+
+    /// Tells hooks of files of settings that have changed since they were looked at last. The session does not read them again.
+    pub(super) fn config_hooks(&mut self) {
+        let files = self.conversation.settings.hooks.files.iter_mut();
+        let changed: Vec<_> =
+            files.filter_map(|file| file.has_changed().then(|| (file.source, file.path.clone()))).collect();
+        for (source, path) in changed {
+            let keys = json!({ "source": source, "file_path": path.to_string_lossy() });
+            self.hooks_beside(HookEvent::ConfigChange, Some(source), keys);
+        }
     }
 
     /// Tells hooks of rules files that the model gets.

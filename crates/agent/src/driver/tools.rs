@@ -13,6 +13,7 @@ use super::Op;
 use super::conversation::Conversation;
 use super::files::Touch;
 use super::flow::Flow;
+use super::forked::DEFERRED_CALL;
 use super::hooks::{HookCaller, HookState};
 use super::rules_files::{KnownRules, RulesScope};
 use super::toolset::Toolset;
@@ -58,8 +59,8 @@ use todo_hooks::TodoHooks;
 /// Limit on read-only calls that run at the same time.
 const SIDE_BY_SIDE: usize = 8;
 /// The result of a call that a hook leaves to a later run.
-const DEFERRED: &str = "Not run: a hook deferred this call until the session is continued. If it is still needed then, make \
-                        it again.";
+const DEFERRED: &str =
+    "Not run: a hook deferred this call until the session is continued. Then the same call is made again.";
 /// Time that a cancelled tool has to report what it has done.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -263,7 +264,10 @@ impl ToolRunner<'_> {
     /// Leaves a call to a later run, and ends the turn.
     fn defer(&mut self, slot: &mut Slot, name: String) {
         let (id, input) = (slot.call.id.clone(), slot.call.input.clone());
-        self.hooking.deferred = Some(DeferredCall { id, name, input });
+        let call = DeferredCall { id, name, input };
+        let value = serde_json::to_value(&call).unwrap_or_default();
+        self.conversation.core.push(EntryKind::State { key: DEFERRED_CALL.to_owned(), value });
+        self.hooking.deferred = Some(call);
         slot.refuse(DEFERRED);
     }
 

@@ -360,6 +360,7 @@ impl Agent {
             self.use_model(before, "auto");
             self.conversation.core.emit(Event::ModelChosen { model });
         }
+        self.hooks().config_hooks();
         self.hooks().failure_hooks(&end);
         let completed = end == TurnEnd::Completed;
         let result = self.conversation.take_result(end);

@@ -48,6 +48,7 @@ pub(super) fn begin_terms(terms: &TurnTerms, conversation: &mut Conversation, to
 
 /// Ends the terms of the turn. Returns the session's model, if the turn ran with another one.
 pub(super) fn end_terms(conversation: &mut Conversation, tools: &mut Toolset) -> Option<Arc<dyn Model>> {
+    tools.subagents.forked = None;
     for rule in tools.guard.end_turn() {
         tools.subagents.pass_rules(&Command::revoke(&rule.to_string()));
     }

@@ -11,7 +11,7 @@ impl State {
             return self.empty_answer(&answer, out);
         }
         let turn = &mut self.turn;
-        turn.steps += 1;
+        turn.steps += u64::from(!answer.own);
         (turn.retries, turn.re_asked, turn.compactions) = (0, false, Compactions::default());
         let cut = answer.finish == FinishReason::Length;
         turn.cuts = if cut { turn.cuts + 1 } else { 0 };

@@ -106,6 +106,8 @@ pub struct Answer {
     pub written_calls: Option<String>,
     /// True if a fallback model is available.
     pub fallback: bool,
+    /// True if becket wrote the answer itself. It is no step of the turn.
+    pub own: bool,
 }
 
 /// A failed request.

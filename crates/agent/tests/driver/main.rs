@@ -7,6 +7,7 @@ mod background;
 mod changes;
 mod compaction;
 mod failing_summaries;
+mod forked;
 mod interrupt;
 mod limits;
 mod prepare;

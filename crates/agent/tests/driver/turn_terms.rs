@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 fn told(text: &str, allow: &[&str], model: Option<&str>) -> Command {
     let allow = allow.iter().map(ToString::to_string).collect();
-    let terms = TurnTerms { allow, model: model.map(str::to_owned), effort: None };
+    let terms = TurnTerms { allow, model: model.map(str::to_owned), ..TurnTerms::default() };
     Command::Prompt(PromptInput { parts: vec![Part::text(text)], terms, ..PromptInput::default() })
 }
 

@@ -26,12 +26,12 @@ pub(crate) fn run(
     out: &mut dyn Write,
 ) -> Result<ExitStatus, Failure> {
     match &args.what {
-        HooksWhat::List { json, config } => {
+        HooksWhat::List { json, config, .. } => {
             let here = Here::read(environment, config, false)?;
             write(out, &here.list(environment, *json))?;
             Ok(ExitStatus::Ok)
         }
-        HooksWhat::Test { event, tool, input, trust, json, config } => {
+        HooksWhat::Test { event, tool, input, trust, json, config, .. } => {
             let here = Here::read(environment, config, *trust)?;
             let call = here.call(event, tool.as_deref(), input.as_deref())?;
             here.test(environment, call, *json, out)
@@ -162,7 +162,7 @@ impl Here {
         } else if let Some(Value::Object(given)) = given {
             keys.extend(given);
         }
-        Ok(HookCall { event, subject, call_id: None, input: keys })
+        Ok(HookCall { event, subject, call_id: None, input: keys, watch: None })
     }
 
     fn test(

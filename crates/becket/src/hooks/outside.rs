@@ -71,7 +71,7 @@ impl OutsideHooks {
         if let Value::Object(keys) = keys {
             input.extend(keys);
         }
-        let call = HookCall { event, subject: subject.map(str::to_owned), call_id: None, input };
+        let call = HookCall { event, subject: subject.map(str::to_owned), call_id: None, input, watch: None };
         self.engine.status(&call)?;
         let outcome = self.engine.run(call).await;
         if let Some(agent) = self.agent.get().and_then(WeakSender::upgrade) {

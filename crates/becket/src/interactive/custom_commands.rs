@@ -1,7 +1,8 @@
 //! Custom commands of the user and the project: Markdown files named after the command, and skills that the user may
 //! call.
 //!
-//! Owns their locations, their frontmatter (`description`, `argument-hint`, `allowed-tools`, `model`), and the expansion of `$ARGUMENTS`, `$1`,
+//! Owns their locations, their frontmatter (`description`, `argument-hint`, `allowed-tools`, `model`, `effort`, `context`,
+//! `agent`), and the expansion of `$ARGUMENTS`, `$1`,
 //! `@file` and `` !`command` ``, in the terminal and in headless runs. Nothing of the project runs before the user has
 //! seen it: a project file that runs or allows something must be trusted once, with its whole text. Only the file decides what
 //! runs, and words of the caller stay words. Files are read up to a limit, and a file that is too large or unreadable
@@ -255,8 +256,10 @@ impl CustomCommands {
         match (self.expanded(user_shell, name, arguments, consent).await, hooks) {
             (Called::Prompt(prompt), Some(hooks)) => {
                 let text = hooks.expansion("slash_command", name, arguments, prompt.text).await;
-                text.map_or_else(Called::Failed, |text| Called::Prompt(CommandPrompt { text, ..prompt }))
+                let called = |text| Called::Prompt(forked(CommandPrompt { text, ..prompt }, name, arguments));
+                text.map_or_else(Called::Failed, called)
             }
+            (Called::Prompt(prompt), None) => Called::Prompt(forked(prompt, name, arguments)),
             (called, _) => called,
         }
     }
@@ -355,6 +358,15 @@ impl CustomCommands {
         }
         out
     }
+}
+
+/// Moves the prompt of a command with `context: fork` to the terms: a subagent gets it, and the session only the command.
+fn forked(mut prompt: CommandPrompt, name: &str, arguments: &str) -> CommandPrompt {
+    if let Some(fork) = &mut prompt.terms.fork {
+        let typed = format!("/{name} {arguments}").trim_end().to_owned();
+        fork.prompt = std::mem::replace(&mut prompt.text, typed);
+    }
+    prompt
 }
 
 fn question(name: String, arguments: String, commands: &[String], scripts: &str, allows: &[String]) -> Page {
@@ -548,12 +560,13 @@ mod tests {
         let rules = vec!["Bash(git add:*), Read".to_owned()];
         let model = Some("haiku".to_owned());
         let effort = Some("high".to_owned());
-        let terms = TurnTerms { allow: rules.clone(), model: model.clone(), effort: effort.clone() };
+        let terms =
+            TurnTerms { allow: rules.clone(), model: model.clone(), effort: effort.clone(), fork: None };
         let full = || CommandPrompt { text: "Commit.".into(), terms: terms.clone(), left_out: Vec::new() };
         let Called::Prompt(own) = called("mine", Consent::Impossible).await else { panic!("not used") };
         assert_eq!(own, full());
         let Called::Prompt(without) = called("commit", Consent::Impossible).await else { panic!("not used") };
-        assert_eq!(without.terms, TurnTerms { allow: Vec::new(), model, effort });
+        assert_eq!(without.terms, TurnTerms { allow: Vec::new(), model, effort, fork: None });
         assert_eq!(without.left_out, rules);
         let Called::Asks { commands, allows, .. } = called("commit", Consent::Ask).await else {
             panic!("not asked")

@@ -19,7 +19,11 @@ pub(crate) const SETTINGS: &str = "settings";
 const LOOSENING: [&str; 2] = ["allow", "additionalDirectories"];
 
 /// Returns the files that these sources read, weakest first.
-fn files(environment: &Environment, root: &Path, sources: SettingSources) -> Vec<(Scope, PathBuf)> {
+pub(crate) fn files(
+    environment: &Environment,
+    root: &Path,
+    sources: SettingSources,
+) -> Vec<(Scope, PathBuf)> {
     let user = environment.claude_dir().map(|dir| dir.join("settings.json"));
     let own = |name: &str| Some(root.join(".claude").join(name));
     let project = own("settings.json").filter(|path| user.as_ref() != Some(path));

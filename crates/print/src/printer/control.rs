@@ -144,6 +144,16 @@ impl Printer {
         self.state("idle")
     }
 
+    /// Writes a `system` line of this kind.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output cannot be written.
+    pub fn system(&mut self, subtype: &str, body: Value) -> io::Result<()> {
+        let line = self.lines.system_line(subtype, body);
+        self.output.emit(line)
+    }
+
     /// Writes a sign of life of a call that runs for long. `parent`: the call for which its subagent works.
     ///
     /// # Errors

@@ -2,8 +2,8 @@
 
 use crate::shapes;
 use becket_types::{
-    BlobId, Blobs, CallId, Event, FinishReason, HookResult, HookRun, Message, MessageId, Millis, NoticeLevel,
-    Origin, SessionId, Synthetic, Usage, sdk_names,
+    BlobId, Blobs, CallId, Event, FinishReason, HookOutput, HookProgress, HookResult, HookRun, Message,
+    MessageId, Millis, NoticeLevel, Origin, SessionId, Synthetic, Usage, sdk_names,
 };
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -153,6 +153,12 @@ impl SessionLines {
                 "api_retry",
                 json!({ "attempt": attempt, "max_retries": max, "retry_delay_ms": delay, "error_status": status, "error": error }),
             ),
+            Event::QuotaUsedUp { until } => {
+                return Some(json!({
+                    "type": "rate_limit_event", "uuid": MessageId::new(), "session_id": self.session,
+                    "rate_limit_info": { "status": "rejected", "resetsAt": until.0 / 1_000 },
+                }));
+            }
             Event::PermissionDenied(denial) => {
                 let mut body = shapes::denial(denial, &self.cwd);
                 body["message"] = json!(shapes::denial_text(denial));
@@ -179,14 +185,30 @@ impl SessionLines {
         Some(self.system_line(subtype, body))
     }
 
-    /// Returns the lines for a run of a hook: its start and its result.
-    pub(super) fn hook(&self, run: &HookRun) -> [Value; 2] {
+    /// Returns the line for a hook that has begun or has printed something.
+    pub(super) fn hook_progress(&self, progress: &HookProgress) -> Value {
+        let HookProgress { id, event, hook, printed } = progress;
+        let mut body = json!({ "hook_id": id, "hook_name": hook, "hook_event": event });
+        let Some(HookOutput { stdout, stderr }) = printed else {
+            return self.system_line("hook_started", body);
+        };
+        for (key, text) in
+            [("stdout", stdout.clone()), ("stderr", stderr.clone()), ("output", format!("{stdout}{stderr}"))]
+        {
+            body[key] = json!(text);
+        }
+        self.system_line("hook_progress", body)
+    }
+
+    /// Returns the lines for a run of a hook: its start, if it had no line of its own, and its result.
+    pub(super) fn hook(&self, run: &HookRun) -> Vec<Value> {
         let outcome = match (run.result, run.exit_code) {
             (HookResult::TimedOut, _) => "cancelled",
             (HookResult::Failed, _) | (HookResult::Blocked, Some(2)) => "error",
             (HookResult::Ok | HookResult::Blocked, _) => "success",
         };
-        let which = json!({ "hook_id": MessageId::new(), "hook_name": run.hook, "hook_event": run.event });
+        let id = if run.id.is_empty() { becket_types::unique().to_string() } else { run.id.clone() };
+        let which = json!({ "hook_id": id, "hook_name": run.hook, "hook_event": run.event });
         let mut result = which.clone();
         result["outcome"] = json!(outcome);
         for (key, text) in [("output", run.detail.as_str()), ("stdout", &run.detail), ("stderr", "")] {
@@ -195,7 +217,8 @@ impl SessionLines {
         if let Some(code) = run.exit_code {
             result["exit_code"] = json!(code);
         }
-        [self.system_line("hook_started", which), self.system_line("hook_response", result)]
+        let began = run.id.is_empty().then(|| self.system_line("hook_started", which));
+        began.into_iter().chain([self.system_line("hook_response", result)]).collect()
     }
 
     pub(super) fn system_line(&self, subtype: &str, body: Value) -> Value {

@@ -108,6 +108,8 @@ impl Blocks {
             | Event::UndoDone(_)
             | Event::CompactionPlanned(_)
             | Event::HooksStarted { .. }
+            | Event::HookRuns(_)
+            | Event::QuotaUsedUp { .. }
             | Event::HookFinished(_)
             | Event::ContextPlanned(_) => return false,
         }

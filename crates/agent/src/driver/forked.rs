@@ -1,0 +1,193 @@
+//! Answers that becket writes in place of the model: for commands of the user that a subagent works on (`context: fork`), and for
+//! a call that a hook has deferred.
+//!
+//! Model of a command: the user's message holds the command as it was typed. becket writes the model's part of the turn: first a call of
+//! `task`, and when the subagent has ended, its answer as the answer of the turn. So the subagent runs, is shown and is
+//! judged like every other, the history is one that any provider accepts, and the session's model is not asked. The call names
+//! only the command. The prompt that the file expands to reaches the subagent alone.
+//!
+//! The session's model continues instead if the subagent went to the background, or if the command came during a turn.
+//!
+//! A deferred call is made again, under a new id, before the first request of the next turn. Hooks and rules judge it anew.
+
+use super::conversation::Conversation;
+use super::reply::Reply;
+use super::toolset::Toolset;
+use super::{Agent, Op};
+use crate::host::lock;
+use crate::machine::{Break, BreakKind, Input};
+use crate::subagent::{TASK, Task, TaskTool};
+use becket_model::ModelEvent;
+use becket_session::context::View;
+use becket_types::{
+    CallId, DeferredCall, EntryKind, Event, FinishReason, Fork, MessageId, NoticeLevel, Part, PromptInput,
+    TurnEnd,
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Name of the session state that holds a deferred call.
+pub(super) const DEFERRED_CALL: &str = "deferred_call";
+
+/// A command that a subagent works on in this turn.
+#[derive(Debug)]
+pub(crate) struct ForkedCommand {
+    /// The command as the user typed it.
+    typed: String,
+    fork: Fork,
+    images: Vec<Part>,
+    model: Option<String>,
+    effort: Option<String>,
+    /// The command came during a turn, whose work the model continues.
+    steered: bool,
+    /// The call of `task`, once it was written.
+    call: Option<CallId>,
+}
+
+impl ForkedCommand {
+    pub(super) fn is_call(&self, call: &CallId) -> bool {
+        self.call.as_ref() == Some(call)
+    }
+
+    /// Returns the task with the whole prompt in place of the command.
+    pub(super) fn whole_task(&self, mut task: Task) -> Task {
+        task.prompt.clone_from(&self.fork.prompt);
+        task.images.clone_from(&self.images);
+        task.kind.model = self.model.clone().or(task.kind.model);
+        task.kind.run.effort = self.effort.clone().or(task.kind.run.effort);
+        task
+    }
+
+    fn input(&self) -> Value {
+        let mut input = json!({ "description": self.typed, "prompt": self.typed });
+        if let Some(agent) = &self.fork.agent {
+            input["agent"] = json!(agent);
+        }
+        input
+    }
+}
+
+/// Prepares the subagent of a delivered command. If there can be none, the command's prompt replaces the command in the
+/// message, so that the session's model works on it.
+pub(super) fn begin_fork(
+    input: &mut PromptInput,
+    steered: bool,
+    conversation: &mut Conversation,
+    tools: &mut Toolset,
+) {
+    let Some(fork) = input.terms.fork.take() else { return };
+    let Some(Part::Text { text: typed, .. }) = input.parts.first_mut() else { return };
+    let kinds = &conversation.settings.subagents;
+    let why = if kinds.is_empty() || tools.registry.get(TASK).is_none() {
+        Some("this session has no subagents")
+    } else if conversation.settings.prompt.answer.is_some() {
+        Some("the answer of this run has a fixed form")
+    } else if tools.subagents.forked.is_some() {
+        Some("another command has a subagent in this turn")
+    } else {
+        None
+    };
+    if let Some(why) = why {
+        *typed = fork.prompt;
+        let text = format!("The command runs in this conversation and not in a subagent: {why}.");
+        return conversation.core.say(NoticeLevel::Info, text);
+    }
+    let (model, effort) = (input.terms.model.take(), input.terms.effort.take());
+    let typed = typed.clone();
+    let images = input.parts.iter().filter(|part| matches!(part, Part::Image { .. })).cloned().collect();
+    let mut forked = ForkedCommand { typed, fork, images, model, effort, steered, call: None };
+    if let Err(why) = TaskTool::new(Arc::clone(kinds)).task(&forked.input()) {
+        let text = format!("The command names an agent that cannot be used: {why} It runs in a general one.");
+        conversation.core.say(NoticeLevel::Warning, text);
+        forked.fork.agent = None;
+    }
+    tools.subagents.forked = Some(forked);
+}
+
+/// The result of a call in the view: its text, and true if it is an error. `None`: there is none, or the subagent is still at
+/// work in the background.
+fn result_of(view: &View, call: &CallId) -> Option<(String, bool)> {
+    let message = view.live().rev().find(|message| message.result_of() == Some(call))?;
+    message.parts.iter().find_map(|part| match part {
+        Part::ToolResult { output, is_error, details, .. } if details["background"].is_null() => {
+            Some((output.clone(), *is_error))
+        }
+        _ => None,
+    })
+}
+
+/// An answer in place of the model's.
+enum OwnAnswer {
+    Part(Part, FinishReason),
+    /// The turn ends for this reason.
+    Failure(String),
+}
+
+impl Toolset {
+    /// Returns what is to be done next for a command with a subagent. `None`: the model is to be asked.
+    fn fork_answer(&mut self, view: &View) -> Option<OwnAnswer> {
+        let forked = self.subagents.forked.as_mut()?;
+        let Some(call) = &forked.call else {
+            let call = CallId(format!("fork_{}", MessageId::new()));
+            let part = Part::tool_call(call.as_str(), TASK, forked.input());
+            forked.call = Some(call);
+            return Some(OwnAnswer::Part(part, FinishReason::ToolCalls));
+        };
+        let result = result_of(view, call);
+        let steered = forked.steered;
+        self.subagents.forked = None;
+        match result? {
+            _ if steered => None,
+            (text, true) => Some(OwnAnswer::Failure(text)),
+            (text, false) => Some(OwnAnswer::Part(Part::text(text), FinishReason::Stop)),
+        }
+    }
+}
+
+/// Returns the call that an earlier turn deferred.
+fn deferred_call(view: &View) -> Option<Part> {
+    let call: DeferredCall = serde_json::from_value(view.state(DEFERRED_CALL)?.clone()).ok()?;
+    let id = format!("again_{}", MessageId::new());
+    Some(Part::tool_call(id, call.name, call.input))
+}
+
+impl Agent {
+    /// Answers a request in place of the model, if there is something to answer. Returns false if the model is to be asked.
+    pub(super) fn answer_itself(&mut self, step: u64, wrap_up: bool) -> bool {
+        if wrap_up {
+            self.tools.subagents.forked = None;
+            return false;
+        }
+        let session = lock(&self.conversation.core.session);
+        let deferred = deferred_call(session.view());
+        let answer = match &deferred {
+            Some(call) => Some(OwnAnswer::Part(call.clone(), FinishReason::ToolCalls)),
+            None => self.tools.fork_answer(session.view()),
+        };
+        let blobs = session.blob_store();
+        drop(session);
+        if deferred.is_some() {
+            self.conversation
+                .core
+                .push(EntryKind::State { key: DEFERRED_CALL.to_owned(), value: Value::Null });
+        }
+        let (part, reason) = match answer {
+            None => return false,
+            Some(OwnAnswer::Failure(message)) => {
+                let end = TurnEnd::Failed { message };
+                self.flow.feed(Input::Broke(Break { kind: BreakKind::Final, end, fallback: false }));
+                return true;
+            }
+            Some(OwnAnswer::Part(part, reason)) => (part, reason),
+        };
+        self.conversation.core.emit(Event::StepStarted { step });
+        let mut events = Vec::new();
+        if let Part::Text { text, .. } = &part {
+            events.push(ModelEvent::TextDelta { index: 0, text: text.clone() });
+        }
+        events.extend([ModelEvent::Part { index: 0, part }, ModelEvent::Finish(reason)]);
+        let reply = Reply::own(self.conversation.model(), events, step, blobs);
+        self.flow.op = Op::Reply(Box::new(reply));
+        true
+    }
+}
