@@ -502,3 +502,33 @@ fn agents_are_listed_with_the_place_of_each() {
         tester["file"].as_str().unwrap().ends_with("tester.md") && tester["keys"]["tools"] == "read, bash"
     );
 }
+
+#[test]
+fn lists_know_the_plugins_that_the_caller_names() {
+    let hooks =
+        json!({ "hooks": { "Stop": [{ "hooks": [{ "type": "command", "command": "echo kit-hook" }] }] } });
+    let servers = json!({ "mcpServers": { "fix": crate::mcp::fixture(&["plain"]) } });
+    let bench = Bench::new(&[
+        ("kit/agents/critic.md", "---\nname: critic\ndescription: Finds faults\n---\nBe strict.\n"),
+        ("kit/hooks/hooks.json", &hooks.to_string()),
+        ("kit/.mcp.json", &servers.to_string()),
+    ]);
+    let listed = |words: &[&str]| run(bench.command().args(words)).expect(0).stdout;
+    for (words, name) in [
+        (&["agents", "--json"][..], "\"kit:critic\""),
+        (&["hooks", "list", "--json"], "echo kit-hook"),
+        (&["mcp", "list", "--json"], "\"plugin:kit:fix\""),
+        (&["mcp", "get", "plugin:kit:fix"], "connected"),
+    ] {
+        let with: Vec<&str> = words.iter().copied().chain(["--plugin-dir", "kit"]).collect();
+        let shown = listed(&with);
+        assert!(shown.contains(name), "{words:?}: {shown}");
+        if name.starts_with('"') {
+            assert!(!listed(words).contains(name), "{words:?}");
+        }
+    }
+    let without = listed(&["mcp", "list", "--json", "--plugin-dir-no-mcp", "kit"]);
+    assert!(!without.contains("plugin:kit:fix"), "{without}");
+    let ran = run(bench.command().args(["agents", "--plugin-dir", "nowhere"])).expect(0);
+    assert!(ran.stderr.contains("nowhere"), "{}", ran.stderr);
+}

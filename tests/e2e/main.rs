@@ -37,6 +37,7 @@ mod long_answers;
 mod machines;
 mod mcp;
 mod mcp_hostile;
+mod mcp_login;
 mod mcp_peers;
 mod mcp_questions;
 mod mistakes;

@@ -202,9 +202,13 @@ fn the_scenarios_of_older_servers_and_of_programs() {
         "auth/2025-03-26-oauth-metadata-backcompat",
         "auth/2025-03-26-oauth-endpoint-fallback",
         "auth/client-credentials-basic",
+        "auth/client-credentials-jwt",
     ];
     all_conform(test, "conformance", None, &scenarios);
     all_conform(test, "conformance-next", None, &scenarios);
+    let signed = ["auth/wif-jwt-bearer", "auth/enterprise-managed-authorization"];
+    all_conform(test, "conformance-next", None, &signed);
+    all_conform(test, "conformance", None, &["auth/cross-app-access-complete-flow"]);
 }
 
 #[test]

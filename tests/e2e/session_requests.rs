@@ -216,6 +216,10 @@ fn settings_and_rules_are_those_of_now_and_change_with_the_next_request() {
         assert!(said.contains(why), "{wrong}: {said}");
     }
     session.refusal(json!({ "subtype": "update_settings", "source": "userSettings", "settings": {} }));
+    session.ask(json!({ "subtype": "update_settings", "source": "userSettings", "settings": { "effortLevel": "low" } }));
+    assert!(bench.home.read(".config/becket/config.toml").contains("effort = \"low\""));
+    let kept = session.ask(json!({ "subtype": "get_settings" }));
+    assert_eq!(kept["applied"], before["applied"], "it counts for later sessions");
     session.running.wait().expect(0);
 }
 
@@ -365,4 +369,29 @@ fn a_request_that_changes_nothing_is_answered_with_an_error() {
     assert!(
         session.refusal(json!({ "subtype": "carry_out", "plan": plan })).contains("does not hold any more")
     );
+}
+
+#[test]
+fn a_program_learns_that_the_work_at_an_address_is_done() {
+    let bench = Bench::new(&[]);
+    let server =
+        MockServer::start([Answer::tool("c1", "mcp__fix__visit", json!({})), Answer::text("all done")]);
+    let config = json!({ "mcpServers": { "fix": crate::mcp::fixture(&["visits"]) } }).to_string();
+    let mut session =
+        Session::start(&bench, &server, &["--permission-mode", "bypassPermissions", "--mcp-config", &config]);
+    session.running.send(format!("{}\n", says("go")).as_bytes());
+    let asked = session.line(&["control_request", "elicitation"]);
+    let request = &asked["request"];
+    assert_eq!((&request["mode"], &request["elicitation_id"]), (&json!("url"), &json!("visit-1")));
+    let response = json!({ "subtype": "success", "request_id": asked["request_id"], "response": { "action": "accept" } });
+    let line = json!({ "type": "control_response", "response": response });
+    session.running.send(format!("{line}\n").as_bytes());
+    let done = session.line(&["elicitation_complete"]);
+    assert_eq!((&done["mcp_server_name"], &done["elicitation_id"]), (&json!("fix"), &json!("visit-1")));
+    assert!(
+        done["session_id"].as_str().is_some_and(|id| !id.is_empty()) && done["uuid"].is_string(),
+        "{done}"
+    );
+    session.line(&["\"type\":\"result\""]);
+    session.running.wait().expect(0);
 }

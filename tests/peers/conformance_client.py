@@ -26,8 +26,17 @@ if context.get("client_id"):
     oauth["clientId"] = context["client_id"]
 if context.get("client_secret"):
     oauth["clientSecret"] = context["client_secret"]
-if scenario == "auth/client-credentials-basic":
+if scenario.startswith("auth/client-credentials-"):
     oauth["grantType"] = "client_credentials"
+if context.get("private_key_pem"):
+    oauth["privateKeyFile"] = os.path.join(home, "key.pem")
+    with open(oauth["privateKeyFile"], "w") as file:
+        file.write(context["private_key_pem"])
+if context.get("valid_jwt"):
+    oauth.update({"grantType": "jwt_bearer", "assertion": context["valid_jwt"]})
+if context.get("idp_id_token"):
+    provider = {"tokenEndpoint": context["idp_token_endpoint"], "clientId": context["idp_client_id"], "idToken": context["idp_id_token"]}
+    oauth.update({"grantType": "jwt_bearer", "identityProvider": provider})
 # A client of a document has no need to register, so it is not used where registration is what the scenario looks at.
 if not oauth and scenario.startswith("auth/") and scenario != "auth/authorization-server-migration":
     oauth["clientId"] = "https://conformance-test.local/client-metadata.json"

@@ -152,6 +152,24 @@ impl Keychain {
     }
 }
 
+/// The keychain for tokens of MCP servers. It is looked for when it is used.
+#[derive(Clone, Debug)]
+pub(crate) struct OnDemand(pub Environment);
+
+impl becket_mcp::oauth::KeyStore for OnDemand {
+    fn save(&self, name: &str, secret: &str) -> Result<(), String> {
+        Keychain::of(&self.0)?.save(name, secret)
+    }
+
+    fn read(&self, name: &str) -> Result<String, String> {
+        Keychain::of(&self.0)?.read(name)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), String> {
+        Keychain::of(&self.0)?.remove(name)
+    }
+}
+
 /// Returns the source of a key that is saved under `name`. The keychain is read with the first request.
 pub(crate) fn source(environment: &Environment, provider: &str, name: &str) -> TokenSource {
     let keychain = Keychain::of(environment);

@@ -171,7 +171,7 @@ fn dispatch() -> Result<ExitStatus, Failure> {
         draft = run.prompt.take();
     }
     let mut environment = storage::place(Environment::read())?;
-    environment.load_plugins(&plugin_dirs(&run));
+    environment.load_plugins(&run.agents.plugins.dirs());
     let again = (!print).then(|| run.clone());
     let mut settings = settings::RunSettings::new(run, &environment)?;
     settings.client.driven = driven;
@@ -180,13 +180,6 @@ fn dispatch() -> Result<ExitStatus, Failure> {
         None => runtime.block_on(headless::run(&environment, settings)),
         Some(again) => runtime.block_on(interactive::run(&environment, settings, again, draft)),
     }
-}
-
-/// Returns the folders of plugins. A folder is given by the caller, so a relative one is relative to the caller's directory.
-fn plugin_dirs(run: &args::Run) -> Vec<plugins::PluginDir> {
-    let all = run.agents.plugins.plugin_dir.iter().map(|path| (path, true));
-    let all = all.chain(run.agents.plugins.plugin_dir_no_mcp.iter().map(|path| (path, false)));
-    all.map(|(path, servers)| plugins::PluginDir { path: path.clone(), servers }).collect()
 }
 
 /// Runs the command that these arguments begin with.
@@ -299,7 +292,12 @@ fn clap_exit(error: &clap::Error) -> Result<ExitStatus, Failure> {
 }
 
 fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
-    let environment = storage::place(Environment::read())?;
+    let mut environment = storage::place(Environment::read())?;
+    let notes = environment.notes.len();
+    environment.load_plugins(&command.plugin_dirs());
+    for note in &environment.notes[notes..] {
+        let _ = writeln!(io::stderr(), "becket: {}", becket_print::clean(note));
+    }
     let stdout = io::BufWriter::new(io::stdout().lock());
     // Escape sequences in titles, paths and texts must not reach a terminal. The picture of a screenshot is binary.
     let mut out: Box<dyn Write> = if matches!(command, Subcommands::Screenshot(_)) {

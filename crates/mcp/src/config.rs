@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The way in which the model gets a server's tools: in every request, or by a search.
@@ -30,6 +31,35 @@ pub struct OAuthConfig {
     pub callback_port: Option<u16>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant_type: Option<GrantType>,
+    /// The authorization server that may give tokens; `None`: any that the server names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issuer: Option<String>,
+    /// The key with which a program proves who it is, in PEM, or the file with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub private_key: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub private_key_file: Option<PathBuf>,
+    /// A token of the platform on which the program runs, or the file with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assertion: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assertion_file: Option<PathBuf>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity_provider: Option<IdentityProvider>,
+}
+
+/// An organization's identity provider, which vouches for a person at other servers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IdentityProvider {
+    pub token_endpoint: String,
+    /// Id of this client at the provider.
+    pub client_id: String,
+    /// The person's id token, or the file with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id_token: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id_token_file: Option<PathBuf>,
 }
 
 /// The way in which a token is obtained.
@@ -38,8 +68,10 @@ pub struct OAuthConfig {
 pub enum GrantType {
     /// A person agrees in a browser.
     AuthorizationCode,
-    /// Id and secret of a program suffice.
+    /// Id and secret, or the key, of a program suffice.
     ClientCredentials,
+    /// A signed token of the platform or of an identity provider suffices.
+    JwtBearer,
 }
 
 /// The connection to a server.

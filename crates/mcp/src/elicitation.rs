@@ -22,6 +22,9 @@ pub enum Elicitation {
 /// The host's function that asks the user.
 pub trait Ask: Send + Sync {
     fn ask(&self, question: Question) -> BoxFuture<'static, Answer>;
+
+    /// Called when a server says that the work at an address is done. `id`: that of its question.
+    fn completed(&self, _server: &str, _id: &str) {}
 }
 
 /// A question of a server.
@@ -49,6 +52,13 @@ pub enum Answer {
 }
 
 impl Elicitation {
+    /// Tells the host that the work at an address is done.
+    pub(crate) fn completed(&self, server: &str, id: &str) {
+        if let Self::Ask(host) = self {
+            host.completed(server, id);
+        }
+    }
+
     /// Returns the answer to a question.
     pub async fn answer(&self, question: Question) -> Answer {
         match (self, &question.form) {

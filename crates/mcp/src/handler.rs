@@ -4,11 +4,12 @@
 //! Notifications only set marks for later work, so a burst of them costs no more than one.
 
 use crate::elicitation::{Answer, Elicitation, Form, Question};
+use becket_types::cut_end;
 use rmcp::ClientHandler;
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
-    ElicitationCapability, ErrorData, FormElicitationCapability, Implementation, ProgressNotificationParam,
-    ProgressToken, ProtocolVersion, UrlElicitationCapability,
+    ClientCapabilities, ClientConfig, CustomNotification, ElicitRequestParams, ElicitResult,
+    ElicitationAction, ElicitationCapability, ErrorData, FormElicitationCapability, Implementation,
+    ProgressNotificationParam, ProgressToken, ProtocolVersion, UrlElicitationCapability,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use serde_json::Value;
@@ -16,6 +17,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Notify, mpsc};
+
+/// The notification with which a server ends a question that is an address.
+const ELICITATION_COMPLETE: &str = "notifications/elicitation/complete";
+/// Longest id of such a question, in bytes.
+const MAX_ID: usize = 256;
 
 /// A progress notification of a running call.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,6 +108,17 @@ impl ClientHandler for Handler {
         if let Some(call) = calls.get(&params.progress_token) {
             // A full queue means that progress is being displayed already.
             let _ = call.try_send(progress);
+        }
+    }
+
+    async fn on_custom_notification(
+        &self,
+        notification: CustomNotification,
+        _: NotificationContext<RoleClient>,
+    ) {
+        let id = notification.params.as_ref().and_then(|params| params.get("elicitationId")?.as_str());
+        if let Some(id) = id.filter(|_| notification.method == ELICITATION_COMPLETE) {
+            self.elicitation.completed(&self.server, cut_end(id, MAX_ID));
         }
     }
 

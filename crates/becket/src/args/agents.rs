@@ -1,5 +1,7 @@
 //! Arguments about agents and plugins: definitions for a run, and the agent that a session is.
 
+use super::{HooksWhat, McpWhat, Subcommands};
+use crate::plugins::PluginDir;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -40,4 +42,32 @@ pub(crate) struct AgentsArgs {
     /// Work in this directory.
     #[arg(short = 'C', long = "cd", value_name = "DIR")]
     pub cd: Option<PathBuf>,
+    #[command(flatten)]
+    pub plugins: PluginArgs,
+}
+
+impl PluginArgs {
+    /// Returns the folders. The caller gives them, so a relative one is relative to the caller's directory.
+    pub(crate) fn dirs(&self) -> Vec<PluginDir> {
+        let all = self.plugin_dir.iter().map(|path| (path, true));
+        let all = all.chain(self.plugin_dir_no_mcp.iter().map(|path| (path, false)));
+        all.map(|(path, servers)| PluginDir { path: path.clone(), servers }).collect()
+    }
+}
+
+impl Subcommands {
+    /// Returns the folders of plugins that a command about their parts gets.
+    pub(crate) fn plugin_dirs(&self) -> Vec<PluginDir> {
+        match self {
+            Self::Agents(args) => args.plugins.dirs(),
+            Self::Hooks(args) => match &args.what {
+                HooksWhat::List { plugins, .. } | HooksWhat::Test { plugins, .. } => plugins.dirs(),
+            },
+            Self::Mcp(args) => match &args.what {
+                McpWhat::List { plugins, .. } | McpWhat::Get { plugins, .. } => plugins.dirs(),
+                _ => Vec::new(),
+            },
+            _ => Vec::new(),
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Arguments about MCP servers: of a run, and of `becket mcp`.
 
-use super::{ConfigArgs, Permissions};
+use super::{ConfigArgs, Permissions, PluginArgs};
 use clap::{Args, Subcommand, ValueEnum};
 
 /// MCP servers of a run.
@@ -68,6 +68,8 @@ pub(crate) enum McpWhat {
         /// Print JSON.
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        plugins: PluginArgs,
     },
     /// Show one server, its state and its tools.
     Get {
@@ -76,6 +78,8 @@ pub(crate) enum McpWhat {
         /// Print JSON.
         #[arg(long)]
         json: bool,
+        #[command(flatten)]
+        plugins: PluginArgs,
     },
     /// Remove a server.
     Remove {
@@ -92,6 +96,9 @@ pub(crate) enum McpWhat {
     Login {
         /// Name of the server.
         name: String,
+        /// Store the tokens in a file of becket and not in the system's keychain.
+        #[arg(long)]
+        file: bool,
     },
     /// Remove the authorization of a server.
     Logout {

@@ -1,6 +1,6 @@
 //! Arguments of the subcommands about rights: permissions, hooks, the sandbox, and the record of decisions.
 
-use super::ConfigArgs;
+use super::{ConfigArgs, PluginArgs};
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -48,6 +48,8 @@ pub(crate) enum HooksWhat {
         json: bool,
         #[command(flatten)]
         config: ConfigArgs,
+        #[command(flatten)]
+        plugins: PluginArgs,
     },
     /// Run the hooks of an event with a made-up input, and show their decisions.
     Test {
@@ -67,6 +69,8 @@ pub(crate) enum HooksWhat {
         json: bool,
         #[command(flatten)]
         config: ConfigArgs,
+        #[command(flatten)]
+        plugins: PluginArgs,
     },
 }
 

@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::mcp::{self, Configured, Place};
 use crate::settings::{self, project_root};
 use crate::trust::content::ContentTrust;
-use becket_mcp::oauth::Login;
+use becket_mcp::oauth::{Login, StoredIn};
 use becket_mcp::{Hub, Status, config};
 use becket_print::{ExitStatus, clean};
 use becket_tool::text::nearest;
@@ -35,10 +35,10 @@ pub(crate) fn run(
                 .map_err(|e| Failure::usage(format!("the server's keys are not valid JSON: {e}")))?;
             add_server(environment, cwd, name, &value, *scope)?.print(*as_json, out)
         }
-        McpWhat::List { json } => list(environment, cwd, args, *json, out),
-        McpWhat::Get { name, json } => get(environment, cwd, args, name, *json, out),
+        McpWhat::List { json, .. } => list(environment, cwd, args, *json, out),
+        McpWhat::Get { name, json, .. } => get(environment, cwd, args, name, *json, out),
         McpWhat::Remove { name, scope, json } => remove(environment, cwd, name, *scope)?.print(*json, out),
-        McpWhat::Login { name } => login(environment, cwd, name, out),
+        McpWhat::Login { name, file } => login(environment, cwd, name, *file, out),
         McpWhat::Logout { name } => logout(environment, cwd, name, out),
         McpWhat::Approve { name, json } => approve(environment, cwd, name)?.print(*json, out),
         McpWhat::Serve { permissions } => super::mcp_serve::run(environment, permissions, out),
@@ -398,6 +398,7 @@ fn login(
     environment: &Environment,
     cwd: &Path,
     name: &str,
+    in_file: bool,
     out: &mut dyn Write,
 ) -> Result<ExitStatus, Failure> {
     let server = configured(environment, cwd, name)?;
@@ -406,7 +407,10 @@ fn login(
             .hint(format!("look at it: becket mcp get {name}; allow it: becket mcp approve {name}")));
     }
     let settings = mcp::hub_settings(environment, cwd, becket_sandbox::Programs::default());
-    let Some(tokens) = settings.tokens else { return Err(Failure::error("there is no store for tokens")) };
+    let Some(mut tokens) = settings.tokens else {
+        return Err(Failure::error("there is no store for tokens"));
+    };
+    tokens.in_files = in_file;
     let failed =
         |e: becket_mcp::oauth::LoginError| Failure::error(format!("no authorization for {name}: {e}"));
     crate::runtime()?.block_on(async {
@@ -420,7 +424,19 @@ fn login(
         let _ = out.flush();
         login.finish(pasted_line()).await.map_err(failed)
     })?;
-    said(out, &format!("authorized: {name}"))
+    let url = match &server.config.endpoint {
+        becket_mcp::Endpoint::Http { url, .. } => url::Url::parse(url).ok(),
+        _ => None,
+    };
+    let place = match url.and_then(|url| tokens.place(name, &url)) {
+        Some(StoredIn::Keychain) => format!("; its tokens are in {}", crate::keys::KEYCHAIN),
+        Some(StoredIn::File(path, None)) => format!("; its tokens are in {}", path.display()),
+        Some(StoredIn::File(path, Some(why))) => {
+            format!("; its tokens are in {} (not in the keychain: {why})", path.display())
+        }
+        None => String::new(),
+    };
+    said(out, &format!("authorized: {name}{place}"))
 }
 
 /// Reads a line of standard input; `None` at its end.

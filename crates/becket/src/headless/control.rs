@@ -7,6 +7,7 @@ mod files;
 mod listing;
 mod servers;
 mod settings;
+mod update;
 
 pub(super) use listing::models;
 pub(super) use servers::Servers;
@@ -97,7 +98,7 @@ impl Front {
                 }
             }
             "reload_output_styles" => Ok(json!({ "available_output_styles": ["default"] })),
-            "update_settings" => Err(refused_update(body)),
+            "update_settings" => update::write(&self.servers.environment, body),
             "set_has_subscribers" => Ok(json!({})),
             _ => return Ok(None),
         };
@@ -391,13 +392,4 @@ fn rewound(plan: &UndoPlan) -> Value {
     let (more, less) = lines.fold((0, 0), |(more, less), (a, b)| (more + a, less + b));
     let files: Vec<Value> = plan.paths.iter().map(|path| json!(path.path.0.to_string_lossy())).collect();
     json!({ "canRewind": true, "filesChanged": files, "insertions": more, "deletions": less })
-}
-
-/// Returns why a file of settings is not changed.
-fn refused_update(body: &Value) -> String {
-    let source = body.get("source").and_then(Value::as_str).unwrap_or("this source");
-    format!(
-        "becket writes no settings of {source}; apply_flag_settings changes them for this session, and becket config path names the \
-         user's file"
-    )
 }

@@ -10,7 +10,7 @@ use super::figures::{Figures, Rewinding};
 use super::jobs::Jobs;
 use super::known_commands::KnownCommands;
 use super::lines::{Lines, Read};
-use super::link::{HostRequest, OpenRequests};
+use super::link::{HostMessage, OpenRequests};
 use super::permission_tool;
 use super::prompts::{with_command, with_servers};
 use super::running_calls::RunningCalls;
@@ -144,7 +144,7 @@ pub(super) struct KnownIds {
 /// Requests to the program, from hooks and servers.
 pub(super) struct ProgramRequests {
     /// New requests; `None` once all senders are gone.
-    pub(super) requests: Option<mpsc::UnboundedReceiver<HostRequest>>,
+    pub(super) requests: Option<mpsc::UnboundedReceiver<HostMessage>>,
     pub(super) open: OpenRequests,
 }
 
@@ -560,10 +560,14 @@ impl Front {
         Ok(())
     }
 
-    fn host_request(&mut self, request: Option<HostRequest>) -> Result<(), Failure> {
-        let Some(request) = request else {
-            self.link.requests = None;
-            return Ok(());
+    fn host_request(&mut self, message: Option<HostMessage>) -> Result<(), Failure> {
+        let request = match message {
+            Some(HostMessage::Request(request)) => request,
+            Some(HostMessage::Line(subtype, body)) => return written(self.printer.system(subtype, body)),
+            None => {
+                self.link.requests = None;
+                return Ok(());
+            }
         };
         for id in self.link.open.dropped() {
             written(self.printer.control_cancel(&id))?;
@@ -590,7 +594,7 @@ async fn pause() {
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
 }
 
-async fn next_request(requests: Option<&mut mpsc::UnboundedReceiver<HostRequest>>) -> Option<HostRequest> {
+async fn next_request(requests: Option<&mut mpsc::UnboundedReceiver<HostMessage>>) -> Option<HostMessage> {
     match requests {
         Some(requests) => requests.recv().await,
         None => std::future::pending().await,

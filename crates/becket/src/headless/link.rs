@@ -14,9 +14,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
-/// Sends requests to the program.
+/// Sends requests and lines to the program.
 #[derive(Clone, Debug)]
-pub(crate) struct HostLink(mpsc::UnboundedSender<HostRequest>);
+pub(crate) struct HostLink(mpsc::UnboundedSender<HostMessage>);
+
+/// A message to the program that is about to be written.
+#[derive(Debug)]
+pub(crate) enum HostMessage {
+    Request(HostRequest),
+    /// A `system` line of this kind, with its fields.
+    Line(&'static str, Value),
+}
 
 /// A request that is about to be sent.
 #[derive(Debug)]
@@ -29,7 +37,7 @@ const GONE: &str = "the program that drives becket has closed the connection";
 
 impl HostLink {
     /// Returns the link, and the side that the front end serves.
-    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<HostRequest>) {
+    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<HostMessage>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         (Self(sender), receiver)
     }
@@ -41,8 +49,13 @@ impl HostLink {
     /// Returns the reason if there is no answer.
     pub(crate) async fn request(&self, body: Value) -> Result<Value, String> {
         let (reply, answer) = oneshot::channel();
-        self.0.send(HostRequest { body, reply }).map_err(|_| GONE.to_owned())?;
+        self.0.send(HostMessage::Request(HostRequest { body, reply })).map_err(|_| GONE.to_owned())?;
         answer.await.unwrap_or_else(|_| Err(GONE.to_owned()))
+    }
+
+    /// Sends a line that needs no answer. A program that is gone misses nothing.
+    fn tell(&self, subtype: &'static str, body: Value) {
+        let _ = self.0.send(HostMessage::Line(subtype, body));
     }
 }
 
@@ -74,6 +87,10 @@ impl Ask for AskProgram {
             }
         }
         Box::pin(async move { answer(&question, link.request(body).await) })
+    }
+
+    fn completed(&self, server: &str, id: &str) {
+        self.0.tell("elicitation_complete", json!({ "mcp_server_name": server, "elicitation_id": id }));
     }
 }
 
@@ -195,6 +212,13 @@ mod tests {
         }
     }
 
+    async fn received(receiver: &mut mpsc::UnboundedReceiver<HostMessage>) -> HostRequest {
+        match receiver.recv().await.unwrap() {
+            HostMessage::Request(request) => request,
+            HostMessage::Line(subtype, _) => panic!("a line {subtype} and no request"),
+        }
+    }
+
     #[tokio::test]
     async fn every_request_ends() {
         let (link, mut receiver) = HostLink::new();
@@ -204,24 +228,24 @@ mod tests {
             tokio::spawn(async move { link.request(json!({ "subtype": "x" })).await })
         };
         let answered = ask(&link);
-        let (id, body) = open.take(receiver.recv().await.unwrap()).unwrap();
+        let (id, body) = open.take(received(&mut receiver).await).unwrap();
         assert_eq!(body["subtype"], "x");
         assert!(open.answered(&id, Ok(json!(1))));
         assert!(!open.answered(&id, Ok(json!(2))), "an answer counts once");
         assert_eq!(answered.await.unwrap(), Ok(json!(1)));
 
         let dropped = ask(&link);
-        let (id, _) = open.take(receiver.recv().await.unwrap()).unwrap();
+        let (id, _) = open.take(received(&mut receiver).await).unwrap();
         dropped.abort();
         let _ = dropped.await;
         assert_eq!(open.dropped(), [id]);
 
         let closed = ask(&link);
-        open.take(receiver.recv().await.unwrap()).unwrap();
+        open.take(received(&mut receiver).await).unwrap();
         open.close();
         assert_eq!(closed.await.unwrap(), Err(GONE.to_owned()));
         let late = ask(&link);
-        assert!(open.take(receiver.recv().await.unwrap()).is_none());
+        assert!(open.take(received(&mut receiver).await).is_none());
         assert_eq!(late.await.unwrap(), Err(GONE.to_owned()));
         drop(receiver);
         assert_eq!(link.request(json!({})).await, Err(GONE.to_owned()));

@@ -5,7 +5,7 @@
 use super::sheets::{self, Shown, Status};
 use super::tasks_page::Job;
 use super::{figures, preferences};
-use crate::args::{self, ConfigArgs, ExportArgs, HooksCommandArgs, HooksWhat};
+use crate::args::{self, ConfigArgs, ExportArgs, HooksCommandArgs, HooksWhat, PluginArgs};
 use crate::assemble::Opening;
 use crate::cmd::context::Reading;
 use crate::cmd::{self, one_line, pick_session, when};
@@ -293,7 +293,8 @@ impl Pages {
     }
 
     fn hooks_page(&self) -> Result<String, Failure> {
-        let what = HooksWhat::List { json: false, config: ConfigArgs::default() };
+        let what =
+            HooksWhat::List { json: false, config: ConfigArgs::default(), plugins: PluginArgs::default() };
         printed(|out| cmd::hooks::run(&self.environment, &HooksCommandArgs { what }, out).map(drop))
     }
 

@@ -287,7 +287,7 @@ pub(super) fn keep(environment: &Environment, keep: &Keep) -> Result<(), String>
     change(&path, "ui", key, &Amend::Set(value))
 }
 
-pub(super) fn change(path: &Path, section: &str, key: &str, how: &Amend) -> Result<(), String> {
+pub(crate) fn change(path: &Path, section: &str, key: &str, how: &Amend) -> Result<(), String> {
     let cannot = |e: &dyn std::fmt::Display| format!("{} was not changed: {e}", path.display());
     let text = match becket_config::read_text(path) {
         Ok(text) => text.unwrap_or_default(),

@@ -4,6 +4,7 @@
 //! servers of protocol 2025-03-26: they describe no resource, have their metadata at the root of their own origin, and
 //! may name an issuer with a path. Such an issuer is accepted only if everything is of the server's own origin.
 
+use crate::config::OAuthConfig;
 use reqwest::{Client, StatusCode};
 use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationMetadata};
 use url::Url;
@@ -11,8 +12,28 @@ use url::Url;
 /// Maximum size of a document in bytes.
 const MOST_BYTES: usize = 64 * 1024;
 
-/// Returns the metadata. `challenge`: the server's answer to a request without a token.
+/// Returns the metadata, if they are those of the issuer that the configuration names. `challenge`: the server's answer to a
+/// request without a token.
 pub(super) async fn metadata(
+    manager: &AuthorizationManager,
+    client: &Client,
+    url: &Url,
+    config: &OAuthConfig,
+    challenge: Option<&str>,
+) -> Result<AuthorizationMetadata, AuthError> {
+    let found = found(manager, client, url, challenge).await?;
+    let named = found.issuer.as_deref().unwrap_or_default();
+    match &config.issuer {
+        Some(issuer) if issuer.trim_end_matches('/') != named.trim_end_matches('/') => {
+            Err(AuthError::OAuthError(format!(
+                "its authorization server is {named:?}, and the configuration allows only {issuer:?}"
+            )))
+        }
+        _ => Ok(found),
+    }
+}
+
+async fn found(
     manager: &AuthorizationManager,
     client: &Client,
     url: &Url,

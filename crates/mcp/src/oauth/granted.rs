@@ -1,8 +1,10 @@
-//! Tokens of programs: `"grantType": "client_credentials"`. Id and secret suffice, so nobody is asked.
+//! Tokens of programs: `"grantType": "client_credentials"` and `"jwt_bearer"`. Nobody is asked. A program has an id and a secret,
+//! or proves itself by a signature ([`super::exchange`]).
 //!
 //! Tokens are kept in memory only, and obtained again shortly before they expire. The secret is sent over TLS, or to this
 //! machine.
 
+use super::exchange::Exchange;
 use super::{discovery, new_manager};
 use crate::config::OAuthConfig;
 use async_trait::async_trait;
@@ -21,42 +23,59 @@ const LEFT: u64 = 30;
 pub(super) struct Granted {
     url: Url,
     client: Client,
-    config: ClientCredentialsConfig,
+    config: OAuthConfig,
+    means: Means,
     held: Mutex<Option<StoredCredentials>>,
+}
+
+/// The proof of the program.
+enum Means {
+    Secret(ClientCredentialsConfig),
+    Signed(Exchange),
 }
 
 impl Granted {
     /// # Errors
     ///
-    /// Returns a message for people if id or secret are missing.
+    /// Returns a message for people if something is missing.
     pub(super) fn new(url: &Url, client: Client, config: &OAuthConfig) -> Result<Self, String> {
-        let (Some(id), Some(secret)) = (&config.client_id, &config.client_secret) else {
-            return Err("grantType client_credentials needs clientId and clientSecret".to_owned());
+        let means = match (Exchange::of(url, config)?, &config.client_id, &config.client_secret) {
+            (Some(exchange), _, _) => Means::Signed(exchange),
+            (None, Some(id), Some(secret)) => Means::Secret(ClientCredentialsConfig::ClientSecret {
+                client_id: id.clone(),
+                client_secret: secret.clone(),
+                scopes: config.scopes.clone(),
+                resource: Some(url.to_string()),
+            }),
+            _ => {
+                return Err(
+                    "grantType client_credentials needs clientId, and clientSecret or privateKeyFile"
+                        .to_owned(),
+                );
+            }
         };
-        let config = ClientCredentialsConfig::ClientSecret {
-            client_id: id.clone(),
-            client_secret: secret.clone(),
-            scopes: config.scopes.clone(),
-            resource: Some(url.to_string()),
-        };
-        Ok(Self { url: url.clone(), client, config, held: Mutex::new(None) })
+        Ok(Self { url: url.clone(), client, config: config.clone(), means, held: Mutex::new(None) })
     }
 
     async fn exchange(&self) -> Result<StoredCredentials, AuthError> {
         let mut manager = new_manager(&self.url).await?;
         let store = InMemoryCredentialStore::new();
         manager.set_credential_store(store.clone());
-        let metadata = discovery::metadata(&manager, &self.client, &self.url, None).await?;
+        let metadata = discovery::metadata(&manager, &self.client, &self.url, &self.config, None).await?;
         if !is_safe(&metadata.token_endpoint) {
             return Err(AuthError::OAuthError(format!(
-                "the client secret is not sent to {}, because it would be readable on the way",
+                "no secret is sent to {}, because it would be readable on the way",
                 metadata.token_endpoint
             )));
         }
+        let config = match &self.means {
+            Means::Secret(config) => config,
+            Means::Signed(exchange) => return exchange.token(&self.client, &metadata).await,
+        };
         manager.set_metadata(metadata);
-        manager.validate_client_credentials_metadata(&self.config)?;
-        manager.configure_client_credentials(&self.config)?;
-        manager.exchange_client_credentials(&self.config).await?;
+        manager.validate_client_credentials_metadata(config)?;
+        manager.configure_client_credentials(config)?;
+        manager.exchange_client_credentials(config).await?;
         store.load().await?.ok_or(AuthError::AuthorizationRequired)
     }
 }
@@ -95,7 +114,7 @@ fn is_old(held: &StoredCredentials, now: u64) -> bool {
 }
 
 /// True if what is sent to an address cannot be read on the way.
-fn is_safe(address: &str) -> bool {
+pub(super) fn is_safe(address: &str) -> bool {
     let Ok(url) = Url::parse(address) else { return false };
     let is_local = match url.host() {
         Some(Host::Ipv4(ip)) => ip.is_loopback(),

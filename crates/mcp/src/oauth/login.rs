@@ -87,8 +87,8 @@ impl Login {
             None => {}
         }
         let mut manager = new_manager(&url).await.map_err(|e| refused(&e))?;
-        manager.set_credential_store(store.credentials(&config.name, &url));
-        let metadata = discovery::metadata(&manager, &client, &url, challenge.as_deref()).await;
+        manager.set_credential_store(store.credentials(&config.name, &url, true));
+        let metadata = discovery::metadata(&manager, &client, &url, oauth, challenge.as_deref()).await;
         manager.set_metadata(metadata.map_err(|e| refused(&e))?);
         let session = AuthorizationSession::new(manager, request).await.map_err(|(_, e)| refused(&e))?;
         Ok(Self { session, port, store: store.clone(), server: config.name.clone(), url })
@@ -138,7 +138,7 @@ async fn scopes(
     let mut out = oauth.scopes.clone();
     let wanted = challenge.map(|challenge| WWWAuthenticateParams::parse(challenge, url));
     let Some(wanted) = wanted.filter(WWWAuthenticateParams::is_insufficient_scope) else { return out };
-    let stored = store.credentials(&config.name, url).load().await.ok().flatten();
+    let stored = store.credentials(&config.name, url, true).load().await.ok().flatten();
     let granted = stored.map(|stored| stored.granted_scopes).unwrap_or_default();
     let more = wanted.scope.as_deref().unwrap_or_default().split_whitespace().map(str::to_owned);
     for scope in granted.into_iter().chain(more) {

@@ -1,18 +1,19 @@
 //! Makes the manager of `rmcp` for one server, with its tokens.
 
 use super::granted::Granted;
+use super::store::ServerTokens;
 use super::{discovery, new_manager};
 use crate::config::{GrantType, OAuthConfig};
 use crate::shared::Shared;
 use crate::transport::http;
-use rmcp::transport::auth::{AuthorizationManager, OAuthClientConfig};
+use rmcp::transport::auth::{AuthError, AuthorizationManager, CredentialStore as _, OAuthClientConfig};
 use url::Url;
 
 /// Returns the manager with the tokens of a server, if there are any.
 ///
 /// # Errors
 ///
-/// Returns a message for people if a program's own id and secret give no token.
+/// Returns a message for people if the tokens cannot be read, or if a program's own id and secret give none.
 pub(crate) async fn manager(
     server: &str,
     url: &Url,
@@ -20,26 +21,28 @@ pub(crate) async fn manager(
     client: &reqwest::Client,
     shared: &Shared,
 ) -> Result<Option<AuthorizationManager>, String> {
-    if config.grant_type == Some(GrantType::ClientCredentials) {
+    if matches!(config.grant_type, Some(GrantType::ClientCredentials | GrantType::JwtBearer)) {
         return granted(url, config, client).await.map(Some);
     }
-    Ok(stored(server, url, config, client, shared).await)
+    let Some(tokens) = shared.tokens.as_ref().filter(|tokens| tokens.has(server, url)) else {
+        return Ok(None);
+    };
+    let tokens = tokens.credentials(server, url, false);
+    if let Err(AuthError::CredentialStoreError(why)) = tokens.load().await {
+        return Err(format!("its tokens cannot be read: {why}"));
+    }
+    Ok(stored(url, config, client, tokens).await)
 }
 
 async fn stored(
-    server: &str,
     url: &Url,
     config: &OAuthConfig,
     client: &reqwest::Client,
-    shared: &Shared,
+    tokens: ServerTokens,
 ) -> Option<AuthorizationManager> {
-    let tokens = shared.tokens.as_ref()?;
-    if !tokens.has(server, url) {
-        return None;
-    }
     let mut manager = new_manager(url).await.ok()?;
-    manager.set_credential_store(tokens.credentials(server, url));
-    let metadata = discovery::metadata(&manager, client, url, None).await.ok()?;
+    manager.set_credential_store(tokens);
+    let metadata = discovery::metadata(&manager, client, url, config, None).await.ok()?;
     manager.set_metadata(metadata);
     manager.initialize_from_store().await.ok()?;
     if let (Some(id), Some(secret)) = (&config.client_id, &config.client_secret) {
