@@ -33,7 +33,8 @@ pub struct Composer {
     history: Vec<String>,
     /// Pastes of this session, the newest last. A prompt recalled from the history gets its chips back from them.
     pastes: Vec<String>,
-    /// Position in the history, and the text that was being written before browsing began.
+    /// Position in the history, and the text that was being written before browsing began. It counts only while the
+    /// prompt at this position is shown unchanged, see [`Self::is_browsing`].
     browsing: Option<(usize, String)>,
     search: Option<Search>,
     vim: Option<Vim>,
@@ -121,7 +122,6 @@ impl Composer {
 
     /// Replaces `range` of [`Composer::raw`] with `text`.
     pub fn replace(&mut self, range: Range<usize>, text: &str) {
-        self.browsing = None;
         self.buffer.replace(range, text);
     }
 
@@ -145,9 +145,10 @@ impl Composer {
         !self.buffer.text()[..self.buffer.cursor()].contains('\n')
     }
 
-    /// True if an earlier prompt is shown instead of the text being written.
+    /// True if an earlier prompt is shown instead of the text being written. A prompt that was edited is a new text.
     pub(crate) fn is_browsing(&self) -> bool {
-        self.browsing.is_some()
+        let shown = self.browsing.as_ref().and_then(|(at, _)| self.history.get(*at));
+        shown.is_some_and(|shown| *shown == self.buffer.expanded())
     }
 
     /// True while the history is searched.
@@ -180,7 +181,6 @@ impl Composer {
 
     /// Inserts pasted text at the cursor. Long text becomes a chip.
     pub fn paste(&mut self, pasted: &str) {
-        self.browsing = None;
         // Most terminals send a line end as a carriage return.
         let text = pasted.replace("\r\n", "\n").replace('\r', "\n");
         let long = text.lines().count() > FOLD_LINES || text.len() > FOLD_CHARS;
@@ -197,7 +197,6 @@ impl Composer {
 
     /// Inserts a chip for an image.
     pub(crate) fn paste_image(&mut self, media_type: String, bytes: Vec<u8>) {
-        self.browsing = None;
         self.buffer.insert_chip(Chip::Image { media_type, bytes });
     }
 
@@ -232,17 +231,6 @@ impl Composer {
 
     /// Handles a key.
     pub fn key(&mut self, key: KeyEvent) -> Outcome {
-        let Some((at, _)) = self.browsing else { return self.pressed(key) };
-        let before = self.buffer.text().to_owned();
-        let outcome = self.pressed(key);
-        // An earlier prompt that was edited is a draft: it is kept when browsing begins again, and completed like one.
-        if self.browsing.as_ref().is_some_and(|(now, _)| *now == at) && self.buffer.text() != before {
-            self.browsing = None;
-        }
-        outcome
-    }
-
-    fn pressed(&mut self, key: KeyEvent) -> Outcome {
         if self.search.is_some() {
             self.search_key(key);
             return Outcome::Changed;
@@ -331,19 +319,34 @@ impl Composer {
             }
             // Any other key puts the found prompt into the composer, to be changed or sent.
             _ => {
-                if let Some(text) = search.at.and_then(|at| self.history.get(at)) {
-                    self.buffer.set(&text.clone());
-                }
+                let found = search.at;
                 self.search = None;
+                if let Some(at) = found.filter(|at| *at < self.history.len()) {
+                    // Down leads back to the text that the found prompt replaces.
+                    let (_, draft) = self.walk();
+                    self.set(&self.history[at].clone());
+                    self.browsing = Some((at, draft));
+                }
             }
         }
     }
 
+    /// Takes the position in the history and the draft. If the shown prompt was edited, a new walk begins with the edited text as
+    /// its draft. The draft of the walk before becomes the newest entry of the history, so that it is not lost.
+    fn walk(&mut self) -> (usize, String) {
+        let browses = self.is_browsing();
+        match self.browsing.take() {
+            Some(walk) if browses => return walk,
+            Some((_, draft)) if !draft.trim().is_empty() && self.history.last() != Some(&draft) => {
+                self.history.push(draft);
+            }
+            _ => {}
+        }
+        (self.history.len(), self.buffer.expanded())
+    }
+
     fn older(&mut self) {
-        let (at, draft) = match self.browsing.take() {
-            Some((at, draft)) => (at, draft),
-            None => (self.history.len(), self.buffer.expanded()),
-        };
+        let (at, draft) = self.walk();
         match at.checked_sub(1) {
             Some(at) => {
                 self.set(&self.history[at].clone());
@@ -355,6 +358,9 @@ impl Composer {
     }
 
     fn newer(&mut self) {
+        if !self.is_browsing() {
+            return;
+        }
         if let Some((at, draft)) = self.browsing.take() {
             match self.history.get(at + 1).cloned() {
                 Some(text) => {
@@ -387,7 +393,11 @@ impl Composer {
         let (row, column) = cursor;
         self.scroll = self.scroll.min(row).max((row + 1).saturating_sub(height));
         for (i, line) in rows.iter().skip(self.scroll).take(height).enumerate() {
-            let lead = if self.scroll + i == 0 { mark.clone() } else { Span::raw("  ") };
+            let lead = match i {
+                0 if self.scroll == 0 => mark.clone(),
+                0 => Span::styled("⋮ ", theme.dim),
+                _ => Span::raw("  "),
+            };
             let mut spans = vec![lead];
             spans.extend(line.iter().map(|(text, look)| {
                 let style = match look {
@@ -482,4 +492,78 @@ fn draw_search(search: &Search, history: &[String], frame: &mut Frame<'_>, area:
     let line = Line::from(vec![Span::styled(asked, theme.accent), Span::styled(rest, style)]);
     frame.buffer_mut().set_line(area.x, area.y, &line, area.width);
     frame.set_cursor_position(Position::new(area.x + used.min(width - 1) as u16, area.y));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn press(composer: &mut Composer, keys: &str) {
+        for key in keys.chars() {
+            let (code, modifiers) = match key {
+                '↑' => (KeyCode::Up, KeyModifiers::NONE),
+                '↓' => (KeyCode::Down, KeyModifiers::NONE),
+                '⌫' => (KeyCode::Char('u'), KeyModifiers::CONTROL),
+                '?' => (KeyCode::Char('r'), KeyModifiers::CONTROL),
+                '⏎' => (KeyCode::Enter, KeyModifiers::NONE),
+                c => (KeyCode::Char(c), KeyModifiers::NONE),
+            };
+            composer.key(KeyEvent::new(code, modifiers));
+        }
+    }
+
+    fn composer() -> Composer {
+        let mut composer = Composer::default();
+        let past = |text: &str| PastPrompt { text: text.to_owned(), pasted: Vec::new() };
+        composer.set_history(["first", "second"].map(past).to_vec());
+        composer
+    }
+
+    #[test]
+    fn an_edited_prompt_is_a_new_draft() {
+        for (keys, text, browses) in [
+            ("↑", "second", true),
+            ("↑⌫", "", false),
+            ("↑⌫new↑", "second", true),
+            ("↑⌫new↑↓", "new", false),
+            ("↑!↑↑↓↓", "second!", false),
+            // The draft of the first walk is an entry of the second.
+            ("old↑!↑", "old", true),
+            ("old↑!↑↓", "second!", false),
+            ("old↑↑↓↓", "old", false),
+            ("old?fir⏎", "first", true),
+            ("old?fir⏎↓↓", "old", false),
+            ("↓", "", false),
+            ("a↓", "a", false),
+        ] {
+            let mut composer = composer();
+            press(&mut composer, keys);
+            assert_eq!((&*composer.text(), composer.is_browsing()), (text, browses), "{keys}");
+        }
+    }
+
+    proptest! {
+        /// Neither a walk through the history nor a search in it loses a text that was typed.
+        #[test]
+        fn no_text_is_lost_by_a_walk(walks in prop::collection::vec(("[a-z]{1,3}", "(↑|↓|\\?s⏎){1,4}"), 1..6)) {
+            let mut composer = composer();
+            let mut typed = Vec::new();
+            for (text, moves) in walks {
+                press(&mut composer, &text);
+                typed.push(composer.text());
+                press(&mut composer, &moves);
+            }
+            press(&mut composer, &"↓".repeat(20));
+            let mut seen = vec![composer.text()];
+            for _ in 0..20 {
+                press(&mut composer, "↑");
+                seen.push(composer.text());
+            }
+            for text in &typed {
+                // A text that was typed on is a part of a later one.
+                prop_assert!(seen.iter().any(|seen| seen.starts_with(text.as_str())), "{text} of {typed:?} in {seen:?}");
+            }
+        }
+    }
 }
