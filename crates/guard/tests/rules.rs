@@ -318,8 +318,7 @@ fn reasons_say_what_and_what_to_do() {
     for (text, want) in [
         (
             "bash:cargo test --all",
-            "no rule allows `cargo test --all` (`cargo` is not one of the commands known to only \
-             read); nearest rule: Bash(cargo build *); to allow it: --allowedTools 'Bash(cargo test *)'",
+            "no rule allows `cargo test --all` (`cargo` is not known to only read); nearest rule: Bash(cargo build *); to allow it: --allowedTools 'Bash(cargo test *)'",
         ),
         (
             "bash:ls; rm -rf x",

@@ -28,6 +28,11 @@ pub(crate) const ARM: u64 = 300;
 /// sentence.
 pub(crate) const ARM_TYPING: u64 = 1_500;
 
+/// Columns before the words of an answer: the cursor and the number.
+const LEAD: usize = 4;
+/// Columns between an answer and its keys.
+const KEY_GAP: usize = 3;
+
 /// State of a stretch without keys that has to pass before a key counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Quiet {
@@ -56,6 +61,10 @@ pub struct AnswerList {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub long: String,
+    /// Shorter forms of `long` for narrow screens, the longest first. If none fits, the last one continues in further rows.
+    pub shorter: Vec<String>,
+    /// The keys that give this answer now, shown after it; empty for none.
+    pub keys: &'static str,
     /// Short form for screens with few rows, where all answers share one row.
     pub short: String,
     /// `false`: the answer is shown, but choosing it has no effect yet.
@@ -65,7 +74,7 @@ pub struct Answer {
 impl Answer {
     /// Creates an answer that can be chosen.
     pub fn new(long: impl Into<String>, short: impl Into<String>) -> Self {
-        Self { long: long.into(), short: short.into(), enabled: true }
+        Self { long: long.into(), shorter: Vec::new(), keys: "", short: short.into(), enabled: true }
     }
 }
 
@@ -238,6 +247,18 @@ impl AnswerList {
         }
     }
 
+    /// Makes the list wait for another [`ARM`] without a key before it answers. A key that turned a page must not
+    /// answer as well while it is held down.
+    pub fn settle_again(&mut self) {
+        self.settling = Quiet::Fresh;
+    }
+
+    /// Returns the number of rows that the answers take, one below the other.
+    pub fn rows(answers: &[Answer], width: usize) -> usize {
+        let rows = |answer: &Answer| wrapped(answer, width.saturating_sub(LEAD)).len();
+        answers.iter().map(rows).sum()
+    }
+
     /// Returns the answers without a cursor, because something else has it.
     pub(crate) fn resting(
         &self,
@@ -249,7 +270,7 @@ impl AnswerList {
         self.lines_at(answers, usize::MAX, width, tight, theme)
     }
 
-    /// Returns the answers, one per row, or all in one row if `tight`. The second value is the row of the cursor.
+    /// Returns the answers, one below the other, or all in one row if `tight`. The second value is the row of the cursor.
     pub fn lines(
         &self,
         answers: &[Answer],
@@ -258,7 +279,8 @@ impl AnswerList {
         theme: &Theme,
     ) -> (Vec<Line<'static>>, usize) {
         let chosen = self.cursor.min(answers.len().saturating_sub(1));
-        (self.lines_at(answers, chosen, width, tight, theme), if tight { 0 } else { chosen })
+        let row = if tight { 0 } else { Self::rows(&answers[..chosen], width) };
+        (self.lines_at(answers, chosen, width, tight, theme), row)
     }
 
     fn lines_at(
@@ -272,17 +294,34 @@ impl AnswerList {
         if tight {
             return vec![self.row(answers, chosen, width, theme)];
         }
-        let line = |(at, answer): (usize, &Answer)| {
+        let lines = |(at, answer): (usize, &Answer)| -> Vec<Line<'static>> {
             let here = self.focused && at == chosen;
-            let lead = format!("{} {} ", self.mark(at == chosen), at + 1);
-            let room = width.saturating_sub(text::width(&lead));
-            let words = text::fit_ends(&text::visible(&answer.long), room).into_owned();
-            let fill = " ".repeat(if here { room.saturating_sub(text::width(&words)) } else { 0 });
+            let room = width.saturating_sub(LEAD);
             let number = if here { theme.selected } else { theme.dim };
             let style = style(answer, here, theme);
-            Line::from(vec![Span::styled(lead, number), Span::styled(words + &fill, style)])
+            let rows = wrapped(answer, room);
+            let last = rows.len() - 1;
+            let line = |(row, words): (usize, String)| {
+                let lead = match row {
+                    0 => format!("{} {} ", self.mark(at == chosen), at + 1),
+                    _ => " ".repeat(LEAD),
+                };
+                let mut spans = vec![Span::styled(lead, number)];
+                let mut used = text::width(&words);
+                spans.push(Span::styled(words, style));
+                let keys = format!("{}{}", " ".repeat(KEY_GAP), answer.keys);
+                if row == last && !answer.keys.is_empty() && used + text::width(&keys) <= room {
+                    used += text::width(&keys);
+                    spans.push(Span::styled(keys, if here { theme.selected } else { theme.accent }));
+                }
+                if here {
+                    spans.push(Span::styled(" ".repeat(room.saturating_sub(used)), style));
+                }
+                Line::from(spans)
+            };
+            rows.into_iter().enumerate().map(line).collect()
         };
-        answers.iter().enumerate().map(line).collect()
+        answers.iter().enumerate().flat_map(lines).collect()
     }
 
     /// Returns all answers in one row. If they are wider than the screen, the row starts at a column that keeps the
@@ -315,6 +354,22 @@ impl AnswerList {
         }
         Line::from(spans)
     }
+}
+
+/// Returns the words of an answer in rows of at most `room` columns: the longest form that fits, or the shortest one in several rows.
+/// An answer is never cut, because it says what it allows.
+fn wrapped(answer: &Answer, room: usize) -> Vec<String> {
+    let forms = std::iter::once(&answer.long).chain(&answer.shorter);
+    let mut words = String::new();
+    for form in forms {
+        words = text::visible(form).into_owned();
+        if text::width(&words) <= room {
+            return vec![words];
+        }
+    }
+    let none = Span::raw("");
+    let rows = text::wrap(&[Span::raw(words)], room.max(1), &none, &none);
+    rows.iter().map(|row| row.to_string().trim_end().to_owned()).collect()
 }
 
 /// Returns the style of an answer. Only an answer that has no effect yet is dim.

@@ -164,6 +164,22 @@ pub fn skip(text: &str, columns: usize) -> &str {
     ""
 }
 
+/// Returns the words in pieces: names between backticks in the style `code` and without the backticks, the rest in `style`. For the
+/// interface's own sentences. A backtick without a second one stays.
+pub fn quoted(words: &str, style: Style, code: Style) -> Vec<Span<'static>> {
+    let mut spans = Vec::new();
+    let mut rest = words;
+    while let Some((before, (name, after))) =
+        rest.split_once('`').and_then(|(before, more)| Some((before, more.split_once('`')?)))
+    {
+        spans.extend((!before.is_empty()).then(|| Span::styled(before.to_owned(), style)));
+        spans.extend((!name.is_empty()).then(|| Span::styled(name.to_owned(), code)));
+        rest = after;
+    }
+    spans.extend((!rest.is_empty()).then(|| Span::styled(rest.to_owned(), style)));
+    spans
+}
+
 /// Like [`wrap_joined`], without the relations between lines.
 pub fn wrap(
     spans: &[Span<'_>],

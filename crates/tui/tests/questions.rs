@@ -823,26 +823,115 @@ fn a_question_that_has_room_is_shown_whole() {
     }
 }
 
-/// On a narrow screen the answers are cut, and none looks like another one.
+/// What an answer allows is said whole at every width: shorter, or in several rows. None looks like another one.
 #[test]
-fn answers_that_are_cut_still_differ() {
+fn answers_are_never_cut_and_differ() {
     for columns in 24..100 {
         let mut desk = Desk::new((columns, 24), false);
         Kind::Call.ask(&mut desk);
         desk.wait(3_000);
         let shown = desk.frame();
-        let numbered = |line: &&str| line.chars().nth(2).is_some_and(|c| c.is_ascii_digit());
         let from = shown.lines().position(|line| line.starts_with("  1 Yes")).unwrap();
-        let answers: Vec<&str> = shown
-            .lines()
-            .skip(from)
-            .take_while(numbered)
-            .map(|line| line[line.find(' ').unwrap() + 3..].trim())
-            .collect();
+        let mut answers: Vec<String> = Vec::new();
+        for line in shown.lines().skip(from).take_while(|line| line.starts_with("  ")) {
+            match line.chars().nth(2) {
+                Some(' ') => answers.last_mut().unwrap().push_str(&line[3..]),
+                _ => answers.push(line[4..].trim().to_owned()),
+            }
+        }
         assert!(answers.len() >= 4, "{columns}\n{shown}");
-        let different: std::collections::BTreeSet<&str> = answers.iter().copied().collect();
+        assert!(answers.iter().all(|answer| !answer.contains('…')), "{columns}\n{shown}");
+        assert!(
+            answers[1].contains("Bash(echo *)") && answers[1].contains("this session"),
+            "{columns}\n{shown}"
+        );
+        assert!(answers[2].contains("Bash(echo *)") && answers[2].contains("always"), "{columns}\n{shown}");
+        let different: std::collections::BTreeSet<&String> = answers.iter().collect();
         assert_eq!(different.len(), answers.len(), "{columns}\n{shown}");
     }
+}
+
+/// The rows of the answers name the keys that give them, and none looks selected.
+#[test]
+fn each_answer_names_its_keys() {
+    let mut desk = Desk::new((80, 24), false);
+    Kind::Call.ask(&mut desk);
+    desk.wait(3_000);
+    let shown = desk.frame();
+    assert!(shown.contains("  1 Yes, once   Tab Enter") && shown.contains("No   Esc"), "{shown}");
+    assert!(!shown.contains('❯'), "{shown}");
+    desk.press(KeyCode::Tab);
+    assert!(desk.frame().contains("❯ 1 Yes, once"), "{}", desk.frame());
+    // While a text is in the composer, Tab and Enter have another meaning, which the line below says.
+    let mut desk = Desk::new((80, 24), false);
+    Kind::Call.ask(&mut desk);
+    desk.wait(3_000);
+    desk.type_text("why");
+    assert!(!desk.frame().contains("Tab Enter"), "{}", desk.frame());
+}
+
+fn change() -> PermissionRequest {
+    let path = "/home/u/project/src/span.py";
+    PermissionRequest {
+        tool: "edit".into(),
+        access: Access::write(path.into()),
+        reason: "default mode asks before changes".into(),
+        offer: Some(RuleOffer {
+            rule: "Edit(//home/u/project/src/span.py)".into(),
+            covers: format!("every change of {path}"),
+        }),
+        preview: vec![FilePreview {
+            path: path.into(),
+            hunks: vec![
+                "@@ -4,3 +4,4 @@\n def span(first, last):\n-    return list(range(first, last))\n+    # inclusive\n+    return list(range(first, last + 1))\n"
+                    .to_owned(),
+            ],
+            marks: Vec::new(),
+        }],
+        ..request(0, 1)
+    }
+}
+
+/// On a short screen the first page shows the change, and Enter on an answer that is not yet enabled turns the page. A key that is
+/// held down never answers.
+#[test]
+fn a_short_screen_shows_the_change_first_and_enter_reads_on() {
+    let mut desk = Desk::new((40, 12), false);
+    desk.give(Input::Agent(Event::PermissionAsked(Box::new(change()))));
+    desk.wait(3_000);
+    let shown = desk.frame();
+    assert!(shown.contains("? Change src/span.py? +2 −1"), "{shown}");
+    assert!(shown.contains("def span") && shown.contains("-    return list"), "{shown}");
+    assert!(shown.contains("Yes, every change of it this session"), "{shown}");
+    desk.press(KeyCode::Tab);
+    assert!(desk.frame().contains("Enter, PageDown read on"), "{}", desk.frame());
+    for _ in 0..40 {
+        desk.press(KeyCode::Enter);
+        desk.wait(FRAME);
+    }
+    assert!(allowed(&desk).is_empty(), "{}", desk.frame());
+    let mut pages = 0;
+    while allowed(&desk).is_empty() && pages < 10 {
+        desk.deliberately(KeyCode::Enter);
+        desk.frame();
+        pages += 1;
+    }
+    assert_eq!(allowed(&desk), [Decision::AllowOnce]);
+    assert!(pages >= 2, "{pages}");
+}
+
+/// The reason names programs without backticks and does not repeat the command, which keeps its own backticks.
+#[test]
+fn the_reason_is_a_sentence_and_the_command_is_shown_as_it_is() {
+    let mut desk = Desk::new((80, 24), false);
+    let command = "python3 `which x`";
+    let reason = format!("no rule allows `{command}` (`python3` is not known to only read)");
+    let asked = PermissionRequest { access: Access::execute(command), reason, ..request(0, 1) };
+    desk.give(Input::Agent(Event::PermissionAsked(Box::new(asked))));
+    desk.wait(3_000);
+    let shown = desk.frame();
+    assert!(shown.contains("  $ python3 `which x`"), "{shown}");
+    assert!(shown.contains("asked because no rule allows it (python3 is not known to only read)"), "{shown}");
 }
 
 #[test]
@@ -889,7 +978,7 @@ fn esc_before_the_question_was_read_interrupts_as_the_screen_said() {
     assert_eq!(desk.effects, [Effect::Send(Command::Interrupt)]);
     desk.wait(3_000);
     let shown = desk.frame();
-    assert!(shown.contains("Esc answers 4 No") && !shown.contains("Esc interrupts"), "{shown}");
+    assert!(shown.contains("4 No   Esc") && !shown.contains("Esc interrupts"), "{shown}");
 }
 
 /// A page with a list takes keys like other panes. Keys meant for it must not become a message.
@@ -938,8 +1027,7 @@ fn secrets_in_an_output_are_masked_unless_the_person_chooses_otherwise() {
     };
     let mut desk = ask();
     let shown = desk.frame();
-    for part in ["the output of bash contains GitHub token", "Mask it and continue", "Esc answers 1 Mask it"]
-    {
+    for part in ["the output of bash contains GitHub token", "1 Mask it and continue   Esc"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     assert!(!shown.contains("why not"), "{shown}");

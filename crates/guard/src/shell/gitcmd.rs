@@ -203,7 +203,7 @@ pub(super) fn check(words: &[Word]) -> Result<Vec<PathArg>, String> {
         _ => SUBS
             .iter()
             .find(|s| s.names.split(' ').any(|n| n == sub))
-            .ok_or_else(|| format!("`git {sub}` is not one of the subcommands known to only read"))
+            .ok_or_else(|| format!("`git {sub}` is not known to only read"))
             .and_then(|s| by_table(s, rest)),
     }?;
     paths.extend(found);

@@ -75,7 +75,7 @@ fn by_name(words: &[Word]) -> Result<Vec<PathArg>, String> {
         _ => TABLE
             .iter()
             .find(|e| e.names.split(' ').any(|n| n == name))
-            .ok_or_else(|| format!("`{}` is not one of the commands known to only read", base_name(name)))
+            .ok_or_else(|| format!("`{}` is not known to only read", base_name(name)))
             .and_then(|e| by_table(e, rest)),
     }
 }

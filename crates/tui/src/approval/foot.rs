@@ -1,7 +1,7 @@
 //! The answers under a question, and the line that says what the keys do now.
 
-use super::{Approvals, Does, Step, Writing};
-use crate::answers::Answer;
+use super::{Approvals, Does, Spacing, Step, Writing};
+use crate::answers::{Answer, AnswerList};
 use crate::hint;
 use crate::text;
 use crate::theme::Theme;
@@ -24,24 +24,44 @@ impl Approvals {
         width: u16,
         height: usize,
         body: usize,
+        spacing: Spacing,
         writing: Writing,
         theme: &Theme,
     ) -> Foot {
         let width = usize::from(width);
-        let answers: Vec<Answer> = self.answers().into_iter().map(|(_, answer)| answer).collect();
-        let tight = height < answers.len() + 1 + body.min(QUESTION_ROWS);
+        let answers = self.answers_with_keys(writing);
+        let tight = height < AnswerList::rows(&answers, width) + 1 + body.min(QUESTION_ROWS);
         let (mut lines, cursor) = match self.step {
             // The cursor is in the list of hunks, so no answer is highlighted and Enter gives no answer.
             Step::Hunks(_) if self.list.is_focused() => (self.list.resting(&answers, width, tight, theme), 0),
             _ => self.list.lines(&answers, width, tight, theme),
         };
-        lines.push(hint::line(&self.keys(width, writing), width, theme));
+        if spacing == Spacing::Airy {
+            lines.push(Line::default());
+        }
+        lines.push(hint::line(&self.keys(width, tight, writing), width, theme));
         Foot { lines, cursor }
     }
 
+    /// Returns the answers with the keys that give them now. While a text is in the composer, the line below says more
+    /// than fits here.
+    fn answers_with_keys(&self, writing: Writing) -> Vec<Answer> {
+        let rests = !self.list.is_focused() && !writing.drafting;
+        let escapes = (rests || self.list.is_focused()) && !matches!(self.step, Step::Hunks(_));
+        let with_keys = |(at, (does, answer)): (usize, (Does, Answer))| {
+            let keys = match does {
+                Does::Refuse if escapes && !writing.takes_escape => "Esc",
+                _ if at == 0 && rests && self.seen_end => "Tab Enter",
+                _ => "",
+            };
+            Answer { keys, ..answer }
+        };
+        self.answers().into_iter().enumerate().map(with_keys).collect()
+    }
+
     /// Returns the first form of the line of keys that fits.
-    fn keys(&self, width: usize, writing: Writing) -> String {
-        let forms = self.forms(writing).iter().map(|form| self.filled(form));
+    fn keys(&self, width: usize, tight: bool, writing: Writing) -> String {
+        let forms = self.forms(tight, writing).iter().map(|form| self.filled(form));
         let mut shortest = String::new();
         for form in forms {
             if text::width(&form) <= width {
@@ -64,7 +84,7 @@ impl Approvals {
     }
 
     /// Returns the forms of the line of keys, the longest first. `{refuses}` and `{numbers}` are filled in later.
-    fn forms(&self, writing: Writing) -> &'static [&'static str] {
+    fn forms(&self, tight: bool, writing: Writing) -> &'static [&'static str] {
         let focused = self.list.is_focused();
         match self.step {
             Step::Hunks(_) if focused => &[
@@ -74,10 +94,10 @@ impl Approvals {
                 "Space marks · Esc goes back",
             ],
             _ if focused && !self.seen_end => &[
-                "PageDown shows the rest, which must be read to allow · Esc {refuses}",
-                "PageDown reads on to allow · Esc {refuses}",
-                "PageDown reads on to allow · Esc refuses",
-                "PageDown reads on · Esc refuses",
+                "Enter or PageDown shows the rest, which must be read to allow · Esc {refuses}",
+                "Enter or PageDown reads on to allow · Esc {refuses}",
+                "Enter, PageDown read on · Esc refuses",
+                "Enter reads on · Esc refuses",
             ],
             _ if focused => &[
                 "↑ ↓ select · Enter or {numbers} answers · Esc {refuses} · Ctrl-C interrupts",
@@ -113,6 +133,12 @@ impl Approvals {
                 "Tab, then Enter answers · Esc twice {refuses} · Ctrl-C interrupts the turn",
                 "Tab, then Enter answers · Esc twice {refuses}",
                 "Tab, Enter answers · Esc twice refuses",
+            ],
+            // The rows of the answers have the keys.
+            _ if !tight => &[
+                "Tab goes to the answers · Ctrl-C interrupts the turn",
+                "Tab goes to the answers",
+                "Tab answers",
             ],
             _ => &[
                 "Tab, then Enter answers · Esc {refuses} · Ctrl-C interrupts the turn",

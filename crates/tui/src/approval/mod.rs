@@ -30,8 +30,14 @@ use ratatui::text::Line;
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 
+/// A question that does not fit and has fewer rows than this is laid out for short screens.
+const SHORT: u16 = 14;
+
 /// Widest rule that an answer shows; a longer one would hide what the answer says.
 const RULE_SHOWN: usize = 36;
+
+/// How a rule that covers changes of one file begins in words.
+const EVERY_CHANGE: &str = "every change of ";
 
 /// Texts that mean yes, in languages in which people answer so out of habit.
 const CONSENT: [&str; 24] = [
@@ -110,12 +116,17 @@ enum Does {
 /// Rows that a question may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spacing {
+    /// Like [`Self::Whole`], with a blank row above the line of keys.
+    Airy,
     /// Whole hunks, with blank rows between the parts.
     Whole,
     /// Only the lines near each change, with blank rows between the parts.
     Near,
     /// Only the lines near each change, without blank rows.
     Tight,
+    /// Like [`Self::Tight`], for a question that does not fit on a short screen: no rule above it, a short title, and the
+    /// reason after the change, so that the first page shows the change.
+    Short,
 }
 
 /// State of the composer while a question is open.
@@ -291,6 +302,9 @@ impl Approvals {
             let answer = Answer { enabled: self.seen_end || !reads, ..Answer::new(long, short) };
             answers.push((does, answer));
         };
+        let mut brief = None;
+        // The title of a question about one file names the file.
+        let names_file = self.queue.front().is_some_and(|asked| asked.request.preview.len() == 1);
         if matches!(self.step, Step::Always) {
             // The narrower permission comes first, because it has the cursor.
             offer(Does::Keep(Place::Local), "In this project alone", "here");
@@ -329,6 +343,8 @@ impl Approvals {
                 let session = format!("Yes, and allow {what} in this session");
                 offer(Does::Session, &session, "session");
                 offer(Does::Always, &format!("Yes, and allow {what} always"), "always");
+                let it = names_file && what.starts_with(EVERY_CHANGE);
+                brief = Some((what.to_owned(), it));
             }
         } else if left_out < count {
             offer(Does::Once, &format!("Yes, without {left_out} of {count} hunks"), "the marked");
@@ -337,13 +353,26 @@ impl Approvals {
             offer(Does::Hunks, "Choose hunks", "hunks");
         }
         offer(Does::Refuse, "No", "no");
+        for (does, answer) in &mut answers {
+            let when = if *does == Does::Session { "this session" } else { "always" };
+            if let Some((what, it)) = brief.as_ref().filter(|_| matches!(does, Does::Session | Does::Always))
+            {
+                answer.shorter.push(format!("Yes, allow {what} {when}"));
+                answer.shorter.extend(it.then(|| format!("Yes, {EVERY_CHANGE}it {when}")));
+            }
+        }
         answers
     }
 
     fn choose(&mut self, does: Does) -> Vec<Effect> {
         match does {
+            // An answer that is not yet enabled shows the next page. A key that is held down must not answer after the last one.
             Does::Once | Does::AcceptEdits | Does::Session | Does::Always | Does::Keep(_)
-                if !self.seen_end => {}
+                if !self.seen_end =>
+            {
+                self.scroll_pages(1);
+                self.list.settle_again();
+            }
             // The mode changes first, so the call finds it changed.
             Does::AcceptEdits => {
                 let mode = becket_types::PermissionMode::AcceptEdits.to_string();
@@ -448,7 +477,9 @@ impl Approvals {
 
     /// Returns the height in rows that the question needs with this spacing.
     pub fn height(&self, width: u16, theme: &Theme, spacing: Spacing) -> u16 {
-        let foot = self.answers().len() + 1;
+        let answers: Vec<Answer> = self.answers().into_iter().map(|(_, answer)| answer).collect();
+        let keys = if spacing == Spacing::Airy { 2 } else { 1 };
+        let foot = AnswerList::rows(&answers, usize::from(width)) + keys;
         (self.question(width, theme, spacing).len() + foot).min(usize::from(u16::MAX)) as u16
     }
 
@@ -458,30 +489,39 @@ impl Approvals {
         let broken = |lines: &[Line<'_>]| -> Vec<usize> {
             lines.iter().map(|line| print::broken(line, columns)).collect()
         };
-        let rows = broken(&self.question(width, theme, Spacing::Tight));
-        // Measures both forms of the foot, because the number of rows decides which form is drawn.
+        // The number of rows decides which form is drawn.
+        let forms = [Spacing::Tight, Spacing::Short].map(|form| broken(&self.question(width, theme, form)));
+        let tallest = usize::from(self.height(width, theme, Spacing::Tight));
+        let rows = |most: usize| &forms[usize::from(most < tallest && most < usize::from(SHORT))];
         let foot = |most: usize| {
-            let foot = self.foot(width, most, rows.len(), Writing::default(), theme).lines;
+            let body = rows(most).len();
+            let foot = self.foot(width, most, body, Spacing::Tight, Writing::default(), theme).lines;
             let keys = usize::from(width.div_ceil(columns.max(1)));
             (foot.len(), broken(&foot[..foot.len() - 1]).iter().sum::<usize>() + keys)
         };
         let fits = |most: &usize| {
             let (foot, broken) = foot(*most);
+            let rows = rows(*most);
             let window = most.saturating_sub(foot).clamp(1, rows.len().max(1));
             let room = room.saturating_sub(broken);
             rows.windows(window).all(|part| part.iter().sum::<usize>() <= room)
         };
-        let tallest = usize::from(self.height(width, theme, Spacing::Tight));
         (1..=tallest).rev().find(fits).unwrap_or(2).min(usize::from(u16::MAX)) as u16
+    }
+
+    /// Returns the most generous spacing with which the question fits. If none does, the screen's height decides.
+    fn spacing(&self, area: Rect, theme: &Theme) -> Spacing {
+        let fits = |spacing: &Spacing| self.height(area.width, theme, *spacing) <= area.height;
+        let short = if area.height < SHORT { Spacing::Short } else { Spacing::Tight };
+        [Spacing::Airy, Spacing::Whole, Spacing::Near, Spacing::Tight].into_iter().find(fits).unwrap_or(short)
     }
 
     /// Draws the question. While the answers have the keyboard, the terminal's cursor is at the chosen answer.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, writing: Writing, theme: &Theme) {
-        let fits = |spacing: &Spacing| self.height(area.width, theme, *spacing) <= area.height;
-        let spacing = [Spacing::Whole, Spacing::Near].into_iter().find(fits).unwrap_or(Spacing::Tight);
+        let spacing = self.spacing(area, theme);
         let question = self.question(area.width, theme, spacing);
-        let foot =
-            |this: &Self| this.foot(area.width, usize::from(area.height), question.len(), writing, theme);
+        let (width, height) = (area.width, usize::from(area.height));
+        let foot = |this: &Self| this.foot(width, height, question.len(), spacing, writing, theme);
         self.rows = question.len();
         self.window = usize::from(area.height).saturating_sub(foot(self).lines.len());
         if std::mem::take(&mut self.follow)

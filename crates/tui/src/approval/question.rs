@@ -28,12 +28,14 @@ pub(super) struct Question<'a> {
 }
 
 /// Returns for example `  adds 2 lines, removes 5`, to follow a title.
-fn counted(files: &[FilePreview]) -> String {
+/// `short`: ` +2 −5` instead.
+fn counted(files: &[FilePreview], short: bool) -> String {
     let all = || files.iter().flat_map(|file| &file.hunks).flat_map(|hunk| hunk.lines().skip(1));
     let count = |sign: char| all().filter(|line| line.starts_with(sign)).count();
     let lines = |n: usize| if n == 1 { "1 line".to_owned() } else { format!("{n} lines") };
     match (count('+'), count('-')) {
         (0, 0) => String::new(),
+        (n, m) if short => format!(" +{n} −{m}"),
         (0, n) => format!("  removes {}", lines(n)),
         (n, 0) => format!("  adds {}", lines(n)),
         (n, m) => format!("  adds {}, removes {m}", lines(n)),
@@ -82,14 +84,22 @@ fn near_changes(lines: &[(Option<usize>, &str)]) -> Range<usize> {
     }
 }
 
+/// Returns the columns before the code of a changed line, after its sign, and two more: a continued row begins there.
+fn indentation(spans: &[Span<'_>]) -> usize {
+    let line: String = spans.iter().map(|span| span.content.as_ref()).collect();
+    let code = line.trim_start_matches(['+', '-']);
+    code.len() - code.trim_start().len() + 2
+}
+
 impl<'a> Question<'a> {
     pub(super) fn new(width: u16, theme: &'a Theme, paths: &'a ShortPaths, spacing: Spacing) -> Self {
-        let rule = Line::styled("─".repeat(usize::from(width)), theme.outcome.warning);
-        Self { width: usize::from(width), theme, paths, spacing, lines: vec![rule] }
+        let rule = || Line::styled("─".repeat(usize::from(width)), theme.outcome.warning);
+        let lines = if spacing == Spacing::Short { Vec::new() } else { vec![rule()] };
+        Self { width: usize::from(width), theme, paths, spacing, lines }
     }
 
     fn space(&mut self) {
-        if self.spacing != Spacing::Tight {
+        if !matches!(self.spacing, Spacing::Tight | Spacing::Short) {
             self.lines.push(Line::default());
         }
     }
@@ -113,6 +123,15 @@ impl<'a> Question<'a> {
         }
     }
 
+    /// Adds a sentence of becket's own, with names in the style of code. Commands and input are never shown in this way, because
+    /// their backticks mean something.
+    fn explain(&mut self, lead: &'static str, sentence: &str) {
+        let (dim, code) = (self.theme.dim, self.theme.code);
+        let spans = text::quoted(&text::visible(sentence), dim, code);
+        let lead = Span::styled(lead, dim);
+        self.lines.extend(text::wrap(&spans, self.width, &lead, &Span::raw("  ")));
+    }
+
     /// Builds the question if a call may run. `of_subagent`: a subagent makes the call. `others`: questions that wait
     /// after this one. `at`: the hunk at the cursor.
     pub(super) fn call(
@@ -125,7 +144,8 @@ impl<'a> Question<'a> {
         at: Option<usize>,
     ) -> Vec<Line<'static>> {
         let theme = self.theme;
-        let mut more = counted(&request.preview);
+        let short = self.spacing == Spacing::Short;
+        let mut more = counted(&request.preview, short);
         if others > 0 {
             let questions = if others == 1 { "question" } else { "questions" };
             let _ = write!(more, "  ({others} more {questions} waiting)");
@@ -164,11 +184,11 @@ impl<'a> Question<'a> {
         if let Some(subject) = &request.access.subject {
             self.say("  · ", subject, theme.code);
         }
-        // The reason comes before the change, which may be long: the last line is the one that is read last.
-        self.say("  asked because ", &self.paths.shorten(&request.reason), theme.dim);
-        if let Some(nearest) = request.nearest.as_ref().filter(|rule| !request.reason.contains(rule.as_str()))
-        {
-            self.say("  near ", &format!("{nearest} comes nearest and does not match"), theme.dim);
+        // The reason comes before the change, which may be long: the last line is the one that is read last. On a short
+        // screen it would take the place of the change.
+        let reason_last = short && !request.preview.is_empty();
+        if !reason_last {
+            self.reason(request);
         }
         let mut left_out = false;
         if request.secrets.is_some() {
@@ -184,13 +204,31 @@ impl<'a> Question<'a> {
             let input = serde_json::to_string_pretty(&request.input).unwrap_or_default();
             self.say("    ", &input, theme.dim);
         }
+        if reason_last {
+            self.reason(request);
+        }
         // The answers below have numbers like the lines of the change. A line that was left out makes room between them.
-        if left_out {
+        if left_out && !reason_last {
             self.lines.push(Line::default());
         } else {
             self.space();
         }
         self.lines
+    }
+
+    /// Says why the question is asked, and which rule comes nearest.
+    fn reason(&mut self, request: &PermissionRequest) {
+        // The command is in a row of its own above.
+        let reason = match &request.access.command {
+            Some(command) => request.reason.replacen(&format!("`{command}`"), "it", 1),
+            None => request.reason.clone(),
+        };
+        let reason = self.paths.shorten(&reason);
+        self.explain("  asked because ", &reason);
+        if let Some(nearest) = request.nearest.as_ref().filter(|rule| !request.reason.contains(rule.as_str()))
+        {
+            self.explain("  near ", &format!("{nearest} comes nearest and does not match"));
+        }
     }
 
     /// Builds the question if a plan shall be carried out, with the plan as Markdown.
@@ -214,7 +252,7 @@ impl<'a> Question<'a> {
     fn change(&mut self, number: Option<usize>, digits: usize, style: Style, spans: &[Span<'static>]) {
         let number = number.map(|n| n.to_string()).unwrap_or_default();
         let lead = Span::styled(format!("  {number:>digits$} "), style);
-        let rest = Span::raw(" ".repeat(digits + 4));
+        let rest = Span::raw(" ".repeat(digits + 4 + indentation(spans).min(self.width / 3)));
         self.lines.extend(text::wrap(spans, self.width, &lead, &rest));
     }
 
