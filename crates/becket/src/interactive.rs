@@ -153,7 +153,9 @@ async fn session(
     }
     let ui = settings.settings.config.ui.clone();
     let root = crate::settings::project_root(&settings.project.cwd);
-    let (preferences, notifications) = preferences::of_screen(environment, settings, &root, &mut notes);
+    let config = &settings.settings.config;
+    let places = (settings.project.cwd.as_path(), root.as_path());
+    let (preferences, notifications) = preferences::of_screen(environment, config, places, &mut notes);
     for notice in switch::first_notices(&settings.session.choice, session, notes, failed) {
         let _ = sender.send(notice);
     }

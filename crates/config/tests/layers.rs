@@ -608,13 +608,13 @@ proptest! {
         let before = with(vec![layer(Scope::User, &user_text)]);
         for scope in [Scope::Project, Scope::Local] {
             let after = with(vec![layer(Scope::User, &user_text), layer(scope, &text)]);
-            prop_assert!(after.permission_mode.is_within(before.permission_mode));
-            prop_assert_eq!(&after.permissions.allow, &before.permissions.allow);
-            prop_assert!(before.permissions.deny.iter().all(|r| after.permissions.deny.contains(r)));
+            prop_assert!(after.permissions.mode.is_within(before.permissions.mode));
+            prop_assert_eq!(&after.permissions.rules.allow, &before.permissions.rules.allow);
+            prop_assert!(before.permissions.rules.deny.iter().all(|r| after.permissions.rules.deny.contains(r)));
             prop_assert_eq!(&after.add_dirs, &before.add_dirs);
             prop_assert_eq!(&after.providers, &before.providers);
-            prop_assert_eq!(&after.shell.env, &before.shell.env);
-            prop_assert_eq!(&after.tools.enabled, &before.tools.enabled);
+            prop_assert_eq!(&after.tools.shell.env, &before.tools.shell.env);
+            prop_assert_eq!(&after.tools.offered.enabled, &before.tools.offered.enabled);
             let within = match (after.limits.max_turns, before.limits.max_turns) {
                 (Some(after), Some(before)) => after <= before,
                 (None, Some(_)) => false,

@@ -231,7 +231,7 @@ impl Replay {
 
     fn compaction(&mut self, entry: Seq, compaction: Compaction) {
         self.compactions.insert(entry);
-        self.events.push(compaction.boundary(entry));
+        self.events.push(Event::compact_boundary(entry, compaction));
     }
 }
 

@@ -2,8 +2,8 @@
 //! entry.
 
 use crate::{
-    BlobId, CacheLifetime, CallId, Event, FinishReason, LeftOut, Message, MessageId, Millis, Part, Seq,
-    SizeChange, Tokens, Usage,
+    BlobId, CacheLifetime, CallId, FinishReason, LeftOut, Message, MessageId, Millis, Part, Seq, SizeChange,
+    Tokens, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -341,23 +341,6 @@ pub struct Compaction {
     /// Last entry of the view that was compacted.
     pub snapshot_of: Seq,
     pub turn_state: TurnState,
-}
-
-impl Compaction {
-    /// Returns the event that reports this compaction. `entry`: its place in the ledger.
-    pub fn boundary(self, entry: Seq) -> Event {
-        Event::CompactBoundary {
-            entry,
-            trigger: self.trigger,
-            pre_tokens: self.size.before,
-            post_tokens: self.size.after,
-            summary: self.summary,
-            anchor: self.anchor,
-            tail_from: self.retained.tail_from,
-            kept: self.retained.kept,
-            left_out: self.origin.left_out,
-        }
-    }
 }
 
 /// The messages that are still in the view after a compaction.

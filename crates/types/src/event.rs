@@ -4,9 +4,10 @@
 //! matters can be derived from the ledger, so a front end that was disconnected catches up by reading it.
 
 use crate::{
-    Access, CallId, CompactionPlan, CompactionTrigger, ContextChange, ContextPlan, Cost, FileChange,
-    FinishReason, HookProgress, HookRun, LeftOut, Limit, Message, MessageId, Millis, Part, PermissionDenial,
-    RewindWhat, Seq, SessionId, SpanKind, Tokens, TurnResult, TurnTerms, UndoOutcome, UndoPlan, Usage,
+    Access, CallId, Compaction, CompactionPlan, CompactionTrigger, ContextChange, ContextPlan, Cost,
+    FileChange, FinishReason, HookProgress, HookRun, LeftOut, Limit, Message, MessageId, Millis, Part,
+    PermissionDenial, RewindWhat, Seq, SessionId, SpanKind, Tokens, TurnResult, TurnTerms, UndoOutcome,
+    UndoPlan, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -518,4 +519,20 @@ pub struct FilePreview {
     /// line with its sign.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<(usize, usize, usize)>,
+}
+impl Event {
+    /// Returns the event that reports a compaction. `entry`: its place in the ledger.
+    pub fn compact_boundary(entry: Seq, compaction: Compaction) -> Self {
+        Self::CompactBoundary {
+            entry,
+            trigger: compaction.trigger,
+            pre_tokens: compaction.size.before,
+            post_tokens: compaction.size.after,
+            summary: compaction.summary,
+            anchor: compaction.anchor,
+            tail_from: compaction.retained.tail_from,
+            kept: compaction.retained.kept,
+            left_out: compaction.origin.left_out,
+        }
+    }
 }

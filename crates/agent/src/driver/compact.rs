@@ -258,7 +258,7 @@ impl Compactor<'_> {
                     if self.conversation.settings.hooks.engine.is_some() {
                         self.hooks().compacted_hooks(trigger, &compaction.summary);
                     }
-                    self.conversation.core.emit(compaction.boundary(seq));
+                    self.conversation.core.emit(Event::compact_boundary(seq, *compaction));
                 }
                 EntryKind::Message { mut message } => {
                     message.seq = seq;

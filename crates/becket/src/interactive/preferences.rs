@@ -4,7 +4,6 @@
 //! is replaced atomically, and everything else in it stays as it was.
 
 use crate::environment::Environment;
-use crate::settings::RunSettings;
 use becket_config::{Amend, Config, UiConfig};
 use becket_print::Kept;
 use becket_tui::Preferences;
@@ -70,13 +69,12 @@ pub(super) fn load(environment: &Environment, config: &Config) -> (Preferences, 
 /// Returns the preferences of the screen. Adds notes about values that cannot be used.
 pub(super) fn of_screen(
     environment: &Environment,
-    settings: &RunSettings,
-    root: &Path,
+    config: &Config,
+    (workspace, root): (&Path, &Path),
     notes: &mut Vec<String>,
 ) -> (Preferences, Notifications) {
-    let config = &settings.settings.config;
     let (mut preferences, wrong) = load(environment, config);
-    preferences.workspace.clone_from(&settings.project.cwd);
+    preferences.workspace = workspace.to_owned();
     preferences.rule_files = Some(rule_files(environment, root));
     notes.extend(wrong);
     let notifications = notifications(environment, &config.ui).unwrap_or_else(|why| {
