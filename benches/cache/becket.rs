@@ -1,9 +1,9 @@
 //! becket's engine on a session: the real ledger, view, governor, prune and compaction, with a summary of a fixed size.
 
-use crate::cache::price::Request;
+use crate::cache::price::{Request, warm_every};
 use crate::cache::shapes::Step;
 use becket_session::context::budget::{Budget, Meter, estimate_text};
-use becket_session::context::cache::{CacheTtl, idle_compaction_pays, lifetime};
+use becket_session::context::cache::{CacheTtl, idle_compaction_pays, lifetime, warming_pays};
 use becket_session::context::compaction::{
     Failure, Floor, Governor, InputKind, Need, Owed, Request as Compact, Snapshot, Step as Next, Summariser,
     begin,
@@ -35,8 +35,8 @@ pub(crate) enum AtPause {
 /// The decisions of a run.
 #[derive(Clone, Debug)]
 pub(crate) enum Plan {
-    /// becket's own rules.
-    Own { idle_compaction: bool },
+    /// becket's own rules, with these settings.
+    Own { ttl: CacheTtl, warm: bool, idle_compaction: bool },
     /// One for each pause of more than five minutes.
     Given(Vec<AtPause>),
 }
@@ -61,6 +61,7 @@ struct Becket {
     gap: u64,
     of: CacheLifetime,
     begins: bool,
+    ttl: CacheTtl,
     /// The call of each step, and the size of its output.
     calls: Vec<Option<(CallId, u64)>>,
     ids: u64,
@@ -96,6 +97,10 @@ pub(crate) fn run(
         gap: 0,
         of: CacheLifetime::default(),
         begins: true,
+        ttl: match plan {
+            Plan::Own { ttl, .. } => *ttl,
+            Plan::Given(_) => CacheTtl::Auto,
+        },
         calls: Vec::new(),
         ids: 0,
         _dir: dir,
@@ -116,7 +121,7 @@ pub(crate) fn run(
         } else {
             becket.gap += step.gap;
         }
-        becket.step(step, matches!(plan, Plan::Own { .. }))?;
+        becket.step(step, plan)?;
     }
     Ok(becket.run)
 }
@@ -133,7 +138,7 @@ impl Becket {
     /// The end of a turn before a pause that the shorter lifetime does not cover.
     fn pause(&mut self, plan: &Plan, at: Option<AtPause>) -> Result<(), String> {
         let compacts = match plan {
-            Plan::Own { idle_compaction } => {
+            Plan::Own { idle_compaction, .. } => {
                 let after = FLOOR + (self.budget.usable() / 10).clamp(1_000, 8_000) + 4_000;
                 *idle_compaction && idle_compaction_pays(&self.prices, self.of, self.used().0, after)
             }
@@ -160,12 +165,12 @@ impl Becket {
         }])
     }
 
-    fn step(&mut self, step: &Step, own: bool) -> Result<(), String> {
+    fn step(&mut self, step: &Step, plan: &Plan) -> Result<(), String> {
         if step.prompt > 0 {
             self.begins = true;
             self.put(vec![EntryKind::Message { message: Message::user(text(step.prompt)) }])?;
         }
-        self.request(step.answer, own)?;
+        self.request(step.answer, plan)?;
         if let Some(back) = step.needs {
             let at = self.calls.len().saturating_sub(back);
             if let Some(Some((id, size))) = self.calls.get(at).cloned() {
@@ -176,7 +181,7 @@ impl Becket {
                     // The model calls `recall`, or reads the file again.
                     self.answer(60, size, Some(at))?;
                     self.gap += 10;
-                    self.request(step.answer, own)?;
+                    self.request(step.answer, plan)?;
                 }
             }
         }
@@ -225,9 +230,25 @@ impl Becket {
         self.put(entries)
     }
 
-    fn request(&mut self, output: u64, own: bool) -> Result<(), String> {
+    /// Seconds since the cache was used last, with the warming requests of these settings.
+    fn unused(&self, warm: bool) -> u64 {
+        let (mut gap, mut sent) = (self.gap, 0);
+        let tokens = self.used().0;
+        while warm
+            && self.begins
+            && gap > warm_every(self.of)
+            && warming_pays(&self.prices, self.of, tokens, sent)
+        {
+            (gap, sent) = (gap - warm_every(self.of), sent + 1);
+        }
+        gap
+    }
+
+    fn request(&mut self, output: u64, plan: &Plan) -> Result<(), String> {
         let ttl = self.of.duration().0 / 1_000;
-        if own && self.gap > ttl {
+        if let Plan::Own { warm, .. } = plan
+            && self.unused(*warm) > ttl
+        {
             self.prune(self.policy.prune_batch)?;
         }
         for _ in 0..3 {
@@ -255,7 +276,7 @@ impl Becket {
     fn push(&mut self, request: Request) {
         let gap = std::mem::take(&mut self.gap);
         let first = self.run.requests.is_empty();
-        self.of = lifetime(CacheTtl::Auto, self.of, (!first).then_some(Millis(gap * 1_000)));
+        self.of = lifetime(self.ttl, self.of, (!first).then_some(Millis(gap * 1_000)));
         self.run.requests.push(Request { gap, ..request });
     }
 

@@ -117,7 +117,8 @@ pub(crate) fn row(
 pub(crate) fn cost(way: Way, steps: &[Step], window: u64, prices: Prices) -> Result<Cost, String> {
     match way {
         Way::Becket { ttl, warm, idle_compaction, threshold } => {
-            let run = becket::run(steps, window, prices, threshold, &Plan::Own { idle_compaction })?;
+            let run =
+                becket::run(steps, window, prices, threshold, &Plan::Own { ttl, warm, idle_compaction })?;
             Ok(Cost::of(&run, by_rule(&run.requests, &prices, ttl, warm)))
         }
         Way::Other(rules, lifetime) => {
@@ -130,10 +131,14 @@ pub(crate) fn cost(way: Way, steps: &[Step], window: u64, prices: Prices) -> Res
 /// becket's own session with single decisions replaced, to tell the causes of a difference apart: name, and cost.
 pub(crate) fn parts(steps: &[Step], window: u64, prices: Prices) -> Result<Vec<(String, Cost)>, String> {
     let pauses = steps.iter().filter(|step| step.gap > 300).count();
-    let own = becket::run(steps, window, prices, 0.9, &Plan::Own { idle_compaction: false })?;
+    let plan = |warm| Plan::Own { ttl: CacheTtl::Auto, warm, idle_compaction: false };
+    let own = becket::run(steps, window, prices, 0.9, &plan(false))?;
+    let warm = becket::run(steps, window, prices, 0.9, &plan(true))?;
     let auto = |run: &Run| Cost::of(run, by_rule(&run.requests, &prices, CacheTtl::Auto, false));
     let mut out = vec![
         ("own".to_owned(), auto(&own)),
+        ("own, warmed".to_owned(), Cost::of(&warm, by_rule(&warm.requests, &prices, CacheTtl::Auto, true))),
+        ("own, warmed, best lifetimes".to_owned(), Cost::of(&warm, in_hindsight(&warm.requests, &prices))),
         ("own, best lifetimes".to_owned(), Cost::of(&own, in_hindsight(&own.requests, &prices))),
     ];
     for decision in [AtPause::Nothing, AtPause::Prune, AtPause::Compact] {

@@ -23,7 +23,7 @@ pub(crate) struct Request {
 }
 
 /// Seconds before the end of a lifetime at which a warming request goes out.
-fn warm_every(of: CacheLifetime) -> u64 {
+pub(crate) fn warm_every(of: CacheLifetime) -> u64 {
     (of.duration().0 - ahead(of.duration()).0) / 1_000
 }
 

@@ -12,6 +12,7 @@ mod claude_session;
 mod clock;
 mod cmd;
 mod command_files;
+mod dialect;
 mod disk;
 mod environment;
 mod exec;

@@ -5,8 +5,8 @@
 //! googleapis.com, unless the configuration names the address (`providers.vertex.token_url`).
 
 use super::{
-    Grant, Keeper, address, ask, ask_json, form, google_aws, google_program, is_machine_of, is_token, now,
-    oauth_grant, request, token_in,
+    Grant, Keeper, address, ask, ask_json, form, google_aws, google_program, is_machine_of, is_near,
+    is_token, now, oauth_grant, request, token_in,
 };
 use crate::environment::Environment;
 use base64::Engine as _;
@@ -203,17 +203,6 @@ impl Google {
 fn is_googles(url: &Url) -> bool {
     let below = |name: &str| name == "googleapis.com" || name.ends_with(".googleapis.com");
     url.scheme() == "https" && matches!(url.host(), Some(Host::Domain(name)) if below(name))
-}
-
-/// True for this machine and for the metadata service beside it.
-pub(super) fn is_near(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => matches!(name, "localhost" | "metadata.google.internal"),
-        Some(Host::Ipv4(ip)) => ip.is_loopback() || ip.is_link_local(),
-        // AWS has its metadata service at fd00:ec2::254, too.
-        Some(Host::Ipv6(ip)) => ip.is_loopback() || ip.segments() == [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254],
-        None => false,
-    }
 }
 
 /// Returns the assertion that a service account signs with its key.

@@ -4,8 +4,7 @@
 //! Keys and region are those of AWS's variables, else of the metadata service beside this machine. The file of Google's
 //! credentials names that service; no other address is asked, and nothing but `GetCallerIdentity` is signed.
 
-use super::google::is_near;
-use super::{PATIENCE, address, ask, ask_json, request};
+use super::{PATIENCE, address, ask, ask_json, is_near, request};
 use crate::environment::Environment;
 use becket_model::{AwsKeys, Proxies, Secret, TokenBody, aws_headers};
 use serde_json::{Value, json};

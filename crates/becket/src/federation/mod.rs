@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::Mutex;
-use url::Url;
+use url::{Host, Url};
 
 /// A key is replaced this long before it expires, because a request may take a while to arrive.
 const EARLY: u64 = 60;
@@ -246,6 +246,17 @@ fn form(fields: &[(&str, &str)]) -> TokenBody {
 
 fn address(text: &str) -> Result<Url, String> {
     Url::parse(text.trim()).map_err(|_| "an address in the credentials cannot be read".to_owned())
+}
+
+/// True for this machine and for the metadata services of Google and AWS beside it.
+fn is_near(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => matches!(name, "localhost" | "metadata.google.internal"),
+        Some(Host::Ipv4(ip)) => ip.is_loopback() || ip.is_link_local(),
+        // AWS has its metadata service at fd00:ec2::254, too.
+        Some(Host::Ipv6(ip)) => ip.is_loopback() || ip.segments() == [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254],
+        None => false,
+    }
 }
 
 /// Reads a token that another program keeps in a file. It is read again for each exchange, because it is replaced there.

@@ -60,7 +60,7 @@ impl BlobWriter {
 }
 
 /// Compressed bytes that stay in memory. More move to a file without a name.
-pub(super) const MOST_IN_MEMORY: usize = 2 << 20;
+pub(super) const MOST_IN_MEMORY: usize = 256 << 10;
 
 /// A destination for compressed bytes: a file, or memory after the disk has refused.
 pub(super) struct Sink {
@@ -173,5 +173,51 @@ impl Write for Sink {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::blobs::{BlobStore, id_of};
+    use crate::store::Disk;
+    use becket_types::Blobs as _;
+    use std::io::Read as _;
+    use std::sync::Arc;
+
+    /// Bytes that compression makes hardly smaller.
+    fn dense(len: usize) -> Vec<u8> {
+        let mut state = 1u64;
+        std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 56) as u8
+        })
+        .take(len)
+        .collect()
+    }
+
+    #[test]
+    fn a_long_blob_of_a_session_that_is_not_saved_is_not_in_memory() {
+        let blobs = BlobStore::in_memory(Arc::new(Disk), None);
+        let (short, long) = (dense(100_000), dense(6 << 20));
+        for (bytes, in_memory) in [(&short, 1), (&long, 1)] {
+            let mut writer = blobs.writer().unwrap();
+            for piece in bytes.chunks(4_000) {
+                writer.write(piece).unwrap();
+            }
+            let id = blobs.keep(writer).unwrap();
+            assert_eq!(id, id_of(bytes));
+            assert_eq!(blobs.state().memory.len(), in_memory);
+            for _ in 0..2 {
+                assert!(blobs.get(&id).as_ref() == Some(bytes), "get");
+                let mut read = Vec::new();
+                blobs.read(&id).unwrap().read_to_end(&mut read).unwrap();
+                assert!(read == *bytes, "read");
+            }
+        }
+        assert_eq!(blobs.state().nameless.len(), 1);
+        let other = BlobStore::in_memory(Arc::new(Disk), None);
+        let id = other.put(&long);
+        assert!(other.get(&id).as_ref() == Some(&long) && other.state().memory.is_empty());
+        assert!(blobs.flush() && blobs.take_warnings().is_empty());
     }
 }
