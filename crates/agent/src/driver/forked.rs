@@ -128,7 +128,7 @@ impl Toolset {
     fn fork_answer(&mut self, view: &View) -> Option<OwnAnswer> {
         let forked = self.subagents.forked.as_mut()?;
         let Some(call) = &forked.call else {
-            let call = CallId(format!("fork_{}", MessageId::new()));
+            let call = new_id("fork");
             let part = Part::tool_call(call.as_str(), TASK, forked.input());
             forked.call = Some(call);
             return Some(OwnAnswer::Part(part, FinishReason::ToolCalls));
@@ -144,11 +144,15 @@ impl Toolset {
     }
 }
 
+/// Returns a new id that every provider takes: of at most 40 characters, without punctuation that one of them refuses.
+fn new_id(kind: &str) -> CallId {
+    CallId(format!("{kind}_{}", MessageId::new().to_string().replace('-', "")))
+}
+
 /// Returns the call that an earlier turn deferred.
 fn deferred_call(view: &View) -> Option<Part> {
     let call: DeferredCall = serde_json::from_value(view.state(DEFERRED_CALL)?.clone()).ok()?;
-    let id = format!("again_{}", MessageId::new());
-    Some(Part::tool_call(id, call.name, call.input))
+    Some(Part::tool_call(new_id("again").0, call.name, call.input))
 }
 
 impl Agent {
