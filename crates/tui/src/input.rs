@@ -161,6 +161,8 @@ pub enum PageRequest {
     Config,
     /// The model's context window and its usable part; 0 while unknown.
     Context {
+        /// Size of the context as the status line shows it.
+        used: Tokens,
         window: Tokens,
         usable: Tokens,
     },
@@ -194,7 +196,7 @@ impl PageRequest {
             "agents" => Self::Agents,
             "bug" => Self::Bug,
             "config" => Self::Config,
-            "context" => Self::Context { window: Tokens(0), usable: Tokens(0) },
+            "context" => Self::Context { used: Tokens(0), window: Tokens(0), usable: Tokens(0) },
             "cost" => Self::Cost,
             "diff" => Self::Diff,
             "doctor" => Self::Doctor,

@@ -280,7 +280,8 @@ impl Compactor<'_> {
         self.rules.recall(&self.conversation.core);
         prove_present(&mut self.conversation.core);
         self.conversation.core.tell_notices();
-        self.conversation.tell_used();
+        // Until the next report both are estimates, and two of them for one context would only confuse.
+        self.conversation.tell_used_as(report.tokens_after);
     }
 
     /// Undoes the last compaction. The view becomes exactly the one that it replaced.

@@ -176,12 +176,17 @@ impl Conversation {
 
     /// Informs front ends of the present size of the context.
     pub(super) fn tell_used(&mut self) {
-        let base_now = self.base_now();
+        let used = self.used();
+        self.tell_used_as(used);
+    }
+
+    /// Like [`Self::tell_used`], with a size that was already told in another way.
+    pub(super) fn tell_used_as(&mut self, used: Tokens) {
         let budget = self.budget();
         let kinds = self.budget.kinds.update(lock(&self.core.session).view(), &self.offered);
         let kinds = kinds.iter().map(|(kind, tokens)| (*kind, *tokens)).collect();
         self.core.emit(Event::ContextUsed {
-            used: self.budget.meter.used_with(base_now, self.core.appended),
+            used,
             usable: Tokens(budget.usable()),
             window: Tokens(budget.window),
             threshold: budget.threshold(self.budget.policy.threshold),

@@ -221,7 +221,7 @@ async fn a_compaction_is_undone_and_redone() {
     assert!(matches!(none, Event::Notice { text, .. } if text.contains("no undone compaction")));
     rig.send(Command::Compact { focus: None }).await;
     let boundary = rig.event(|event| matches!(event, Event::CompactBoundary { .. })).await;
-    let Event::CompactBoundary { entry, .. } = boundary else { panic!() };
+    let Event::CompactBoundary { entry, post_tokens, .. } = boundary else { panic!() };
     rig.send(Command::UndoCompaction).await;
     let undone = rig.event(|event| matches!(event, Event::CompactionReverted { .. })).await;
     assert_eq!(undone, Event::CompactionReverted { entry, counts: false });
@@ -231,6 +231,7 @@ async fn a_compaction_is_undone_and_redone() {
     };
     let is_used = |event: &Event| matches!(event, Event::ContextUsed { .. });
     let short = rig.log.iter().rev().find(|event| is_used(event)).cloned().map(used).unwrap();
+    assert_eq!(short, post_tokens, "the status line and the line of the compaction show one size");
     let whole = used(rig.event(is_used).await);
     assert!(short < whole, "the size is told at once: {short:?} {whole:?}");
     rig.turn("whole").await;

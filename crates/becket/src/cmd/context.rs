@@ -205,6 +205,21 @@ pub(crate) struct Filled {
     pub exact: bool,
 }
 
+impl Filled {
+    /// Scales the estimates so that their sum is `used`, which is known from the provider's last report.
+    pub(crate) fn scale_to(&mut self, used: u64) {
+        let (mut seen, mut before) = (0, 0);
+        for span in &mut self.spans {
+            seen += span.tokens.0;
+            let upto = (seen as f64 / self.sum.max(1) as f64 * used as f64).round() as u64;
+            // The differences of rounded sums add up to the whole.
+            span.tokens.0 = upto - before;
+            before = upto;
+        }
+        self.sum = before;
+    }
+}
+
 /// The entries of a session about its requests. No view is derived, and messages are not read.
 struct Requests {
     summary: SessionSummary,
@@ -395,4 +410,32 @@ fn texts(view: &mut View, tools: &[ToolSpec]) -> Vec<String> {
 
 pub(crate) fn name(kind: SpanKind) -> String {
     serde_json::to_value(kind).ok().and_then(|v| v.as_str().map(|s| s.replace('_', " "))).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scaled_spans_add_up_to_the_size_that_is_known() {
+        let span = |tokens| Span {
+            kind: SpanKind::User,
+            label: String::new(),
+            seq: None,
+            bytes: 0,
+            tokens: becket_types::Tokens(tokens),
+            blob: None,
+            applied: Vec::new(),
+        };
+        for (tokens, used) in [(vec![1, 2, 3, 4], 7), (vec![100, 0, 50], 1_000), (vec![], 5), (vec![0], 5)] {
+            let sum = tokens.iter().sum();
+            let spans: Vec<Span> = tokens.iter().copied().map(span).collect();
+            let budget = Budget { window: 20, input_limit: 20, max_output: 5 };
+            let texts = Vec::new();
+            let mut filled = Filled { spans, texts, budget, assumed: false, usable: 10, sum, exact: false };
+            filled.scale_to(used);
+            let all: u64 = filled.spans.iter().map(|span| span.tokens.0).sum();
+            assert_eq!((all, filled.sum), if sum == 0 { (0, 0) } else { (used, used) });
+        }
+    }
 }
