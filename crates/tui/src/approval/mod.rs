@@ -343,7 +343,7 @@ impl Approvals {
                 let session = format!("Yes, and allow {what} in this session");
                 offer(Does::Session, &session, "session");
                 offer(Does::Always, &format!("Yes, and allow {what} always"), "always");
-                let it = names_file && what.starts_with(EVERY_CHANGE);
+                let it = names_file && covers.starts_with(EVERY_CHANGE);
                 brief = Some((what.to_owned(), it));
             }
         } else if left_out < count {
