@@ -18,6 +18,7 @@ use crate::commands::{self, Action, Said};
 use crate::composer::Prompt;
 use crate::input::{Effect, Input, Reply, Request, To};
 use crate::runner::{Ended, Options};
+use crate::status::short_error;
 use crate::text::{self, thousands};
 use crate::transcript::compaction;
 use becket_types::{
@@ -62,6 +63,8 @@ pub struct Speaker {
     undo: Option<u64>,
     /// A question was printed since [`Self::take_asked`] was last called.
     asked: bool,
+    /// The model as `provider/name`.
+    model: String,
     /// The user renamed the session, and the confirmation is pending.
     renaming: bool,
     /// The user changed the permission mode, and the confirmation is pending.
@@ -82,6 +85,9 @@ impl Speaker {
     /// Returns the lines that describe an event.
     pub fn event(&mut self, event: &Event) -> Vec<String> {
         let mut out = Vec::new();
+        if let Event::SessionStarted { model, .. } | Event::ModelChosen { model } = event {
+            self.model.clone_from(model);
+        }
         match event {
             Event::TextDelta { text, .. } => {
                 self.partial.push_str(text);
@@ -178,7 +184,7 @@ impl Speaker {
                 out.push(format!("The permission mode is now {mode}."));
             }
             Event::Retry { attempt, max, delay, error, .. } => {
-                let error = error.trim_end_matches('.');
+                let error = short_error(error, &self.model);
                 let seconds = delay.0.div_ceil(1_000);
                 let unit = if seconds == 1 { "second" } else { "seconds" };
                 out.push(format!("{error}. Retry {attempt} of {max} in {seconds} {unit}."));
@@ -358,7 +364,7 @@ impl Speaker {
             }
             Said::Command(Ok(Action::StopJob(job))) => Effect::Ask(Request::StopJob { job }),
             Said::Command(Ok(Action::Help)) => {
-                out.extend(replies::without_fences(&commands::help(&[], usize::MAX, None)));
+                out.extend(commands::help(&[], None).spoken().lines().map(str::to_owned));
                 return (Vec::new(), out);
             }
             Said::Command(Ok(Action::Key)) => {

@@ -6,7 +6,7 @@ use crate::text;
 use crate::theme::Theme;
 use crate::transcript::Transcript;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
 
 /// Search text and previous search text.
 #[derive(Debug, Default)]
@@ -161,8 +161,27 @@ impl Reading {
         }
         transcript.focused()?;
         let (at, count) = transcript.focus_of();
-        let back = if transcript.may_bring_back() { "b brings back · " } else { "" };
-        let line = format!("{at} of {count} · Enter opens · c copies · {back}/ finds · u, d yours · Esc");
-        Some((Line::styled(fit(&line), theme.accent), None))
+        let mut keys =
+            vec![("Enter", "opens"), ("c", "copies"), ("/", "searches"), ("u, d", "your messages")];
+        if transcript.may_bring_back() {
+            keys.insert(2, ("b", "brings back"));
+        }
+        keys.push(("Esc", "closes"));
+        let place = format!("{at} of {count}");
+        let wide = |keys: &[(&str, &str)]| -> usize {
+            text::width(&place)
+                + keys.iter().map(|(key, does)| text::width(key) + text::width(does) + 4).sum::<usize>()
+        };
+        // The keys before Esc are left out from the end.
+        while keys.len() > 1 && wide(&keys) > width {
+            keys.remove(keys.len() - 2);
+        }
+        let mut spans = vec![Span::styled(fit(&place), theme.dim)];
+        for (key, does) in keys {
+            spans.push(Span::styled(" · ", theme.dim));
+            spans.push(Span::styled(key, theme.accent));
+            spans.push(Span::styled(format!(" {does}"), theme.dim));
+        }
+        Some((Line::from(spans), None))
     }
 }

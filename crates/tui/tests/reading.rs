@@ -136,7 +136,7 @@ fn a_short_conversation_is_drawn_next_to_what_is_below_it() {
         let mut stage = Stage::new(columns, rows);
         stage.event(started());
         let screen = stage.screen();
-        assert_eq!(row_of(&screen, "/help lists") - row_of(&screen, "becket 0."), 4, "{screen}");
+        assert_eq!(row_of(&screen, "/help lists") - row_of(&screen, "script/demo"), 3, "{screen}");
         assert_eq!(row_of(&screen, "Describe a task") - row_of(&screen, "To begin"), 3, "{screen}");
         say(&mut stage, "hello");
         answer(&mut stage, "the last words");

@@ -21,7 +21,7 @@ const TIGHT_QUESTION: u16 = 10;
 /// A screen with at least this many rows has room for an edge above and below the composer.
 const EDGED: u16 = 20;
 /// A screen with at least this many rows has a blank row above the composer's edge.
-const TALL: u16 = 30;
+const TALL: u16 = 24;
 /// Fewest columns for whole sentences in an empty composer.
 const NARROW: u16 = 64;
 /// Fewest columns for the longer hint of an idle composer.
@@ -77,7 +77,13 @@ impl App {
         // A page that asks a question leaves room for the composer.
         let page = if self.pages.overlay.as_ref().is_some_and(Overlay::asks) {
             let active = !self.pages.overlay.as_ref().is_some_and(Overlay::is_focused);
-            let hint = if active { "Or write what to do instead" } else { "Tab goes back to writing" };
+            let hint = if active && area.width < TINY {
+                "Or write a message"
+            } else if active {
+                "Or write a message, which closes this page"
+            } else {
+                "Tab goes back to writing"
+            };
             self.page_above_composer(frame, area, hint, active)
         } else {
             area
@@ -220,7 +226,7 @@ impl App {
             let before = if spacing == Spacing::Tight { 1 } else { REASON_ROWS };
             (rows.saturating_add(around).saturating_add(before) <= area.height).then_some(rows)
         };
-        [Spacing::Whole, Spacing::Near, Spacing::Tight].into_iter().find_map(fits)
+        [Spacing::Airy, Spacing::Whole, Spacing::Near, Spacing::Tight].into_iter().find_map(fits)
     }
 
     /// Returns the height of the question in `area`. `above`: rows above it; `composer`: rows of the composer and its edges.

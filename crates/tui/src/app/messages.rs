@@ -10,7 +10,9 @@ use crate::picker::Row;
 use crate::text;
 use crate::theme::Theme;
 use crate::transcript::{Transcript, Wanted};
-use becket_types::{Event, MessageId, Seq};
+use becket_types::{Event, FileChange, Message, MessageId, Part, Seq};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 /// The user's messages that are known so far. Rewind offers them.
 ///
@@ -18,8 +20,35 @@ use becket_types::{Event, MessageId, Seq};
 #[derive(Default)]
 pub(super) struct Messages {
     said: Vec<(Seq, MessageId, String)>,
+    /// What changed after a message and before the next one, as far as it was seen.
+    changed: BTreeMap<MessageId, Changes>,
+    /// The message that new changes belong to.
+    last: Option<MessageId>,
     /// Earlier messages are on disk, so the transcript may evict them and read them again.
     pub on_disk: bool,
+}
+
+/// Changed files, and the numbers of added and removed lines.
+#[derive(Default)]
+struct Changes {
+    files: BTreeSet<PathBuf>,
+    added: u64,
+    removed: u64,
+}
+
+impl Changes {
+    /// Returns the changes in a few words.
+    fn told(&self) -> String {
+        let files = match self.files.len() {
+            0 => return "no file changed".to_owned(),
+            1 => "1 file".to_owned(),
+            n => format!("{n} files"),
+        };
+        if self.added + self.removed == 0 {
+            return files;
+        }
+        format!("{files} +{} −{}", self.added, self.removed)
+    }
 }
 
 impl Messages {
@@ -35,10 +64,11 @@ impl Messages {
 
     /// Returns the messages as rows of a list, newest first.
     pub(super) fn rows(&self) -> Vec<Row> {
+        let detail = |id: &MessageId| self.changed.get(id).map(Changes::told).unwrap_or_default();
         let row = |(_, id, text): &(_, MessageId, String)| {
             let first = text.lines().find(|l| !l.trim().is_empty()).unwrap_or_default();
             let name = text::fit(first.trim(), 200).into_owned();
-            Row { id: id.to_string(), item: Item { name, detail: String::new() } }
+            Row { id: id.to_string(), item: Item { name, detail: detail(id) } }
         };
         self.said.iter().rev().map(row).collect()
     }
@@ -51,8 +81,11 @@ impl Messages {
         Some(text)
     }
 
-    /// Records a message of the user, so that rewind can offer it.
+    /// Records a message of the user, so that rewind can offer it, and the changes of a call.
     pub(super) fn remember(&mut self, event: &Event) {
+        if let Event::ToolFinished { message, changes, .. } = event {
+            return self.remember_changes(message, changes);
+        }
         let Event::UserMessage { message, .. } = event else { return };
         if message.visibility().user {
             let said = (message.seq, message.id, message.text());
@@ -60,12 +93,38 @@ impl Messages {
             if self.said[..at].last().is_none_or(|(_, id, _)| *id != message.id) {
                 self.said.insert(at, said);
             }
+            self.changed.entry(message.id).or_default();
+            self.last = Some(message.id);
+        }
+    }
+
+    fn remember_changes(&mut self, message: &Message, changes: &[FileChange]) {
+        let Some(of) = self.last.and_then(|last| self.changed.get_mut(&last)) else { return };
+        of.files.extend(changes.iter().map(|change| change.path.clone()));
+        for part in &message.parts {
+            if let Part::ToolResult { details, .. } = part
+                && !changes.is_empty()
+            {
+                let number = |key| details.get(key).and_then(serde_json::Value::as_u64).unwrap_or(0);
+                of.added += number("additions");
+                of.removed += number("deletions");
+            }
         }
     }
 
     pub(super) fn remember_all(&mut self, stretch: &Stretch) {
         for event in &stretch.events {
             self.remember(event);
+        }
+    }
+
+    /// Records an earlier part of the session. It may end in the middle of a turn, so the changes after its last message are
+    /// not known.
+    fn remember_earlier(&mut self, stretch: &Stretch) {
+        let now = self.last.take();
+        self.remember_all(stretch);
+        if let Some(last) = std::mem::replace(&mut self.last, now) {
+            self.changed.remove(&last);
         }
     }
 
@@ -89,7 +148,7 @@ impl Messages {
         match result {
             Ok(Some(part)) => {
                 transcript.fill(from, to, &part, theme);
-                self.remember_all(&part);
+                self.remember_earlier(&part);
             }
             Ok(None) => transcript.gap_stays(from, to),
             Err(why) => transcript.gap_failed(from, to, why),

@@ -233,7 +233,10 @@ impl App {
             Event::PermissionAsked(_)
             | Event::ToolStarted { .. }
             | Event::PermissionDenied(_)
-            | Event::ToolFinished { .. } => effects.extend(self.approvals_of(None, event)),
+            | Event::ToolFinished { .. } => {
+                self.messages.remember(event);
+                effects.extend(self.approvals_of(None, event));
+            }
             Event::UserMessage { client_id, .. } => {
                 if let Some(id) = client_id {
                     self.editor.waiting.delivered(id);
@@ -579,8 +582,7 @@ impl App {
     /// Handles the end of the user's shell command: shows it now, and keeps it for the model until the next message.
     fn ran(&mut self, command: &str, output: &str, failed: bool) {
         self.status.set_command(None);
-        let weight = if failed { Weight::Warning } else { Weight::Quiet };
-        self.note(weight, format!("$ {command}\n{output}"));
+        self.transcript.shell(command, output, failed);
         self.editor.ran(command, output);
     }
 }

@@ -164,6 +164,11 @@ fn a_retry_says_the_error_the_try_and_the_seconds() {
     assert_eq!(said(&[retry(4_200)]), ["The server is overloaded. Retry 2 of 10 in 5 seconds."]);
     let nested = Event::Subagent { call_id: CallId("t".into()), what: Box::new(retry(1_000)) };
     assert_eq!(said(&[nested]), ["The server is overloaded. Retry 2 of 10 in 1 second."]);
+    let Event::Retry { attempt, max, delay, status, .. } = retry(1_000) else { unreachable!() };
+    let error = "https://api.anthropic.com is overloaded (status 529): Overloaded.".to_owned();
+    let known = Event::ModelChosen { model: "anthropic/claude".into() };
+    let lines = said(&[known, Event::Retry { attempt, max, delay, status, error }]);
+    assert_eq!(lines.last().unwrap(), "Anthropic is overloaded (529). Retry 2 of 10 in 1 second.");
 }
 
 #[test]

@@ -21,7 +21,7 @@ const PROVIDERS: [(&str, &str); 7] = [
 
 /// Returns an error that is retried in few columns: who and why, without the server's own words. A server that answered with a
 /// status has the name of the model's provider. Any other keeps its address, which may be the fault.
-pub(super) fn short_error(error: &str, model: &str) -> String {
+pub(crate) fn short_error(error: &str, model: &str) -> String {
     let error = error.trim_end_matches('.');
     let error = error.find("): ").map_or(error, |end| &error[..=end]);
     let bare = error.replace("https://", "").replace("http://", "").replace("(status ", "(");
@@ -65,15 +65,13 @@ impl Status {
             return Some(retrying(retry, &turn.doing, &shorter, &end, width, theme));
         }
         let end = format!("{shorter}{end}");
-        // The row of a running call says what runs, and has the mark.
-        if turn.doing.starts_with(RUNNING) || turn.doing.starts_with(SUBAGENT_RUNNING) {
-            let line = format!("  {}", end.trim_start_matches(" · "));
-            return Some(Line::from(hint::spans(&text::fit(&line, width), theme)));
-        }
+        // The row of a running call says what runs.
+        let runs = turn.doing.starts_with(RUNNING) || turn.doing.starts_with(SUBAGENT_RUNNING);
+        let doing = if runs { "working" } else { &turn.doing };
         // If the line is too long, the activity is shortened and never the key.
         let end = text::fit(&end, width);
         let room = width.saturating_sub(text::width(&end) + 2);
-        let doing = text::fit_words(&text::visible(&turn.doing), room).into_owned();
+        let doing = text::fit_words(&text::visible(doing), room).into_owned();
         let waits = turn.doing == WAITING;
         let (mark, style) = if waits { ("? ", theme.outcome.warning) } else { ("◐ ", theme.text) };
         let mark = Span::styled(mark, if waits { style } else { theme.accent });

@@ -10,6 +10,10 @@ use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
+/// The name in large letters, for screens with room.
+const WORDMARK: [&str; 3] = ["█▄▄ █▀▀ █▀▀ █ █ █▀▀ ▀█▀", "█ █ █▀▀ █   █▀▄ █▀▀  █ ", "▀▀▀ ▀▀▀ ▀▀▀ ▀ ▀ ▀▀▀  ▀ "];
+/// Fewest rows and columns with which the name has large letters.
+const LARGE: (u16, u16) = (16, 60);
 /// Fewest rows of the screen with which the header is shown.
 const HEADER: u16 = 10;
 /// The mark of becket, in the columns before the facts. All text of the header begins after it.
@@ -39,7 +43,9 @@ pub(super) fn lines(session: &SessionFacts, area: Rect, theme: &Theme) -> Vec<Li
     if area.height < HEADER {
         return Vec::new();
     }
-    let columns = usize::from(area.width).saturating_sub(GUTTER.len());
+    let large = area.height >= LARGE.0 && area.width >= LARGE.1;
+    let gutter = if large { "  " } else { GUTTER };
+    let columns = usize::from(area.width).saturating_sub(gutter.len());
     let name = format!("becket {}", env!("CARGO_PKG_VERSION"));
     let what = " · reads, changes and runs code";
     let what = if text::width(&name) + text::width(what) <= columns { what } else { "" };
@@ -69,9 +75,21 @@ pub(super) fn lines(session: &SessionFacts, area: Rect, theme: &Theme) -> Vec<Li
         })
     };
     let indented = |mut spans: Vec<Span<'static>>| {
-        spans.insert(0, Span::raw(GUTTER));
+        spans.insert(0, Span::raw(gutter));
         Line::from(spans)
     };
     let tips = TIPS.map(|tips| indented(hint::spans(&fitting(tips), theme)));
-    MARK.into_iter().zip(facts).map(marked).chain([Line::default()]).chain(tips).collect()
+    if !large {
+        return MARK.into_iter().zip(facts).map(marked).chain([Line::default()]).chain(tips).collect();
+    }
+    // The large letters say the name.
+    let version = Span::styled(format!("   {}{what}", env!("CARGO_PKG_VERSION")), theme.dim);
+    let letters = WORDMARK.into_iter().enumerate().map(|(at, letters)| {
+        let mut spans = vec![Span::raw(gutter), Span::styled(letters, theme.accent)];
+        spans.extend((at == 1).then(|| version.clone()));
+        Line::from(spans)
+    });
+    let [_, model, folder] = facts;
+    let facts = [model, folder].map(indented);
+    letters.chain([Line::default()]).chain(facts).chain([Line::default()]).chain(tips).collect()
 }

@@ -12,6 +12,8 @@ pub mod script;
 mod session;
 mod spending;
 
+pub(crate) use activity::short_error;
+
 use crate::hint;
 use crate::input::{Effect, PageRequest, Request, Timer};
 use crate::menu::Item;
@@ -280,9 +282,11 @@ impl Status {
     pub(crate) fn fill_in(&self, page: PageRequest) -> PageRequest {
         let mode = || self.session.mode.clone();
         match page {
-            PageRequest::Context { .. } => {
-                PageRequest::Context { window: Tokens(self.meter.window), usable: Tokens(self.meter.usable) }
-            }
+            PageRequest::Context { .. } => PageRequest::Context {
+                used: Tokens(self.meter.used),
+                window: Tokens(self.meter.window),
+                usable: Tokens(self.meter.usable),
+            },
             PageRequest::Permissions { .. } => PageRequest::Permissions { mode: mode() },
             PageRequest::Status { .. } => PageRequest::Status { mode: mode() },
             other => other,
@@ -456,16 +460,18 @@ impl Status {
         }
         let mode =
             if width < NAMED { self.session.mode.clone() } else { format!("{} mode", self.session.mode) };
+        // The usual mode is less important than the context, of which less is left all the time.
+        let mode_weight = if self.session.mode == "default" { 6 } else { 8 };
         // A mode that asks less than usual is never out of sight.
         if facts || self.session.is_loud() {
-            put(7, mode, if self.session.is_loud() { theme.outcome.warning } else { theme.dim });
+            put(mode_weight, mode, if self.session.is_loud() { theme.outcome.warning } else { theme.dim });
         }
         let tight = if self.meter.is_tight() { theme.outcome.warning } else { theme.dim };
         if self.meter.usable > 0 && facts {
             let (percent, usable) = (self.meter.percent(), thousands(self.meter.usable));
             let word = if self.whole && width < NAMED { "" } else { "context " };
             let of = if self.whole { format!(" of {usable}") } else { String::new() };
-            put(6, format!("{word}{percent}%{of}"), tight);
+            put(7, format!("{word}{percent}%{of}"), tight);
         }
         if facts {
             let whole = wide && width >= NAMED;
@@ -490,10 +496,6 @@ impl Status {
         let bar = if self.whole { self.meter.bar(BAR, theme) } else { Vec::new() };
         if !bar.is_empty() {
             parts.push((2, bar));
-        }
-        if !facts {
-            parts.push((3, hint::spans("/help", theme)));
-            parts.push((2, hint::spans("Shift-Tab mode", theme)));
         }
         if !self.whole
             && let Some(key) = &self.key

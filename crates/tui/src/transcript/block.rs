@@ -291,7 +291,12 @@ impl Block {
 
     /// True for rows of the user's messages, whose background covers the full width.
     pub(crate) fn has_band(&self, index: usize) -> bool {
-        matches!(self.body, Body::User { .. }) && self.row(index).is_some()
+        matches!(self.body, Body::User { .. }) && self.is_row(index)
+    }
+
+    /// True if this is a row of the block itself, not the blank row after it.
+    pub(crate) fn is_row(&self, index: usize) -> bool {
+        self.row(index).is_some()
     }
 
     /// Returns the columns before a row's text, the text, and its relation to the row above.

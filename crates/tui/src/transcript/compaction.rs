@@ -75,11 +75,12 @@ impl Compaction {
         let (mark, words) = line.split_at(line.find(' ').unwrap_or(line.len()));
         let (mark_style, style) =
             if self.undone { (theme.dim, theme.dim) } else { (theme.accent, theme.text) };
-        let more = text::fit(&more, width.saturating_sub(text::width(&line)));
+        // A part of a key is of no use.
+        let more = if text::width(&line) + text::width(&more) <= width { more } else { String::new() };
         let mut rows = vec![Row::from(Line::from(vec![
             Span::styled(mark.to_owned(), mark_style),
             Span::styled(words.to_owned(), style),
-            Span::styled(more.into_owned(), theme.dim),
+            Span::styled(more, theme.dim),
         ]))];
         if !self.open {
             return rows;

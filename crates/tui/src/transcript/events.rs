@@ -8,13 +8,14 @@ use super::image::Image;
 use super::long_answer;
 use super::markdown::Markdown;
 use super::pasted;
-use super::tool::{State, changed_lines};
+use super::tool::{State, ToolCall, changed_lines};
 use crate::keymap::pretty;
 use crate::text::thousands;
 use becket_types::{
     CallId, DenialCause, Event, LONG_TEXT, Message, MessageId, Millis, NoticeLevel, Part, Seq, TurnEnd,
     TurnResult, cut_start,
 };
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -243,6 +244,26 @@ impl Blocks {
         self[at].set_local(local);
     }
 
+    /// Adds a shell command of the user that has ended, with the look of a call.
+    pub(super) fn shell(&mut self, command: &str, output: &str, failed: bool) {
+        let id = CallId(format!("shell-{}", self.len()));
+        let mut call = ToolCall::new(id, "!".to_owned(), Arc::clone(&self.view));
+        call.input = json!({"command": command});
+        // The model reads the exit code in the last line. The user sees it in the title.
+        let (text, code) = match output.trim_end().rsplit_once("[exit code ") {
+            Some((text, code)) => (text, code.strip_suffix(']').and_then(|code| code.parse::<i64>().ok())),
+            None => (output, None),
+        };
+        let text = if code.is_some() { text } else { output };
+        let details = code.map_or(Value::Null, |code| json!({"exit_code": code}));
+        call.set_result(text.trim_end(), &details);
+        call.state = if failed { State::Failed { millis: 0 } } else { State::Done { millis: 0 } };
+        // The user wants to read it, so it is open unless it is long.
+        call.open = text.lines().count() <= OPEN_OUTPUT;
+        let at = self.push(Body::Tool(Box::new(call)));
+        self[at].set_local(true);
+    }
+
     fn user(&mut self, message: &Message, steered: bool) {
         if !message.visibility().user {
             self.synthetic(message);
@@ -462,6 +483,8 @@ impl Blocks {
     }
 }
 
+/// Most lines of a shell command's output that are shown without a key.
+const OPEN_OUTPUT: usize = 40;
 /// A reason of at most this many bytes is shown also where it repeats.
 const SHORT_REASON: usize = 40;
 
@@ -500,11 +523,12 @@ fn turn_summary(result: &TurnResult, changed: &Changed, only: Option<&str>) -> O
         format!(" +{} −{}", changed.added, changed.removed)
     };
     let mut parts = Vec::new();
-    if result.duration.0 >= SHORT_TURN || files > 0 {
+    let costs = result.cost.0 >= 0.005;
+    if result.duration.0 >= SHORT_TURN || files > 0 || costs {
         let word = if result.end == TurnEnd::Completed { "done in" } else { "after" };
         parts.push(format!("{word} {}", super::tool_rows::duration(result.duration.0)));
     }
-    if result.cost.0 >= 0.005 && !parts.is_empty() {
+    if costs {
         parts.push(format!("${:.2}", result.cost.0));
     }
     match (only, files) {

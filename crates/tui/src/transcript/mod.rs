@@ -127,8 +127,16 @@ impl Transcript {
         if matches!(block.body(), Body::Gap(_)) {
             return None;
         }
-        block.lay_out(width, theme);
-        Some(block.line(0, theme).patch_style(theme.band().unwrap_or_default()))
+        let rows = block.lay_out(width, theme);
+        let mut line = block.line(0, theme);
+        let next = if rows > 1 { block.line(1, theme).to_string() } else { String::new() };
+        if !next.trim().is_empty() {
+            // The message goes on, which `…` says.
+            let style = line.spans.first().map(|span| span.style).unwrap_or_default();
+            let words = format!("{} {}…", line.to_string().trim_end(), next.trim());
+            line = Line::styled(text::fit_words(&words, usize::from(width)).into_owned(), style);
+        }
+        Some(line.patch_style(theme.band().unwrap_or_default()))
     }
 
     /// True if the first or the last of the user's messages begins with these words, as far as they were not cut.
@@ -279,7 +287,7 @@ impl Transcript {
             buffer.set_style(Rect { x: row.x + from, width, ..row }, style);
         };
         let block = &self.blocks[place.block];
-        if self.focus == Some(place.block) {
+        if self.focus == Some(place.block) && block.is_row(place.row) {
             over(0, usize::MAX, theme.selected);
         }
         if let Some(pattern) = &self.find.pattern {
@@ -373,6 +381,30 @@ impl Transcript {
     /// Moves the window to the end and follows it.
     pub(crate) fn to_end(&mut self) {
         self.window.follow();
+    }
+
+    /// Returns the numbers of the first and the last row in view, counted from 1, and the number of all rows. For pages, whose
+    /// rows are few: all of them are laid out.
+    pub fn position(&mut self, theme: &Theme) -> Option<(usize, usize, usize)> {
+        let (first, last) = (*self.seen.first()?, *self.seen.last()?);
+        let (mut before, mut all) = ((0, 0), 0);
+        for (at, block) in self.blocks.iter_mut().enumerate() {
+            if at == first.block {
+                before.0 = all;
+            }
+            if at == last.block {
+                before.1 = all;
+            }
+            if block.is_shown(self.revealed) {
+                all += block.lay_out(self.area.width, theme);
+            }
+        }
+        Some((before.0 + first.row + 1, before.1 + last.row + 1, all))
+    }
+
+    /// Adds a shell command of the user that has ended.
+    pub fn shell(&mut self, command: &str, output: &str, failed: bool) {
+        self.blocks.shell(command, output, failed);
     }
 
     /// True if the newest lines are in view and stay so while more arrive.

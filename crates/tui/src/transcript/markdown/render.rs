@@ -274,8 +274,15 @@ impl Renderer<'_> {
                 _ if diff => self.diff_line(shown),
                 _ => (style, Style::new()),
             };
-            for piece in cut(shown, columns) {
-                let spans = vec![Span::raw("  "), Span::styled(piece.to_owned(), style)];
+            // A line that continues keeps its indentation, so that code whose indentation matters reads right.
+            let indentation = shown.len() - shown.trim_start().len();
+            let hang = if language == "text" { 0 } else { (indentation + 2).min(columns / 3) };
+            let first = cut(shown, columns).first().map_or(0, |piece| piece.len());
+            let rest = cut(&shown[first..], columns - hang);
+            let rest = rest.into_iter().filter(|piece| !piece.is_empty());
+            for piece in std::iter::once(&shown[..first]).chain(rest) {
+                let lead = " ".repeat(if from > 0 { 2 + hang } else { 2 });
+                let spans = vec![Span::raw(lead), Span::styled(piece.to_owned(), style)];
                 let row = self.line(spans);
                 row.line.style = tint;
                 row.gutter =
