@@ -3,12 +3,14 @@
 //! A table. A command that needs more than the screen becomes a request to the host, with its arguments as values. Mostly the
 //! host answers with a page.
 
+mod help;
+
 use crate::composer::Prompt;
-use crate::input::{Custom, ExportFormat, PageRequest, To};
-use crate::text;
+use crate::input::{ExportFormat, PageRequest, To};
 use becket_types::{Command, DeliveryMode, Limit, Millis, Part, PermissionMode, PromptInput};
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+
+pub use help::help;
 
 /// Effect of a slash command.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,47 +61,43 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("sessions", "[words]", "choose among the sessions of this directory"),
     ("rename", "TITLE", "rename this session"),
     ("fork", "", "continue in a copy of this session"),
-    ("rewind", "", "go back to before one of your messages: conversation, files, or both"),
+    ("rewind", "", "go back to before a message: conversation, files or both"),
     ("undo", "", "undo the file changes of the last turn"),
     ("redo", "", "redo the changes of the last undo"),
     ("compact", "[focus]", "compact the context now; say what matters most"),
-    ("compact preview", "[focus]", "look at a compaction before it applies, and edit its summary"),
+    ("compact preview", "[focus]", "see a compaction before it applies, and edit its summary"),
     ("compact undo", "", "undo the last compaction; /compact redo applies it again"),
-    ("folded", "", "list messages that compactions removed, and bring some back"),
-    ("context", "", "the model's context by category, tool, file and span, and its history"),
-    ("inspect", "[N]", "each request as it was sent: spans, bytes, what changed; drop, collapse, pin"),
+    ("folded", "", "messages that compactions removed, to bring back"),
+    ("context", "", "what fills the model's context, and its history"),
+    ("inspect", "[N]", "each request as it was sent; drop, collapse or pin parts"),
     ("config", "", "every setting with its value and its source"),
-    ("add-dir", "[FOLDER]", "add a folder to the workspace; without one: the folders of the workspace"),
-    ("effort", "LEVEL", "how hard the model thinks: off, minimal, low, medium, high, xhigh, max, or default"),
-    ("plan", "", "the permission mode plan: the model only reads, and presents a plan"),
-    ("btw", "QUESTION", "ask a question beside the task; it does not become part of the conversation"),
-    ("cost", "", "what each request read, wrote and cost, and why a cache missed"),
-    (
-        "limits",
-        "[usd|tokens|turns|time AMOUNT]",
-        "usage against the limits; changes one, or removes it with off",
-    ),
+    ("add-dir", "[FOLDER]", "add a folder to the workspace, or list its folders"),
+    ("effort", "LEVEL", "how much the model thinks: off, low, medium, high, …"),
+    ("plan", "", "the model only reads, and presents a plan"),
+    ("btw", "QUESTION", "a question beside the task, not kept in the conversation"),
+    ("cost", "", "what each request read and cost, and why a cache missed"),
+    ("limits", "[usd|tokens|turns|time AMOUNT]", "usage against the limits; changes or removes one"),
     ("model", "NAME", "switch to another model"),
     ("key", "", "set another key for a provider; it is hidden while you type"),
-    ("mode", "NAME", "permission mode: default, acceptEdits, auto, plan, dontAsk, bypassPermissions"),
+    ("mode", "NAME", "change the permission mode: default, acceptEdits, plan, …"),
     ("permissions", "", "permission mode and rules"),
-    ("status", "", "this session: folders, model, permission mode, and what the sandbox lets commands reach"),
+    ("status", "", "folders, model, mode, and what the sandbox allows"),
     ("tools", "", "the tools that the model has"),
     ("skills", "", "the skills that were found"),
-    ("agents", "", "the agents: those built in, and your own with their tools, models and files"),
-    ("tasks", "", "subagents and commands in the background; Ctrl-B moves running ones there"),
+    ("agents", "", "built-in agents and your own, with tools and models"),
+    ("tasks", "", "subagents and commands in the background"),
     ("tasks stop", "N", "stop a background task; /tasks stop job N stops a command"),
     ("tasks tell", "N TEXT", "send a message to a subagent in the background"),
     ("todos", "", "the todo list of this session"),
     ("hooks", "", "the hooks, their sources, and if they run"),
     ("mcp", "", "the MCP servers of this session"),
-    ("memory", "[line]", "the rules files that the model reads; with a line: adds it to AGENTS.md"),
+    ("memory", "[line]", "rules files that the model reads, or add a line to them"),
     ("init", "", "let the model write an AGENTS.md for this project"),
     ("export", "[md|jsonl] FILE", "write this session to a file"),
     ("diff", "", "what differs from the last commit"),
     ("clear", "", "the same as /new"),
     ("copy", "", "copy the last answer to the clipboard"),
-    ("theme", "NAME", "dark, light, high-contrast, colour-blind, ansi, plain, or one of your own"),
+    ("theme", "NAME", "dark, light, high-contrast, plain, … or one of your own"),
     ("keys", "", "key bindings, and conflicts between them"),
     ("vim", "", "Vim's keys in the composer, on and off"),
     ("doctor", "", "checks of models, configuration and storage"),
@@ -350,62 +348,6 @@ fn compact(arguments: &str) -> Command {
     }
 }
 
-/// Returns the page of `/help` in Markdown. `customs`: commands of the user and the project. `shift`: true if the
-/// terminal reports Shift-Enter; `None` if the terminal edits lines itself.
-pub fn help(customs: &[Custom], columns: usize, shift: Option<bool>) -> String {
-    // The page indents code blocks.
-    let columns = columns.saturating_sub(2);
-    let mut out = String::from("```text\n");
-    let built_in = COMMANDS.iter().map(|(name, arguments, what)| (format!("/{name} {arguments}"), *what));
-    let own = customs.iter().map(|c| (format!("/{} {}", c.name, c.arguments), c.description.as_str()));
-    for (call, what) in built_in.chain(own) {
-        entry(&mut out, &call, what, columns);
-    }
-    out.push('\n');
-    let new_line = match shift {
-        Some(true) => "New line: Shift-Enter, Alt-Enter, Ctrl-J, or \\ and then Enter",
-        Some(false) => {
-            "New line: Alt-Enter, Ctrl-J, or \\ and then Enter (this terminal does not report Shift-Enter)"
-        }
-        None => "",
-    };
-    for about in [
-        "@file names a file · !command runs it · #text adds a line to AGENTS.md",
-        if shift.is_some() {
-            "Enter sends · Esc interrupts · Tab queues while it works · /keys lists the keys"
-        } else {
-            "Enter sends · Ctrl-C interrupts"
-        },
-        new_line,
-    ] {
-        if about.is_empty() {
-            continue;
-        }
-        for line in text::chunks_of_words(about, columns.max(1)) {
-            let _ = writeln!(out, "{}", line.trim());
-        }
-    }
-    out.push_str("```");
-    out
-}
-
-/// Width of the column of commands in [`help`], with the gap after it.
-const CALL: usize = 25;
-
-/// Adds a command and its description: beside it, or below it if the page is too narrow.
-fn entry(out: &mut String, call: &str, what: &str, columns: usize) {
-    let (indent, beside) = if columns >= 2 * CALL { (CALL, true) } else { (4, false) };
-    let lines = text::chunks_of_words(what, columns.saturating_sub(indent).max(1));
-    let beside = beside && text::width(call) < CALL;
-    if !beside || lines.is_empty() {
-        let _ = writeln!(out, "{}", call.trim_end());
-    }
-    for (at, line) in lines.iter().enumerate() {
-        let before = if at == 0 && beside { call } else { "" };
-        let _ = writeln!(out, "{before:<indent$}{}", line.trim());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -562,27 +504,5 @@ mod tests {
             let parsed = parse(&format!("/{name} {argument}")).unwrap().unwrap();
             assert!(!matches!(parsed, Action::Custom { .. }), "{name}");
         }
-    }
-
-    #[test]
-    fn help_keeps_to_its_columns_and_names_from_what_they_mean() {
-        for columns in [1, 10, 40, 52, 80, 120] {
-            let help = help(&[], columns, Some(false));
-            let lines: Vec<&str> = help.lines().filter(|line| !line.starts_with("```")).collect();
-            for line in &lines {
-                assert!(columns < 40 || text::width(line) + 2 <= columns, "{columns}: {line:?}");
-                assert!(line.starts_with(['/', ' ']) || !line.contains(" a session"), "{columns}: {line:?}");
-            }
-            let names = lines.iter().filter(|line| line.starts_with('/')).count();
-            assert!(names >= COMMANDS.len(), "{columns}");
-        }
-        assert!(
-            help(&[], 40, None).contains("\n/fork\n    continue in a copy of this session\n"),
-            "{}",
-            help(&[], 40, None)
-        );
-        assert!(
-            help(&[], 80, None).contains("\n/fork                    continue in a copy of this session\n")
-        );
     }
 }

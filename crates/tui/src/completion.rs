@@ -251,7 +251,11 @@ impl Completion {
 
     /// Draws the menu over the lowest rows of `area`.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
-        self.menu.draw(frame, area, theme);
+        let keys = match self.target.as_ref().map(|target| &target.kind) {
+            Some(Kind::File) => "Tab or Enter inserts · Esc closes",
+            _ => "Tab completes · Enter runs · Esc closes",
+        };
+        self.menu.draw_with_keys(frame, area, keys, theme);
     }
 }
 

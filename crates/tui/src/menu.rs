@@ -2,6 +2,7 @@
 //!
 //! Owns the entries and the chosen one. The caller provides the entries and acts on the choice.
 
+use crate::hint;
 use crate::text;
 use crate::theme::Theme;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -32,6 +33,8 @@ pub struct Menu {
     wraps: bool,
 }
 
+/// Rows that a menu with a line of keys needs besides its entries, with a part of the screen above it.
+const ROOM: u16 = 4;
 /// Columns before a description that goes on in the next row.
 const INDENT: usize = 6;
 
@@ -95,6 +98,22 @@ impl Menu {
         true
     }
 
+    /// Gives the first word of an entry's row, which is its name, the colour of keys and commands.
+    fn named(&self, at: usize, mut spans: Vec<Span<'static>>, theme: &Theme) -> Vec<Span<'static>> {
+        let name = text::visible(&self.items[at].name);
+        let name = name.split(' ').next().unwrap_or_default();
+        let row = spans.remove(0);
+        let Some(from) = row.content.find(name).filter(|_| !name.is_empty()) else {
+            spans.insert(0, row);
+            return spans;
+        };
+        let (before, rest) = row.content.split_at(from);
+        let (name, after) = rest.split_at(name.len());
+        let parts = [(before, row.style), (name, theme.accent), (after, row.style)];
+        let parts = parts.map(|(part, style)| Span::styled(part.to_owned(), style));
+        parts.into_iter().chain(spans).collect()
+    }
+
     /// Returns the height in rows that it needs.
     pub fn height(&self) -> u16 {
         self.items.len().min(ROWS) as u16
@@ -112,7 +131,9 @@ impl Menu {
     /// Returns the rows of one entry. The descriptions of the `shown` entries begin in one column.
     fn rows(&self, at: usize, width: usize, shown: usize) -> Vec<String> {
         let shown = self.items.iter().skip(self.top).take(shown);
-        let column = shown.map(|i| text::width(&i.name)).max().unwrap_or(0).min(width / 2);
+        // A name that is much longer than the others takes no room from their descriptions.
+        let fits = |columns: &usize| *columns <= width * 2 / 5;
+        let column = shown.map(|i| text::width(&i.name)).filter(fits).max().unwrap_or(0);
         let Some(item) = self.items.get(at) else { return Vec::new() };
         let mark = if at == self.chosen { "❯ " } else { "  " };
         let name = text::visible(&item.name).into_owned();
@@ -128,6 +149,26 @@ impl Menu {
         let span = Span::raw(detail.into_owned());
         let lines = text::wrap(&[span], width, &Span::raw(head), &Span::raw(" ".repeat(INDENT)));
         lines.iter().map(ToString::to_string).collect()
+    }
+
+    /// Draws the menu over the lowest rows of `area`, with a blank row above it and a line below it: which entries are shown, and
+    /// `keys`. Where there is too little room, only the entries.
+    pub fn draw_with_keys(&mut self, frame: &mut Frame<'_>, area: Rect, keys: &str, theme: &Theme) {
+        let width = usize::from(area.width);
+        if !self.is_open() || self.height_in(width) + ROOM > area.height {
+            return self.draw(frame, area, theme);
+        }
+        let above = Rect { height: area.height - 1, ..area };
+        self.draw(frame, above, theme);
+        let top = above.bottom() - self.height_in(width);
+        Clear.render(Rect { y: top - 1, height: 1, ..area }, frame.buffer_mut());
+        let shown = self.height();
+        let place = format!("{}–{} of {} · ", self.top + 1, self.top + usize::from(shown), self.items.len());
+        let place = if usize::from(shown) < self.items.len() { place } else { String::new() };
+        let line = hint::line(&format!("  {place}{keys}"), width, theme);
+        let row = Rect { y: area.bottom() - 1, height: 1, ..area };
+        Clear.render(row, frame.buffer_mut());
+        frame.buffer_mut().set_line(row.x, row.y, &line, row.width);
     }
 
     /// Draws the menu over the lowest rows of `area`.
@@ -146,12 +187,16 @@ impl Menu {
         let mut y = bottom - height;
         for at in self.top..self.items.len() {
             let style = if at == self.chosen { theme.selected } else { theme.dim };
-            for row in self.rows(at, width, shown) {
+            for (n, row) in self.rows(at, width, shown).into_iter().enumerate() {
                 if y >= bottom {
                     return;
                 }
                 let fill = " ".repeat(width.saturating_sub(text::width(&row)));
-                let line = Line::from(vec![Span::styled(row, style), Span::styled(fill, style)]);
+                let mut spans = vec![Span::styled(row, style), Span::styled(fill, style)];
+                if n == 0 && at != self.chosen && !self.items[at].detail.is_empty() {
+                    spans = self.named(at, spans, theme);
+                }
+                let line = Line::from(spans);
                 let place = Rect { y, height: 1, ..area };
                 // A style sets only what it changes, so without clearing, the colours of the cells below would show.
                 Clear.render(place, frame.buffer_mut());

@@ -15,12 +15,14 @@ use becket_types::{Event, MessageId};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Widget as _};
 use std::ops::Range;
 
 /// Rows kept for the text of a page. With fewer, all answers share one row.
-const PAGE_ROWS: usize = 8;
+const PAGE_ROWS: usize = 5;
+/// A page with at least this many rows has a blank row above the line of keys.
+const AIRY: u16 = 20;
 /// Most choices that are offered at once, so that each has a digit. A further answer shows the next ones.
 const OFFERED: usize = 7;
 
@@ -34,6 +36,8 @@ pub struct Overlay {
     /// The first choice that is offered, of those that do not all fit.
     from: usize,
     question: String,
+    /// The label of the answer that changes nothing, long and short.
+    no: (&'static str, &'static str),
     /// The page was drawn once and scrolled to its top.
     placed: bool,
     /// The end of the page has been in view, or need not be.
@@ -94,6 +98,7 @@ impl Overlay {
             choices,
             from: 0,
             question: String::new(),
+            no: ("No, leave everything as it is", "no"),
             placed: false,
             seen_end: false,
             list: AnswerList::default(),
@@ -103,6 +108,11 @@ impl Overlay {
     /// Lets answers count before the end of the page has been in view, because they only take rights away.
     pub(crate) fn answered_at_once(self) -> Self {
         Self { seen_end: true, ..self }
+    }
+
+    /// Names the last answer differently, on a page that asks nothing by itself.
+    pub fn with_close(self) -> Self {
+        Self { no: ("Close this page", "close"), ..self }
     }
 
     /// True if the page asks a question.
@@ -181,7 +191,11 @@ impl Overlay {
                 let answers = offered.len() + usize::from(self.has_more()) + 1;
                 return match self.list.key(key, answers, writing.drafting) {
                     // An answer covers only text that was shown.
-                    Pressed::Chosen(at) if at < offered.len() && !self.seen_end => Outcome::Stays(Vec::new()),
+                    Pressed::Chosen(at) if at < offered.len() && !self.seen_end => {
+                        self.page.scroll_pages(1, theme);
+                        self.list.settle_again();
+                        Outcome::Stays(Vec::new())
+                    }
                     Pressed::Chosen(at) if at < offered.len() => {
                         let effect = self.choices.swap_remove(offered.start + at).effect;
                         self.choices.clear();
@@ -232,12 +246,17 @@ impl Overlay {
             let forms =
                 ["PageUp, PageDown and the wheel scroll · Esc closes", "PageDown scrolls · Esc closes"];
             let keys = forms.iter().find(|form| text::width(form) <= width).unwrap_or(&"Esc closes");
-            return (vec![hint::line(keys, width, theme)], 0);
+            let mut foot = vec![hint::line(keys, width, theme)];
+            if height >= usize::from(AIRY) {
+                foot.insert(0, Line::default());
+            }
+            return (foot, 0);
         }
         let offered = self.offered();
         let shown = &self.choices[offered.clone()];
         let answer = |choice: &Choice| Answer {
             enabled: self.seen_end,
+            shorter: vec![capitalised(&choice.short)],
             ..Answer::new(&*choice.label, &*choice.short)
         };
         let mut answers: Vec<Answer> = shown.iter().map(answer).collect();
@@ -246,18 +265,24 @@ impl Overlay {
             let label = format!("Show others ({} to {} of {all} are shown)", offered.start + 1, offered.end);
             answers.push(Answer::new(label, "others"));
         }
-        answers.push(Answer::new("No, leave everything as it is", "no"));
+        answers.push(Answer::new(self.no.0, self.no.1));
         let mut lines = Vec::new();
+        if height >= usize::from(AIRY) {
+            lines.push(Line::default());
+        }
         if !self.question.is_empty() {
             let question = text::fit(&text::visible(&self.question), width).into_owned();
             lines.push(Line::styled(question, theme.accent));
         }
-        let tight = height < lines.len() + answers.len() + 2 + PAGE_ROWS;
+        let tight = height < lines.len() + AnswerList::rows(&answers, width) + 2 + PAGE_ROWS;
         let (list, cursor) = self.list.lines(&answers, width, tight, theme);
         let cursor = lines.len() + cursor;
         lines.extend(list);
         let forms: [&str; 2] = if !self.seen_end && !writing.drafting {
-            ["PageDown shows the rest, then it can be answered · Esc closes", "PageDown: more · Esc closes"]
+            [
+                "PageDown shows the rest, then it can be answered · Esc closes",
+                "PageDown reads on · Esc closes",
+            ]
         } else if self.list.is_focused() {
             ["↑ ↓ select · Enter answers · Esc closes", "Enter answers · Esc closes"]
         } else if writing.drafting && self.list.takes_reply() {
@@ -301,10 +326,10 @@ impl Overlay {
         if !edges {
             return;
         }
-        let title = format!("── {} ", text::visible(&self.title));
-        let rule = "─".repeat(width.saturating_sub(text::width(&title)));
-        let title = text::fit(&format!("{title}{rule}"), width).into_owned();
-        frame.buffer_mut().set_line(area.x, area.y, &Line::styled(title, theme.accent), area.width);
+        let place = self.page.position(theme).filter(|(first, last, all)| last - first + 1 < *all);
+        let place = place.map(|(first, last, all)| format!("{first}–{last} of {all}")).unwrap_or_default();
+        let title = titled(&self.title, &place, width, theme);
+        frame.buffer_mut().set_line(area.x, area.y, &title, area.width);
         for (i, line) in foot.iter().enumerate() {
             frame.buffer_mut().set_line(area.x, inner.bottom() + i as u16, line, area.width);
         }
@@ -312,4 +337,20 @@ impl Overlay {
             frame.set_cursor_position(Position::new(area.x, inner.bottom() + cursor as u16));
         }
     }
+}
+
+/// Returns the text with a capital letter at its beginning.
+fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+/// Returns the first row of a page: its title in a rule, and at the right end what part of the page is in view.
+pub(crate) fn titled(title: &str, place: &str, width: usize, theme: &Theme) -> Line<'static> {
+    let title = text::fit(&format!("── {} ", text::visible(title)), width).into_owned();
+    let used = text::width(&title);
+    let end = if place.is_empty() { String::new() } else { format!(" {place} ──") };
+    let end = if used + text::width(&end) + 2 <= width { end } else { String::new() };
+    let rule = "─".repeat(width.saturating_sub(used + text::width(&end)));
+    Line::from(vec![Span::styled(title + &rule, theme.accent), Span::styled(end, theme.dim)])
 }

@@ -4,13 +4,17 @@
 //! preview. [`Kind`] tells what a choice means. The app provides rows and previews.
 
 use crate::composer::buffer::Buffer;
+use crate::hint;
 use crate::menu::Item;
+use crate::overlay::titled;
 use crate::text;
 use crate::theme::Theme;
+use crate::transcript::Markdown;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use frizbee::{Config, Matcher};
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Widget as _};
 use std::collections::BTreeSet;
@@ -25,6 +29,12 @@ pub enum Kind {
     Folded,
 }
 
+/// Fewest rows of a page with a title and a line of keys.
+const FRAMED: u16 = 8;
+/// Rows that the list keeps above the preview, if there are fewer entries.
+const LEAST_ROWS: u16 = 3;
+/// Most columns of a detail for which a longer name is cut.
+const DETAIL: usize = 24;
 /// Fewest characters with which messages are searched, too.
 const LEAST: usize = 3;
 
@@ -224,22 +234,71 @@ impl Picker {
             return;
         }
         let width = usize::from(area.width);
-        let title = match self.kind {
-            Kind::Session => "resume",
-            Kind::Message => "back to before",
-            Kind::Folded => "bring back (Tab marks, Enter)",
+        let (title, keys) = match self.kind {
+            Kind::Session => {
+                ("resume", "↑ ↓ select · Enter resumes · PageDown scrolls the text · Esc closes")
+            }
+            Kind::Message => {
+                ("rewind to before", "↑ ↓ select · Enter chooses · PageDown scrolls the text · Esc closes")
+            }
+            Kind::Folded => ("bring back", "↑ ↓ select · Tab marks · Enter brings back · Esc closes"),
         };
-        let asked =
-            text::fit(&format!("{title}: {}", text::visible(self.line.text())), width - 1).into_owned();
-        let cursor = text::width(&asked).min(width - 1) as u16;
-        frame.buffer_mut().set_line(area.x, area.y, &Line::styled(asked, theme.accent), area.width);
-        let rest = Rect { y: area.y + 1, height: area.height - 1, ..area };
-        let split = if rest.height >= 10 { rest.height / 2 } else { rest.height };
+        let place = match self.found.len() {
+            0 => String::new(),
+            all => format!("{} of {all}", self.chosen + 1),
+        };
+        let title = titled(title, &place, width, theme);
+        // On a screen with very few rows, the line of the search and the rows come first.
+        let (top, bottom) = (u16::from(area.height >= FRAMED), u16::from(area.height >= FRAMED));
+        if top > 0 {
+            frame.buffer_mut().set_line(area.x, area.y, &title, area.width);
+            let short = keys.split(" · ").filter(|part| !part.starts_with("PageDown"));
+            let short = short.collect::<Vec<_>>().join(" · ");
+            let keys = if text::width(keys) <= width { keys } else { &short };
+            frame.buffer_mut().set_line(
+                area.x,
+                area.bottom() - 1,
+                &hint::line(keys, width, theme),
+                area.width,
+            );
+        }
+        let asked = Rect { y: area.y + top, height: 1, ..area };
+        let cursor = self.draw_search(frame, asked, theme);
+        let rest = Rect { y: asked.y + 1, height: area.height.saturating_sub(top + 1 + bottom), ..area };
+        // The list takes the rows that it needs, and at most half of them.
+        let most = if rest.height >= 10 { rest.height / 2 } else { rest.height };
+        let split =
+            if rest.height >= 10 { most.min((self.found.len() as u16).max(LEAST_ROWS)) } else { most };
         self.draw_rows(frame, Rect { height: split, ..rest }, theme);
         if split < rest.height {
             self.draw_preview(frame, Rect { y: rest.y + split, height: rest.height - split, ..rest }, theme);
         }
-        frame.set_cursor_position(Position::new(area.x + cursor, area.y));
+        frame.set_cursor_position(Position::new(area.x + cursor, asked.y));
+    }
+
+    /// Draws the line of the search. Returns the column of the cursor.
+    fn draw_search(&self, frame: &mut Frame<'_>, row: Rect, theme: &Theme) -> u16 {
+        let width = usize::from(row.width);
+        let query = text::visible(self.line.text());
+        let shown = text::fit(&query, width.saturating_sub(3)).into_owned();
+        let cursor = (2 + text::width(&shown)).min(width - 1) as u16;
+        let words = match &*shown {
+            "" => Span::styled(text::fit("type to search", width.saturating_sub(2)).into_owned(), theme.dim),
+            _ => Span::styled(shown, theme.text),
+        };
+        let line = Line::from(vec![Span::styled("› ", theme.accent), words]);
+        frame.buffer_mut().set_line(row.x, row.y, &line, row.width);
+        cursor
+    }
+
+    /// Returns why the list is empty.
+    fn nothing(&self) -> &'static str {
+        match self.kind {
+            _ if !self.line.text().trim().is_empty() => "  Nothing matches. Ctrl-U empties the search.",
+            Kind::Session => "  There is no other session in this folder.",
+            Kind::Message => "  There is no message to go back to.",
+            Kind::Folded => "  No compaction has removed a message.",
+        }
     }
 
     fn draw_rows(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme) {
@@ -254,20 +313,26 @@ impl Picker {
             return;
         };
         if self.found.is_empty() {
-            let nothing =
-                Line::styled(text::fit("nothing that matches · Esc closes", width).into_owned(), theme.dim);
+            let nothing = hint::line(self.nothing(), width, theme);
             frame.buffer_mut().set_line(area.x, area.y, &nothing, area.width);
         }
         for (y, at) in self.found.iter().enumerate().skip(self.top).take(shown) {
             let row = &rows[*at];
             let mark = if y == self.chosen { "❯ " } else { "  " };
             let mark = if self.marked.contains(&row.id) { "✓ " } else { mark };
-            let detail = text::visible(&row.item.detail).into_owned();
-            let line = format!("{mark}{}  {detail}", text::visible(&row.item.name));
-            let line = text::fit(&line, width).into_owned();
-            let fill = " ".repeat(width.saturating_sub(text::width(&line)));
-            let style = if y == self.chosen { theme.selected } else { theme.text };
-            let line = Line::from(vec![Span::styled(line, style), Span::styled(fill, style)]);
+            let detail = text::visible(&row.item.detail);
+            let name = text::visible(&row.item.name);
+            // A long detail, such as an id, is shown only where there is room for it.
+            let room = width.saturating_sub(text::width(&detail) + 4);
+            let keeps = text::width(&detail) <= DETAIL && room >= DETAIL || text::width(&name) <= room;
+            let (detail, room) =
+                if keeps && !detail.is_empty() { (&*detail, room) } else { ("", width.saturating_sub(2)) };
+            let name = format!("{mark}{}", text::fit(&name, room));
+            let fill = " ".repeat(width.saturating_sub(text::width(&name) + text::width(detail)));
+            let here = y == self.chosen;
+            let (style, dim) = if here { (theme.selected, theme.selected) } else { (theme.text, theme.dim) };
+            let line =
+                Line::from(vec![Span::styled(name + &fill, style), Span::styled(detail.to_owned(), dim)]);
             frame.buffer_mut().set_line(area.x, area.y + (y - self.top) as u16, &line, area.width);
         }
     }
@@ -280,15 +345,59 @@ impl Picker {
         if self.row().is_none_or(|row| row.id != *id) {
             return;
         }
-        let mut lines = Vec::new();
-        for line in preview.lines() {
-            let span = Span::styled(text::visible(line).into_owned(), theme.text);
-            lines.extend(text::wrap(&[span], width, &Span::raw(""), &Span::raw("")));
-        }
+        let lines = match self.kind {
+            Kind::Session => conversation(preview, width, theme),
+            Kind::Message | Kind::Folded => plain(preview, "", theme.text, width),
+        };
         let room = usize::from(area.height) - 1;
         self.scroll = self.scroll.min(lines.len().saturating_sub(room));
         for (y, line) in lines.iter().skip(self.scroll).take(room).enumerate() {
             frame.buffer_mut().set_line(area.x, area.y + 1 + y as u16, line, area.width);
         }
     }
+}
+
+/// Wraps a text after `lead`.
+fn plain(text: &str, lead: &'static str, style: Style, width: usize) -> Vec<Line<'static>> {
+    let rest = Span::raw(" ".repeat(text::width(lead)));
+    let wrap = |line: &str| {
+        text::wrap(
+            &[Span::styled(text::visible(line).into_owned(), style)],
+            width,
+            &Span::styled(lead, style),
+            &rest,
+        )
+    };
+    text.lines().flat_map(wrap).collect()
+}
+
+/// Lays out the end of a session: messages of the user after `›`, and answers as Markdown.
+fn conversation(preview: &str, width: usize, theme: &Theme) -> Vec<Line<'static>> {
+    let mut lines: Vec<Line<'static>> = Vec::new();
+    let mut answer = String::new();
+    let flush = |answer: &mut String, lines: &mut Vec<Line<'static>>| {
+        if !answer.trim().is_empty() {
+            let mut layout = Markdown::default();
+            let rows = layout.lay_out(answer.trim(), width.saturating_sub(2), theme);
+            for row in (0..rows).filter_map(|at| layout.row(at)) {
+                let mut line = row.styled(theme);
+                line.spans.insert(0, Span::raw("  "));
+                lines.push(line);
+            }
+            lines.push(Line::default());
+        }
+        answer.clear();
+    };
+    for line in preview.lines() {
+        if let Some(prompt) = line.strip_prefix("› ") {
+            flush(&mut answer, &mut lines);
+            lines.extend(plain(prompt, "› ", theme.user, width));
+            lines.push(Line::default());
+        } else {
+            answer.push_str(line);
+            answer.push('\n');
+        }
+    }
+    flush(&mut answer, &mut lines);
+    lines
 }

@@ -7,6 +7,7 @@ mod support;
 use becket_tui::input::{
     Confirm, Effect, Input, Page, PageRequest, PastPrompt, Place, Reply, Request, Timer, To,
 };
+use becket_tui::page::Sheet;
 use becket_types::{Access, CallId, Command, DeliveryMode, Event, Part, PermissionRequest, Tokens};
 use crossterm::event::{KeyCode, MouseEvent, MouseEventKind};
 use serde_json::json;
@@ -30,12 +31,13 @@ fn host(page: PageRequest) -> Effect {
     Effect::Ask(Request::Page(page))
 }
 
-/// Returns the rows of the menu and the composer's line.
+/// Returns the entries of the menu and the composer's line.
 fn menu(stage: &mut Stage) -> Vec<String> {
     let screen = stage.screen();
     let rows: Vec<&str> = screen.lines().collect();
     let from = rows.iter().position(|r| r.starts_with("❯ ")).unwrap_or(rows.len() - 2);
-    rows[from..rows.len() - 1].iter().map(|r| (*r).to_owned()).collect()
+    let shown = rows[from..rows.len() - 1].iter().filter(|row| !row.contains("Esc closes"));
+    shown.map(|row| (*row).to_owned()).collect()
 }
 
 #[test]
@@ -44,11 +46,11 @@ fn a_command_is_found_while_it_is_typed() {
     stage.type_text("/");
     assert!(stage.screen().contains("❯ /help"), "{}", stage.screen());
     stage.type_text("cont");
-    assert_eq!(menu(&mut stage)[0], "❯ /context  the model's context by category, tool, file and…");
+    assert_eq!(menu(&mut stage)[0], "❯ /context  what fills the model's context, and its history");
     assert_eq!(menu(&mut stage).last().unwrap(), "› /cont");
     assert_eq!(
         asked(stage.key(KeyCode::Enter)),
-        [host(PageRequest::Context { window: Tokens(0), usable: Tokens(0) })]
+        [host(PageRequest::Context { used: Tokens(0), window: Tokens(0), usable: Tokens(0) })]
     );
     assert!(!stage.screen().contains('❯'), "{}", stage.screen());
     // Matches inside a name come after matches at its start.
@@ -96,7 +98,7 @@ fn arrows_choose_tab_inserts_escape_closes() {
     assert!(!stage.screen().contains('❯'), "closed it stays closed");
     stage.type_text("p");
     stage.key(KeyCode::Enter);
-    assert!(stage.screen().contains("/resume [SESSION]"), "help: {}", stage.screen());
+    assert!(stage.screen().contains("/keys lists all"), "help: {}", stage.screen());
 }
 
 #[test]
@@ -133,6 +135,43 @@ fn the_menu_is_for_what_is_typed_and_not_for_the_history() {
     assert!(stage.screen().contains("› /mode plan") && !stage.screen().contains('❯'));
     stage.key(KeyCode::Up);
     assert!(stage.screen().contains("› first"));
+    // What is typed after a prompt was emptied or changed is not the history.
+    stage.ctrl('u');
+    stage.type_text("/");
+    assert!(stage.screen().contains("❯ /help"), "{}", stage.screen());
+    stage.ctrl('u');
+    stage.key(KeyCode::Up);
+    stage.ctrl('u');
+    stage.type_text("@");
+    stage.update(Input::Reply(Reply::Files { query: String::new(), paths: vec!["a.rs".into()], cut: None }));
+    assert!(stage.screen().contains("❯ a.rs"), "{}", stage.screen());
+}
+
+/// The list is set off from the transcript, says how much of it is shown, and names its keys.
+#[test]
+fn a_list_says_how_long_it_is_and_what_its_keys_do() {
+    for (columns, rows) in [(80, 24), (40, 14)] {
+        let mut stage = Stage::new(columns, rows);
+        stage.event(started());
+        for n in 0..rows {
+            stage.event(Event::Notice { level: becket_types::NoticeLevel::Info, text: format!("line {n}") });
+        }
+        stage.type_text("/");
+        let screen = stage.screen();
+        let lines: Vec<&str> = screen.lines().collect();
+        let first = lines.iter().position(|line| line.starts_with('❯')).unwrap();
+        assert_eq!(lines[first - 1], "", "{screen}");
+        assert!(lines[first + 8].contains("1–8 of ") && lines[first + 8].contains("Tab"), "{screen}");
+        for _ in 0..9 {
+            stage.key(KeyCode::Down);
+        }
+        assert!(stage.screen().contains("3–10 of "), "{}", stage.screen());
+    }
+    // On a very small screen, the entries alone are shown.
+    let mut stage = Stage::new(40, 8);
+    stage.event(started());
+    stage.type_text("/");
+    assert!(stage.screen().contains("❯ /help"), "{}", stage.screen());
 }
 
 /// An earlier prompt that was edited is a draft: it is not lost when browsing begins again, and a command in it is completed.
@@ -188,12 +227,12 @@ fn a_command_that_was_not_meant_is_inserted_and_not_run() {
 fn a_list_leaves_no_part_of_the_header() {
     let mut stage = Stage::new(80, 24);
     stage.event(started());
-    assert!(stage.screen().contains("becket 0."), "{}", stage.screen());
+    assert!(stage.screen().contains("reads, changes"), "{}", stage.screen());
     stage.type_text("/mo");
     let screen = stage.screen();
     assert!(screen.contains("❯ /mo") && !screen.contains('▌') && !screen.contains("To begin"), "{screen}");
     stage.key(KeyCode::Esc);
-    assert!(stage.screen().contains("becket 0."), "{}", stage.screen());
+    assert!(stage.screen().contains("reads, changes"), "{}", stage.screen());
 }
 
 #[test]
@@ -335,7 +374,7 @@ fn what_was_allowed_is_shown_with_its_scope_and_withdrawn() {
     let permissions = |stage: &mut Stage| {
         let kept = Some(vec![("Bash(make *)".to_owned(), Place::Local)]);
         let page =
-            Page { title: "permissions".into(), markdown: "mode: default".into(), kept, ..Page::default() };
+            Page { title: "permissions".into(), sheet: Some(Sheet::default()), kept, ..Page::default() };
         stage.update(Input::Reply(Reply::Page(Ok(page))));
     };
     let mut stage = Stage::new(80, 24);
@@ -345,6 +384,15 @@ fn what_was_allowed_is_shown_with_its_scope_and_withdrawn() {
     let screen = stage.screen();
     assert!(screen.contains("1 Withdraw Bash(touch *) (this session)"), "{screen}");
     assert!(screen.contains("2 Withdraw Bash(make *) (always, in this project)"), "{screen}");
+    assert!(
+        screen.contains("this session  Bash(touch *)") && screen.contains("3 Close this page"),
+        "{screen}"
+    );
+    // On a small screen each answer still has a row, and says that it withdraws.
+    stage.resize(40, 12);
+    let small = stage.screen();
+    assert!(small.contains("1 Withdraw Bash(touch *)") && small.contains("3 Close"), "{small}");
+    stage.resize(80, 24);
     let revoke = |rule: &str| Effect::Send(Command::revoke(rule));
     assert_eq!(stage.answer('1'), [revoke("Bash(touch *)")]);
     assert!(!stage.screen().contains("Withdraw"), "the page closes: {}", stage.screen());
@@ -368,7 +416,7 @@ fn every_rule_can_be_withdrawn_however_many_there_are() {
         stage.key(KeyCode::Enter);
         let kept = Some(Vec::new());
         let page =
-            Page { title: "permissions".into(), markdown: "mode: default".into(), kept, ..Page::default() };
+            Page { title: "permissions".into(), sheet: Some(Sheet::default()), kept, ..Page::default() };
         stage.update(Input::Reply(Reply::Page(Ok(page))));
         stage.read_question();
         stage.key(KeyCode::Tab);
@@ -409,7 +457,7 @@ fn the_mode_that_asks_about_nothing_is_asked_about_once() {
     assert!(stage.screen().contains("default mode: asks before changes"), "{}", stage.screen());
     assert_eq!(change(&mut stage, "bypassPermissions"), []);
     assert_eq!(asked(stage.answer('1')), sent("bypassPermissions"));
-    assert!(stage.screen().contains("\nbypassPermissions mode · /help"), "{}", stage.screen());
+    assert!(stage.screen().contains("\nbypassPermissions mode · Ctrl-S"), "{}", stage.screen());
     assert_eq!(change(&mut stage, "default"), sent("default"));
     assert_eq!(change(&mut stage, "bypassPermissions"), sent("bypassPermissions"));
 }
@@ -429,7 +477,10 @@ fn a_command_of_the_person_runs_and_the_model_reads_it_with_the_next_message() {
     let ran = Reply::Ran { command: "ls -l".into(), output: "a ``` b\u{1b}[31m\n".into(), failed: false };
     stage.update(Input::Reply(ran));
     let screen = stage.screen();
-    assert!(screen.contains("· $ ls -l\n  a ``` b␛[31m") && !screen.contains('◐'), "{screen}");
+    assert!(
+        screen.contains("✓ ! ls -l\n│ a ``` b") && !screen.contains("[31m") && !screen.contains('◐'),
+        "{screen}"
+    );
     stage.type_text("why?");
     let effects = stage.key(KeyCode::Enter);
     let sent = effects.iter().find_map(|e| match e {

@@ -5,12 +5,12 @@
 //! agent.
 
 use crate::assemble::SharedModels;
-use crate::cmd::one_line;
+use crate::cmd::{one_line, short};
 use crate::environment::Environment;
 use crate::keys::{self, KeepIn};
 use crate::settings::{RunSettings, project_root};
 use becket_config::{ProviderAuth, Settings, Source};
-use becket_model::{Credential, ErrorKind, ModelRef, Secret, catalog, probe};
+use becket_model::{Credential, ErrorKind, ModelInfo, ModelRef, Secret, catalog, probe};
 use becket_tui::input::{Hidden, Reply};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -25,6 +25,18 @@ pub(super) struct Accounts {
     settings: Settings,
     root: PathBuf,
     models: SharedModels,
+}
+
+/// Returns the size of the model's window and its prices, which tell models apart.
+fn figures(info: &ModelInfo) -> String {
+    let window = format!("{} context", short(info.window));
+    let dollars = |price: f64| format!("${}", (price * 1_000.0).round() / 1_000.0);
+    match info.prices {
+        Some(prices) => {
+            format!("{window} · {} in, {} out per 1M", dollars(prices.input), dollars(prices.output))
+        }
+        None => window,
+    }
 }
 
 /// Sorts models by provider, in this order of the providers. Models of one provider keep theirs.
@@ -96,9 +108,13 @@ impl Accounts {
                     rest.push((info.id, "not listed by your server".to_owned()));
                 }
                 Some(endpoint) if endpoint.credential.is_some() => {
-                    with_key.push((info.id, self.source(provider)));
+                    let about = figures(&info);
+                    with_key.push((info.id, about));
                 }
-                _ => rest.push((info.id, "no key".to_owned())),
+                _ => {
+                    let about = format!("no key · {}", figures(&info));
+                    rest.push((info.id, about));
+                }
             }
         }
         let order: Vec<&str> = crate::providers::names(&self.settings).collect();

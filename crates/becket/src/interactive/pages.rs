@@ -17,7 +17,7 @@ use becket_sandbox::Programs;
 use becket_session::Session;
 use becket_session::index::Index;
 use becket_session::store::SessionSummary;
-use becket_tui::input::{ExportFormat, Page, PageRequest, Reply};
+use becket_tui::input::{ExportFormat, Page, PageRequest, Place, Reply};
 use becket_tui::page::Sheet;
 use becket_types::{FilePath, Tokens};
 use serde_json::Value;
@@ -61,8 +61,10 @@ impl Pages {
         let body = match wanted {
             PageRequest::Agents => Ok(Body::Sheet(sheets::agents(&self.opening.agents, &self.shown()))),
             PageRequest::Bug => Ok(Body::Markdown(self.bug())),
-            PageRequest::Config => self.config_page().map(Body::Markdown),
-            PageRequest::Context { window, usable } => self.context(*window, *usable).map(Body::Sheet),
+            PageRequest::Config => self.config_page().map(Body::Sheet),
+            PageRequest::Context { used, window, usable } => {
+                self.context(*used, *window, *usable).map(Body::Sheet)
+            }
             PageRequest::Cost => self.cost().map(Body::Sheet),
             PageRequest::Diff => super::diff_page::page(&self.cwd).map(Body::Markdown),
             PageRequest::Doctor => self.doctor().map(Body::Sheet),
@@ -71,7 +73,7 @@ impl Pages {
                 Ok(Body::Markdown(super::mcp_page::page(self.mcp.as_deref(), reconnect.as_deref())))
             }
             PageRequest::Memory => self.memory().map(Body::Sheet),
-            PageRequest::Permissions { mode } => Ok(Body::Markdown(self.permissions(mode))),
+            PageRequest::Permissions { mode } => Ok(Body::Sheet(self.permissions(mode))),
             PageRequest::Skills => Ok(Body::Sheet(self.skills())),
             PageRequest::Status { mode } => self.status(mode).map(Body::Sheet),
             PageRequest::Tasks => Ok(Body::Sheet(super::tasks_page::sheet(&self.background_tasks(), jobs))),
@@ -94,15 +96,20 @@ impl Pages {
         Shown { cwd: self.cwd.clone(), home: self.environment.home.clone() }
     }
 
-    /// Returns the context page, for the window and its usable part as the interface knows them; 0 while unknown.
-    fn context(&self, window: Tokens, usable: Tokens) -> Result<Sheet, Failure> {
+    /// Returns the context page, for the size of the context, the window and its usable part as the interface knows them; 0 while
+    /// unknown.
+    fn context(&self, used: Tokens, window: Tokens, usable: Tokens) -> Result<Sheet, Failure> {
         let known = |tokens: Tokens| Some(tokens.0).filter(|tokens| *tokens > 0);
         let (window, usable) = (known(window), known(usable));
         // The interface's value may itself be an assumed default. Then the page determines the window.
         let window = window.filter(|window| *window != becket_model::catalog::DEFAULT_WINDOW);
         let mut reading = self.reading()?;
         reading.model = reading.model.take().or_else(|| self.config.model.name.clone());
-        let filled = reading.filled(self.config.context.window.or(window), usable, false);
+        let mut filled = reading.filled(self.config.context.window.or(window), usable, false);
+        // The page and the status line show one figure.
+        if let Some(used) = known(used) {
+            filled.scale_to(used);
+        }
         let threshold = filled.budget.threshold(self.config.context.threshold).0;
         let mut paths = figures::Paths::default();
         reading.each(&mut |entry| paths.take(&entry))?;
@@ -298,9 +305,7 @@ impl Pages {
         printed(|out| cmd::hooks::run(&self.environment, &HooksCommandArgs { what }, out).map(drop))
     }
 
-    fn config_page(&self) -> Result<String, Failure> {
-        /// Columns of a page in a terminal of 80 columns.
-        const COLUMNS: usize = 74;
+    fn config_page(&self) -> Result<Sheet, Failure> {
         let args = ConfigArgs::default();
         let mut settings =
             crate::settings::configuration(&self.environment, &self.cwd, &args, Vec::new(), true)?;
@@ -319,36 +324,34 @@ impl Pages {
             let session = live.lock().unwrap_or_else(PoisonError::into_inner);
             crate::remembered::Remembered::of_view(session.view()).apply(&mut settings);
         }
-        let mut text = cmd::config::table(&settings.explain(), COLUMNS);
-        for warning in &settings.warnings {
-            let _ = writeln!(text, "warning: {warning}");
-        }
-        Ok(fenced(&text, "text"))
+        Ok(sheets::config(&settings.explain(), &settings.warnings, &self.shown()))
     }
 
     /// Returns the permissions page. `mode`: the session's current mode.
-    fn permissions(&self, mode: &str) -> String {
+    fn permissions(&self, mode: &str) -> Sheet {
         let rules = &self.config.permissions.rules;
         let start = self.config.permissions.mode.to_string();
         let mode = if mode.is_empty() { &start } else { mode };
-        let mut text = format!("mode: {mode} (/mode changes it; {start} at the start)\n");
+        let mut sheet = Sheet::default();
+        sheet.heading("Mode", "Shift-Tab or /mode changes it");
+        sheet.field("now", mode);
+        sheet.field("at the start", start);
+        sheet.heading("Rules", "deny goes before ask, and ask before allow");
         // The configuration was read at the start. Rules that the user has added since belong to it, too.
-        let mut allow = rules.allow.clone();
-        for (rule, _) in preferences::allowed(&self.environment, &self.root) {
-            if !allow.contains(&rule) {
-                allow.push(rule);
-            }
+        let kept = preferences::allowed(&self.environment, &self.root);
+        let mut allow: Vec<String> =
+            rules.allow.iter().filter(|rule| !kept.iter().any(|(kept, _)| kept == *rule)).cloned().collect();
+        for (rule, place) in kept {
+            let scope = match place {
+                Place::Local => "this project",
+                Place::User => "every project",
+            };
+            allow.push(format!("{rule} (always, in {scope})"));
         }
         for (name, list) in [("deny", &rules.deny), ("ask", &rules.ask), ("allow", &allow)] {
-            let _ = writeln!(text, "\n{name}: {}", if list.is_empty() { "no rules" } else { "" });
-            for rule in list {
-                let _ = writeln!(text, "  {rule}");
-            }
+            sheet.field(name, if list.is_empty() { "no rules".to_owned() } else { list.join("\n") });
         }
-        text.push_str(
-            "\nDeny rules go before ask rules, and ask rules before allow rules. `becket config` says which file a rule is from.\n",
-        );
-        fenced(&text, "text")
+        sheet
     }
 }
 
@@ -439,8 +442,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let pages = pages(dir.path());
         let permissions = page(&pages, PageRequest::Permissions { mode: "plan".into() }).unwrap();
-        assert!(permissions.contains("mode: plan (/mode changes it; default at the start)"), "{permissions}");
-        assert!(permissions.contains("deny: \n  Read(.env)"), "{permissions}");
+        let permissions = permissions.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in ["now plan at the start default", "deny Read(.env) ask no rules allow no rules"] {
+            assert!(permissions.contains(part), "{part}: {permissions}");
+        }
         let status = page(&pages, PageRequest::Status { mode: "plan".into() }).unwrap();
         // The width of the columns depends on what confines commands on this machine.
         let status = status.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -451,7 +456,7 @@ mod tests {
         assert!(page(&pages, PageRequest::Mcp { reconnect: None }).unwrap().contains("No MCP server"));
         let bug = page(&pages, PageRequest::Bug).unwrap();
         assert!(bug.contains("TERM=xterm") && bug.contains("Nothing is sent"), "{bug}");
-        let context = PageRequest::Context { window: Tokens(0), usable: Tokens(0) };
+        let context = PageRequest::Context { used: Tokens(0), window: Tokens(0), usable: Tokens(0) };
         assert!(page(&pages, context).is_err(), "no session was kept");
         assert!(matches!(pages.find("none"), Reply::Found(Err(_))));
         std::fs::write(dir.path().join("there.md"), "").unwrap();

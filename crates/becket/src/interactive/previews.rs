@@ -1,8 +1,8 @@
-//! Previews of sessions for a list: figures, the first message, and the last messages.
+//! Previews of sessions for a list: the last messages.
 //!
 //! Reads only the end of long ledgers, takes no lock, and shows nothing that is for the model only.
 
-use crate::cmd::{one_line, pick_session, when};
+use crate::cmd::{one_line, pick_session};
 use crate::environment::Environment;
 use becket_tui::input::Reply;
 use becket_types::{Entry, EntryKind, Message, Part, Role};
@@ -15,22 +15,47 @@ const END: u64 = 512 * 1024;
 /// Most messages that are shown, and most characters of each.
 const MESSAGES: usize = 6;
 const CHARS: usize = 600;
+/// Most lines of an answer.
+const LINES: usize = 12;
 
 pub(super) fn preview(environment: &Environment, cwd: &Path, session: String) -> Reply {
     let text = match pick_session(environment, cwd, Some(&session)) {
         Err(failure) => failure.message,
         Ok(found) => {
-            let mut out = format!("{}  {}\n\n", when(found.ledger.updated), one_line(found.label(), 100));
+            let mut out = String::new();
             let messages = last_messages(&becket_session::store::ledger_path(&found.dir));
             let skip = messages.len().saturating_sub(MESSAGES);
             for message in &messages[skip..] {
-                let who = if message.role == Role::User { "›" } else { "●" };
-                let _ = writeln!(out, "{who} {}\n", one_line(&said(message), CHARS));
+                if message.role == Role::User {
+                    let _ = writeln!(out, "› {}\n", one_line(&said(message), CHARS));
+                } else {
+                    let _ = writeln!(out, "{}\n", beginning(&said(message)));
+                }
             }
             out
         }
     };
     Reply::Preview { session, text }
+}
+
+/// Returns the first lines of an answer, which stay Markdown. An open code block is closed.
+fn beginning(answer: &str) -> String {
+    let mut out = String::new();
+    let mut lines = answer.trim().lines();
+    for line in lines.by_ref().take(LINES) {
+        if out.len() + line.len() > CHARS {
+            break;
+        }
+        out.push_str(line);
+        out.push('\n');
+    }
+    if !out.matches("```").count().is_multiple_of(2) {
+        out.push_str("```\n");
+    }
+    if out.len() < answer.trim().len() {
+        out.push_str("\n…\n");
+    }
+    out
 }
 
 /// Returns the visible messages at the end of a ledger, oldest first.

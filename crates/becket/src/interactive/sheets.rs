@@ -1,4 +1,4 @@
-//! Pages of the interactive session as data: `/context`, `/cost`, `/tools`, `/skills`, `/agents`, `/memory`, `/status`
+//! Pages of the interactive session as data: `/context`, `/config`, `/cost`, `/tools`, `/skills`, `/agents`, `/memory`, `/status`
 //! and `/doctor`.
 //!
 //! Pure: figures in, a [`Sheet`] out. The interface decides how it looks.
@@ -10,8 +10,9 @@ use crate::cmd::context::{Filled, Reading, name};
 use crate::cmd::doctor::Check;
 use crate::cmd::sandbox::LevelReach;
 use crate::cmd::{count, one_line, short};
+use becket_config::Row;
 use becket_tool_skill::Skills;
-use becket_tui::page::{Cell, Column, Item, Share, Sheet, TableRow};
+use becket_tui::page::{self, Cell, Column, Item, Share, Sheet, TableRow};
 use becket_tui::status::meter::Part;
 use becket_types::{Entry, Span, SpanKind, SystemItem, SystemKind, ToolSpec};
 use std::collections::BTreeMap;
@@ -52,6 +53,33 @@ impl Shown {
             None => text.to_owned(),
         }
     }
+}
+
+/// Returns the page `/config`: what differs from the defaults first, with its source.
+pub(super) fn config(rows: &[Row], warnings: &[String], shown: &Shown) -> Sheet {
+    let mut sheet = Sheet::default();
+    let value = |row: &Row| if row.value.is_empty() { "-".to_owned() } else { shown.text(&row.value) };
+    let (defaults, set): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.source == "default");
+    sheet.heading("Set", "by a file, a flag or in this session");
+    if set.is_empty() {
+        sheet.note("Nothing differs from the defaults.");
+    }
+    let entry = |row: &&Row| {
+        let from = shown.text(&row.source);
+        page::Entry::new(&row.key, "", &format!("{} ({from})", value(row)))
+    };
+    sheet.entries(set.iter().map(entry).collect());
+    for warning in warnings {
+        sheet.note(format!("Warning: {}", shown.text(warning)));
+    }
+    sheet.heading("Defaults", "");
+    let columns = vec![Column::word("", 2), Column::text("")];
+    let row = |row: &&Row| TableRow {
+        cells: vec![row.key.as_str().into(), value(row).into()],
+        ..TableRow::default()
+    };
+    sheet.items.push(Item::Table { columns, rows: defaults.iter().map(row).collect() });
+    sheet
 }
 
 /// Returns the page `/context`. `threshold`: tokens at which the context is compacted.

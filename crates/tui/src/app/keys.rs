@@ -450,9 +450,9 @@ impl App {
             Action::Model(model) => return vec![Effect::Send(Command::SetModel { model })],
             Action::Mode(mode) => return self.set_mode(mode),
             Action::Help => {
-                let (columns, shift) = (self.window.columns.into(), Some(self.window.reports_shift));
-                let page = commands::help(self.editor.completion.known_customs(), columns, shift);
-                self.pages.open("help", page);
+                let shift = Some(self.window.reports_shift);
+                let sheet = commands::help(self.editor.completion.known_customs(), shift);
+                self.pages.open_sheet("help", sheet);
                 return self.want_customs();
             }
             Action::Keys => self.pages.open("keys", self.keyboard.keymap.page()),

@@ -6,11 +6,11 @@
 use super::pages;
 use crate::input::{Effect, Page, Place, Request};
 use crate::overlay::{Choice, Overlay};
+use crate::page::{Field, Item, Value};
 use crate::paths::ShortPaths;
 use crate::status::Status;
 use crate::transcript::Transcript;
 use becket_types::{Command, Decision, PermissionMode};
-use std::fmt::Write as _;
 
 const BYPASS: &str = "In `bypassPermissions`, becket asks about nothing: every command runs and every file can be \
     written, also outside of the project. Your deny rules still apply.";
@@ -50,19 +50,13 @@ impl Permissions {
         // A rule that is kept was also granted to this session. It is one answer of the user, so it is listed once.
         let of_session: Vec<&String> =
             self.grants.iter().filter(|rule| !names.contains(&rule.as_str())).collect();
-        let mut text = String::from("\nAllowed for the rest of this session:");
-        if of_session.is_empty() {
-            text.push_str(" nothing.");
-        }
-        text.push('\n');
+        let session: Vec<String> = of_session.iter().map(|rule| paths.shorten(rule)).collect();
+        let session = if session.is_empty() { "nothing is allowed".to_owned() } else { session.join("\n") };
         for rule in of_session {
             let shown = paths.shorten(rule);
-            let _ = writeln!(text, "- `{shown}`");
             let effect = Effect::Send(Command::revoke(rule));
-            choices.push(Choice::new(&format!("Withdraw {shown} (this session)"), rule, effect));
-        }
-        if !names.is_empty() {
-            text.push_str("\nAllowed always:\n");
+            let label = format!("Withdraw {shown} (this session)");
+            choices.push(Choice::new(&label, &format!("withdraw {shown}"), effect));
         }
         for (name, place) in &kept {
             let scope = match place {
@@ -70,16 +64,23 @@ impl Permissions {
                 Place::User => "every project",
             };
             let shown = paths.shorten(name);
-            let _ = writeln!(text, "- `{shown}` in {scope}");
             let effect = Effect::Ask(Request::Disallow { rule: name.clone(), place: *place });
-            choices.push(Choice::new(&format!("Withdraw {shown} (always, in {scope})"), name, effect));
+            let label = format!("Withdraw {shown} (always, in {scope})");
+            choices.push(Choice::new(&label, &format!("withdraw {shown}"), effect));
         }
-        page.markdown = paths.shorten(&page.markdown);
-        page.markdown.push_str(&text);
+        if let Some(sheet) = &mut page.sheet {
+            for item in &mut sheet.items {
+                if let Item::Field(Field { value: Value::Text(rules), .. }) = item {
+                    *rules = paths.shorten(rules);
+                }
+            }
+            sheet.field("this session", session);
+            sheet.note("/config names the file of each rule.");
+        }
         if choices.is_empty() {
             Overlay::new(page)
         } else {
-            Overlay::choosing(page, choices).answered_at_once()
+            Overlay::choosing(page, choices).answered_at_once().with_close()
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Headings begin at the edge and everything else is indented, so a page can be read without colours.
 
-use super::{Cell, Column, Field, Item, Share, Sheet, State, TableRow, Value, fit_path};
+use super::{Cell, Column, Entry, Field, Item, Share, Sheet, State, TableRow, Value, fit_path};
 use crate::status::meter::{self, Part};
 use crate::text::{self, thousands};
 use crate::theme::Theme;
@@ -17,6 +17,8 @@ const GAP: usize = 2;
 const BAR: (usize, usize) = (30, 6);
 /// Most cells of the bar over the whole width.
 const WIDE_BAR: usize = 76;
+/// Column in which the meanings of entries begin.
+const NAME: usize = 26;
 /// Largest width of the labels of fields, in columns.
 const LABEL: usize = 18;
 /// If fewer columns than this are left after its label, a value gets rows of its own.
@@ -71,6 +73,7 @@ impl Page<'_> {
                 Item::Bar { .. } | Item::Plot { .. } => {}
                 Item::Shares { of, rows } => self.shares(*of, rows),
                 Item::Table { columns, rows } => self.table(columns, rows),
+                Item::Entries(entries) => self.entries(entries),
                 Item::Note(text) => self.paragraph(text, INDENT, self.theme.dim),
             }
         }
@@ -115,6 +118,40 @@ impl Page<'_> {
         let indent = if self.columns > 2 * indent { indent } else { 0 };
         for line in wrapped(words, self.columns - indent, style) {
             self.push(before(vec![Span::raw(" ".repeat(indent))], line));
+        }
+    }
+
+    /// Adds names with their meanings beside them, or below them if the page is too narrow. The meanings of all entries of a page begin
+    /// in one column.
+    fn entries(&mut self, entries: &[Entry]) {
+        let lead = self.columns - self.room();
+        let beside = self.columns >= 2 * NAME;
+        for entry in entries {
+            let name = text::visible(&entry.name).into_owned();
+            let arguments = match text::visible(&entry.arguments) {
+                arguments if arguments.is_empty() => String::new(),
+                arguments => format!(" {arguments}"),
+            };
+            let used = lead + text::width(&name) + text::width(&arguments);
+            let mut first = vec![
+                Span::raw(" ".repeat(lead)),
+                Span::styled(name, self.theme.accent),
+                Span::styled(arguments, self.theme.dim),
+            ];
+            let indent = if beside { NAME } else { (2 * INDENT).min(self.columns - 1) };
+            if beside && used < NAME {
+                first.push(Span::raw(" ".repeat(NAME - used)));
+            } else {
+                self.push(std::mem::take(&mut first));
+            }
+            for line in wrapped(&entry.meaning, self.columns - indent, self.theme.dim) {
+                let lead = std::mem::take(&mut first);
+                let lead = if lead.is_empty() { vec![Span::raw(" ".repeat(indent))] } else { lead };
+                self.push(before(lead, line));
+            }
+            if !first.is_empty() {
+                self.push(first);
+            }
         }
     }
 
@@ -276,6 +313,18 @@ impl Page<'_> {
         let columns = values.len().min(width).min(self.room().saturating_sub(axis));
         if most == 0 || columns == 0 {
             return;
+        }
+        let least = values.iter().min().copied().unwrap_or(0);
+        if least * 10 >= most * 9 {
+            // A block of equal columns would say no more than one row.
+            return self.push(vec![
+                Span::raw(" ".repeat(self.columns - self.room())),
+                Span::styled("▇".repeat(columns), self.theme.accent),
+                Span::styled(
+                    format!("  {}", thousands(values.last().copied().unwrap_or(most))),
+                    self.theme.dim,
+                ),
+            ]);
         }
         // Each column shows the largest of the values that share it.
         let column = |x: usize| {

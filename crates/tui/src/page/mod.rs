@@ -45,8 +45,25 @@ pub enum Item {
     Plot {
         values: Vec<u64>,
     },
+    /// Names with their meanings, one below the other: keys or commands.
+    Entries(Vec<Entry>),
     /// A dimmed paragraph.
     Note(String),
+}
+
+/// A key or a command, and what it does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    pub name: String,
+    pub arguments: String,
+    pub meaning: String,
+}
+
+impl Entry {
+    /// Creates an entry.
+    pub fn new(name: &str, arguments: &str, meaning: &str) -> Self {
+        Self { name: name.to_owned(), arguments: arguments.to_owned(), meaning: meaning.to_owned() }
+    }
 }
 
 /// A label and its value. The values of neighbouring fields are aligned.
@@ -176,6 +193,11 @@ impl Sheet {
 
     fn put(&mut self, state: State, label: &str, value: Value) {
         self.items.push(Item::Field(Field { state, label: label.to_owned(), value }));
+    }
+
+    /// Adds keys or commands with their meanings.
+    pub fn entries(&mut self, entries: Vec<Entry>) {
+        self.items.push(Item::Entries(entries));
     }
 
     /// Adds a note.

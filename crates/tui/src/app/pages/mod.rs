@@ -12,6 +12,7 @@ use crate::approval::Writing;
 use crate::input::{Effect, Page, Request};
 use crate::inspector::Inspector;
 use crate::overlay::{Choice, Overlay};
+use crate::page::Sheet;
 use crate::palette::Palette;
 use crate::picker::{Kind, Picker};
 use crate::theme::Theme;
@@ -66,6 +67,12 @@ impl Pages {
     /// Opens a page with this text.
     pub(super) fn open(&mut self, title: &str, markdown: String) {
         self.overlay = Some(Overlay::new(Page { title: title.to_owned(), markdown, ..Page::default() }));
+    }
+
+    /// Opens a page with this content.
+    pub(super) fn open_sheet(&mut self, title: &str, sheet: Sheet) {
+        let page = Page { title: title.to_owned(), sheet: Some(sheet), ..Page::default() };
+        self.overlay = Some(Overlay::new(page));
     }
 
     /// Opens a list of choices that the host fills.
