@@ -324,7 +324,8 @@ impl Pages {
             let session = live.lock().unwrap_or_else(PoisonError::into_inner);
             crate::remembered::Remembered::of_view(session.view()).apply(&mut settings);
         }
-        Ok(sheets::config(&settings.explain(), &settings.warnings, &self.shown()))
+        let warnings: Vec<String> = settings.warnings.iter().map(ToString::to_string).collect();
+        Ok(sheets::config(&settings.explain(), &warnings, &self.shown()))
     }
 
     /// Returns the permissions page. `mode`: the session's current mode.
