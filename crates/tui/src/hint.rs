@@ -11,6 +11,30 @@ pub(crate) fn line(text: &str, width: usize, theme: &Theme) -> Line<'static> {
     Line::from(spans(&text::fit(text, width), theme))
 }
 
+/// Returns the first of these forms of a line that fits into `width` columns; if none does, the last one.
+pub(crate) fn fitting<'a>(forms: &[&'a str], width: usize) -> &'a str {
+    let fits = forms.iter().find(|form| text::width(form) <= width);
+    fits.or(forms.last()).copied().unwrap_or_default()
+}
+
+/// Divides a line between its parts into lines that fit into `width` columns.
+pub(crate) fn wrapped(line: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for part in line.split(SEPARATOR) {
+        match lines.last_mut() {
+            Some(last) if text::width(last) + text::width(SEPARATOR) + text::width(part) <= width => {
+                last.push_str(SEPARATOR);
+                last.push_str(part);
+            }
+            _ => lines.push(part.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Between two parts of a line.
+const SEPARATOR: &str = " · ";
+
 /// Returns the text in pieces: names of keys, and the words between them.
 pub(crate) fn spans(text: &str, theme: &Theme) -> Vec<Span<'static>> {
     let mut out: Vec<Span<'static>> = Vec::new();
@@ -79,5 +103,15 @@ mod tests {
             assert_eq!(shown, keys, "{text}");
         }
         assert_eq!(line("Esc refuses", 6, &theme).to_string(), "Esc r…");
+    }
+
+    #[test]
+    fn a_line_takes_the_longest_form_that_fits_or_wraps_between_its_parts() {
+        let forms = ["Enter answers · Esc closes", "Enter · Esc"];
+        assert_eq!([26, 25, 3].map(|width| fitting(&forms, width)), [forms[0], forms[1], forms[1]]);
+        let line = "↑ ↓ select · Enter opens · Esc closes";
+        assert_eq!(wrapped(line, 37), [line]);
+        assert_eq!(wrapped(line, 36), ["↑ ↓ select · Enter opens", "Esc closes"]);
+        assert_eq!(wrapped(line, 5), ["↑ ↓ select", "Enter opens", "Esc closes"]);
     }
 }

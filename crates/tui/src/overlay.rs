@@ -243,10 +243,12 @@ impl Overlay {
         theme: &Theme,
     ) -> (Vec<Line<'static>>, usize) {
         if !self.asks() {
-            let forms =
-                ["PageUp, PageDown and the wheel scroll · Esc closes", "PageDown scrolls · Esc closes"];
-            let keys = forms.iter().find(|form| text::width(form) <= width).unwrap_or(&"Esc closes");
-            let mut foot = vec![hint::line(keys, width, theme)];
+            let forms = [
+                "PageUp, PageDown and the wheel scroll · Esc closes",
+                "PageDown scrolls · Esc closes",
+                "Esc closes",
+            ];
+            let mut foot = vec![hint::line(hint::fitting(&forms, width), width, theme)];
             if height >= usize::from(AIRY) {
                 foot.insert(0, Line::default());
             }
@@ -298,8 +300,7 @@ impl Overlay {
                 "Tab, Enter answers · Esc closes",
             ]
         };
-        let keys = forms.iter().find(|form| text::width(form) <= width).unwrap_or(&forms[1]);
-        lines.push(hint::line(keys, width, theme));
+        lines.push(hint::line(hint::fitting(&forms, width), width, theme));
         (lines, cursor)
     }
 

@@ -7,7 +7,7 @@
 #[allow(dead_code, reason = "each binary uses its part of the stage")]
 mod support;
 
-use becket_tui::input::{Custom, Effect, Input, Place, Reply, Request, Timer, To};
+use becket_tui::input::{Confirm, Custom, Effect, Input, Page, Place, Reply, Request, Timer, To};
 use becket_types::{
     Access, CallId, Command, ConversationPlan, Decision, DeliveryMode, Event, FilePath, FilePreview, Message,
     MessageId, Millis, NodeKind, Origin, Part, PathFate, PathPlan, PermissionRequest, PromptInput,
@@ -273,6 +273,30 @@ fn the_edge_shows_a_title_that_is_no_message_while_becket_rests() {
     assert!(!stage.screen().contains("── dates ──"), "{}", stage.screen());
 }
 
+/// The title of the window names the session and the project, and says if becket works or waits for an answer.
+#[test]
+fn the_window_s_title_says_what_becket_is_doing() {
+    let title = |effects: Vec<Effect>| {
+        effects.into_iter().rev().find_map(|effect| match effect {
+            Effect::Title(title) => Some(title),
+            _ => None,
+        })
+    };
+    let mut stage = Stage::new(80, 24);
+    assert_eq!(title(stage.event(started())).as_deref(), Some("becket · project"));
+    stage.event(Event::StepStarted { step: 1 });
+    assert_eq!(title(stage.asks()).as_deref(), Some("◐ becket · project"));
+    assert_eq!(
+        title(stage.event(Event::Renamed { title: "dates".into() })).as_deref(),
+        Some("◐ dates · project")
+    );
+    stage.event(Event::PermissionAsked(Box::new(question(1))));
+    assert_eq!(title(stage.asks()).as_deref(), Some("? dates · project"));
+    assert_eq!(title(stage.asks()), None, "it is set once");
+    stage.event(turn_end(TurnEnd::Interrupted));
+    assert_eq!(title(stage.asks()).as_deref(), Some("dates · project"));
+}
+
 #[test]
 fn what_waits_is_shown_and_taken_back() {
     let mut stage = stage(70, 12);
@@ -302,6 +326,55 @@ fn say(stage: &mut Stage, text: &str) -> Message {
     let message = Message::new(Role::User, Origin::User, vec![Part::text(text)]);
     stage.event(Event::UserMessage { message: message.clone(), client_id: None, steered: false });
     message
+}
+
+/// Each page names its keys in one row that fits: what selects, what Enter does, what scrolls, and at last how to leave.
+#[test]
+fn every_page_names_its_keys_in_the_same_order() {
+    let shown = |text: &str, confirm| Page {
+        title: "page".into(),
+        markdown: text.to_owned(),
+        confirm,
+        ..Page::default()
+    };
+    let confirm = Some(Confirm { question: "Really?".into(), request: Request::Sessions });
+    for (columns, rows) in [(40, 12), (40, 24), (80, 24), (120, 40)] {
+        let open = |name: &str| {
+            let mut stage = stage(columns, rows);
+            say(&mut stage, "fix the parser");
+            match name {
+                "page" => drop(stage.update(Input::Reply(Reply::Page(Ok(shown("text", None)))))),
+                "question" => {
+                    stage.update(Input::Reply(Reply::Page(Ok(shown("text", confirm.clone())))));
+                    stage.read_question();
+                }
+                "inspector" => {
+                    stage.type_text("/inspect");
+                    stage.key(KeyCode::Enter);
+                }
+                "sessions" => {
+                    stage.type_text("/resume");
+                    stage.key(KeyCode::Enter);
+                    stage.update(Input::Reply(Reply::Sessions(vec![("0198aa".into(), "a".into())])));
+                }
+                "messages" => (0..2).for_each(|_| drop(stage.key(KeyCode::Esc))),
+                _ => {
+                    stage.type_text(name);
+                    stage.key(KeyCode::Enter);
+                }
+            }
+            stage
+        };
+        for name in ["page", "question", "inspector", "sessions", "messages", "/help", "/keys"] {
+            let screen = open(name).screen();
+            let keys: Vec<&str> = screen.lines().filter(|line| line.ends_with("Esc closes")).collect();
+            let [keys] = keys[..] else { panic!("{name} {columns}x{rows}: {keys:?}\n{screen}") };
+            assert!(!keys.contains('…'), "{name} {columns}x{rows}: {keys}");
+            let order = ["select", "Enter", "scroll", "Esc"];
+            let places: Vec<usize> = order.iter().filter_map(|word| keys.find(word)).collect();
+            assert!(places.is_sorted(), "{name} {columns}x{rows}: {keys}");
+        }
+    }
 }
 
 #[test]

@@ -181,9 +181,9 @@ fn a_request_is_opened_down_to_its_bytes_and_left_again() {
     answer(&mut stage, Inspect::Bytes { request: 2, span: 2 }, page);
     let screen = stage.screen();
     assert!(screen.contains("{\"role\":\"user\",\"content\":\"a␛[2Jb⟨U+202E⟩\"}xxx"), "{screen}");
-    assert!(screen.contains("0 % · Esc back"), "{screen}");
+    assert!(screen.contains("─ 0 % ──\n") && screen.contains("scroll · Esc goes back"), "{screen}");
     stage.key(KeyCode::End);
-    assert!(stage.screen().contains("100 % · Esc back"), "{}", stage.screen());
+    assert!(stage.screen().contains("─ 100 % ──\n"), "{}", stage.screen());
     stage.key(KeyCode::Esc);
     assert_eq!(stage.key(KeyCode::Char('=')), ask(Inspect::Diff { request: 2 }));
     stage.key(KeyCode::Esc);
@@ -299,6 +299,39 @@ fn nothing_of_it_outlives_the_pane() {
     everything.push_str(&stage.fresh());
     everything.push_str(&stage.print().join("\n"));
     assert!(!everything.contains(SECRET), "{everything}");
+}
+
+/// Each word of a row that is too long for the list can be read below it, and every key is named, at each width.
+#[test]
+fn the_chosen_row_is_shown_in_full_and_the_keys_fit() {
+    for (columns, rows) in [(40, 24), (80, 24), (120, 40)] {
+        let mut page = spans();
+        let words = "one of the many words of a preview that is far longer than eighty columns are wide, and so it is cut in its row";
+        if let Inspected::Spans { rows, .. } = &mut page {
+            rows[1].preview = words.into();
+        }
+        let mut stage = Stage::new(columns, rows);
+        stage.event(started());
+        stage.type_text("/inspect");
+        stage.key(KeyCode::Enter);
+        let mut list = requests();
+        let note = "the first request after a change of the model, of the tools and of the system prompt; the cache had expired";
+        if let Inspected::Requests(rows) = &mut list {
+            rows[3].notes = vec![note.into()];
+        }
+        answer(&mut stage, Inspect::Requests, list);
+        (0..3).for_each(|_| drop(stage.key(KeyCode::Down)));
+        let shown = |stage: &mut Stage| stage.screen().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(shown(&mut stage).contains(note), "{}", stage.screen());
+        stage.key(KeyCode::Enter);
+        answer(&mut stage, Inspect::Spans { request: 2 }, page);
+        stage.key(KeyCode::Down);
+        let screen = shown(&mut stage);
+        assert!(screen.contains(words) && screen.contains("bytes 4000-4100"), "{}", stage.screen());
+        assert!(screen.ends_with("Esc goes back") && screen.contains("2 of 4 ──"), "{}", stage.screen());
+        let title = "── request 2: 44021 bytes as recorded, 9.1k of 147k cached ─";
+        assert!(screen.contains(title), "{}", stage.screen());
+    }
 }
 
 #[test]

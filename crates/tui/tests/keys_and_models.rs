@@ -69,6 +69,10 @@ fn the_model_in_use_is_offered_first() {
     models(&mut stage);
     let screen = stage.screen();
     assert!(screen.contains("❯ openai/qwen       in use · at http://127.0.0.1:8080/v1"), "{screen}");
+    // Typing filters the list.
+    stage.type_text("gp");
+    let screen = stage.screen();
+    assert!(screen.contains("❯ openai/gpt") && !screen.contains("anthropic/sonnet"), "{screen}");
 }
 
 /// Types the blank after the command again.

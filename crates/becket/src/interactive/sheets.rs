@@ -297,7 +297,7 @@ pub(super) fn tools(tools: &[ToolSpec]) -> Sheet {
         let cells = vec![tool.name.clone().into(), text.trim_end_matches('.').into()];
         TableRow { cells, ..TableRow::default() }
     });
-    let columns = vec![Column::word("", 9), Column::text("")];
+    let columns = vec![Column::word("", 9), Column::sentences("")];
     sheet.items.push(Item::Table { columns, rows: rows.collect() });
     if tools.is_empty() {
         sheet.note("The model has no tools.");
@@ -319,7 +319,7 @@ pub(super) fn skills(skills: &Skills) -> Sheet {
             "No skill was found. A skill is a folder with a SKILL.md below .becket/skills of the project.",
         );
     } else {
-        sheet.items.push(Item::Table { columns: vec![Column::word("", 9), Column::text("")], rows });
+        sheet.items.push(Item::Table { columns: vec![Column::word("", 9), Column::sentences("")], rows });
     }
     for warning in skills.warnings() {
         sheet.check(false, "skill", one_line(warning, TEXT));

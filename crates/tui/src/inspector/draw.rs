@@ -1,19 +1,27 @@
 //! Drawing of the inspector's pages.
+//!
+//! A row of a list that is too long is cut. The chosen row is then described in full below the list, so nothing is lost.
 
+use super::list::List;
 use super::{ANSWERS, Inspector, Level, SentRow, SpanRow};
 use crate::answers::Answer;
+use crate::hint;
 use crate::text::{self, thousands};
 use crate::theme::Theme;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Widget as _};
 
 /// From this width on, columns show dates and words instead of times and letters.
 const WIDE: usize = 70;
-/// From this height on, the chosen row is described in lines of its own.
+/// Columns that are kept for the position in the page beside the title.
+const PLACE: usize = 12;
+/// From this height on, answers and keys get more than one line.
 const TALL: u16 = 16;
+/// From this height on, the chosen row is described in lines of its own.
+const DESCRIBED: u16 = 10;
 
 /// Text wrapped at the edge of the screen, with every character made visible.
 pub(super) struct Wrapped {
@@ -46,11 +54,9 @@ impl Wrapped {
     }
 
     /// Describes the scroll position if not all of the text fits.
-    fn place(&self, shown: usize) -> String {
-        match self.lines.len().checked_sub(shown) {
-            Some(rest @ 1..) => format!("{} % · ", 100 * self.top.min(rest) / rest),
-            _ => String::new(),
-        }
+    fn place(&self, shown: usize) -> Option<String> {
+        let rest = self.lines.len().checked_sub(shown).filter(|rest| *rest > 0)?;
+        Some(format!("{} %", 100 * self.top.min(rest) / rest))
     }
 }
 
@@ -62,40 +68,55 @@ impl Inspector {
             return;
         }
         let width = usize::from(area.width);
-        let mut put = |y: u16, line: &str, style: Style| {
-            let line = text::fit(&text::visible(line), width).into_owned();
-            let fill = " ".repeat(width.saturating_sub(text::width(&line)));
-            frame.buffer_mut().set_line(area.x, area.y + y, &Line::styled(line + &fill, style), area.width);
+        let mut put = |y: u16, line: Line<'_>| {
+            if y >= area.height {
+                return;
+            }
+            let fill = " ".repeat(width.saturating_sub(line.width()));
+            let style = line.style;
+            let mut spans = line.spans;
+            spans.push(Span::raw(fill));
+            frame.buffer_mut().set_line(area.x, area.y + y, &Line::from(spans).style(style), area.width);
         };
-        let rows_below = self.below(width, area.height).len() as u16;
-        let room = area.height.saturating_sub(1 + rows_below).max(1);
-        let (title, head) = self.head(width);
-        let rule = "─".repeat(width.saturating_sub(text::width(&title) + 4));
-        put(0, &format!("── {title} {rule}"), theme.accent);
-        let mut y = 1;
-        if let Some(head) = head.filter(|_| room > 2) {
-            put(y, &head, theme.dim);
-            y += 1;
-        }
-        let shown = usize::from(room + 1 - y);
+        let plain = |line: &str, style: Style| {
+            Line::styled(text::fit(&text::visible(line), width).into_owned(), style)
+        };
+        let below = self.below(width, area.height, theme);
+        let (title, columns) = self.head(width);
+        let title = format!("── {title}");
+        // On a small screen, the rows of the page count more than the end of the title.
+        let mut title = if area.height < TALL {
+            vec![text::fit(&text::visible(&title), width.saturating_sub(PLACE)).into_owned()]
+        } else {
+            wrapped(&title, width)
+        };
+        let room = area.height.saturating_sub((title.len() + below.len()) as u16).max(1);
+        let columns = columns.filter(|_| room > 1);
+        let shown = usize::from(room) - usize::from(columns.is_some());
         self.rows = shown;
-        for (line, chosen) in self.page(width, shown) {
-            put(y, &line, if chosen { theme.selected } else { theme.text });
+        let rows = self.page(width, shown);
+        // The scroll position is known only now that the page was laid out.
+        let place = self.place().map(|place| format!(" {place} ──")).unwrap_or_default();
+        if let Some(last) = title.last_mut() {
+            let rule = width.saturating_sub(text::width(last) + 1 + text::width(&place));
+            *last = format!("{} {}{place}", last.trim_end(), "─".repeat(rule));
+        }
+        let mut y = 0;
+        for line in &title {
+            put(y, plain(line, theme.accent));
             y += 1;
         }
-        // The scroll position in these lines is known only now that the page was laid out.
-        let below = self.below(width, area.height);
-        let asking = self.asking.is_some();
-        for (n, line) in below.iter().enumerate() {
-            let last = n + 1 == below.len();
-            let style = if asking && !last {
-                theme.text
-            } else if asking {
-                theme.accent
-            } else {
-                theme.dim
-            };
-            put(area.height - (below.len() - n) as u16, line, style);
+        if let Some(columns) = columns {
+            put(y, plain(&columns, theme.dim));
+            y += 1;
+        }
+        for (line, chosen) in rows {
+            put(y, plain(&line, if chosen { theme.selected } else { theme.text }));
+            y += 1;
+        }
+        let from = area.height.saturating_sub(below.len() as u16);
+        for (n, line) in below.into_iter().enumerate() {
+            put(from + n as u16, line);
         }
     }
 
@@ -142,70 +163,119 @@ impl Inspector {
     }
 
     /// Returns the lines under the page: the question or the chosen row, the last message, and the keys.
-    fn below(&self, width: usize, height: u16) -> Vec<String> {
-        let wrapped = |line: &str| -> Vec<String> {
-            let line = text::visible(line).into_owned();
-            let spans = [ratatui::text::Span::raw(line)];
-            let plain = ratatui::text::Span::raw("");
-            text::wrap(&spans, width, &plain, &plain).iter().map(ToString::to_string).collect()
-        };
-        let mut out = Vec::new();
+    fn below(&self, width: usize, height: u16, theme: &Theme) -> Vec<Line<'static>> {
+        let rule = || Line::styled("─".repeat(width), theme.dim);
         if let Some((plan, list)) = &self.asking {
-            out.push("─".repeat(width));
-            let told = |line: &&str| height >= TALL || !line.starts_with("Items: ");
-            out.extend(plan.to_string().lines().filter(told).flat_map(wrapped));
+            let tight = height < TALL;
+            let told = |line: &&str| !tight || !line.starts_with("Items: ");
+            let plan = plan.to_string();
+            let lines = plan.lines().filter(told).flat_map(|line| wrapped(line, width));
+            let mut out = vec![rule()];
+            out.extend(lines.map(|line| Line::styled(line, theme.text)));
             // The last lines of the plan state the cost, so a small screen shows the end.
-            let rows_of_answers = if height < TALL { 2 } else { ANSWERS.len() + 1 };
+            let rows_of_answers = if tight { 2 } else { ANSWERS.len() + 1 };
             let most = usize::from(height).saturating_sub(2 + rows_of_answers);
             let skip = out.len().saturating_sub(most);
             out.drain(..skip);
             let answers = ANSWERS.map(|(long, short)| Answer::new(long, short));
-            let tight = height < TALL;
-            let (lines, _) = list.lines(&answers, width, tight, &Theme::plain());
-            out.extend(lines.iter().map(|line| line.to_string().trim_end().to_owned()));
+            out.extend(list.lines(&answers, width, tight, theme).0);
             let keys = if list.is_focused() {
-                "↑ ↓ select · Enter answers · Esc cancels"
-            } else if width < WIDE {
-                "↓, then Enter answers · Esc cancels"
+                ["↑ ↓ select · Enter answers · Esc cancels", "Enter answers · Esc cancels"]
             } else {
-                "↓ or Tab, then Enter answers · Esc cancels"
+                ["Tab, then Enter answers · Esc cancels", "Tab, Enter answers · Esc cancels"]
             };
-            out.push(keys.to_owned());
+            out.push(hint::line(hint::fitting(&keys, width), width, theme));
             return out;
         }
-        if height >= TALL
-            && let Some(Level::Spans { page: Some((_, list)), .. }) = self.levels.last()
-            && let Some(row) = list.row()
-        {
-            out.push("─".repeat(width));
-            out.push(about(row));
-            out.push(text::fit(&row.preview, width).into_owned());
+        let mut out = Vec::new();
+        if height >= DESCRIBED {
+            let about = self.about(width);
+            if !about.is_empty() {
+                out.push(rule());
+                let most = usize::from(height / 4).max(2);
+                out.extend(limited(about, most, width).into_iter().map(|line| Line::styled(line, theme.dim)));
+            }
         }
-        if !self.said.is_empty() {
-            out.extend(wrapped(&self.said).into_iter().take(3));
-        }
-        out.push(self.keys(width));
+        out.extend(wrapped(&self.said, width).into_iter().take(3).map(|line| Line::styled(line, theme.dim)));
+        out.extend(self.keys(width, height).iter().map(|keys| hint::line(keys, width, theme)));
         out
     }
 
-    fn keys(&self, width: usize) -> String {
-        match self.levels.last() {
-            Some(Level::Text { text, .. }) => {
-                let place = text.as_ref().map_or_else(String::new, |text| text.place(self.rows));
-                format!("{place}Esc back · arrows, PageUp, PageDown")
+    /// Describes the chosen row in full. Empty if its row in the list shows it in full.
+    fn about(&self, width: usize) -> Vec<String> {
+        let lines = match self.levels.last() {
+            Some(Level::Requests(Some(list))) => {
+                let Some(row) = list.row() else { return Vec::new() };
+                if text::width(&sent(row, true, width)) <= width {
+                    return Vec::new();
+                }
+                vec![row.notes.join(", ")]
             }
             Some(Level::Spans { page: Some((_, list)), .. }) => {
-                let place = format!("{}/{} · ", list.at() + 1, list.len());
-                if width < WIDE {
-                    format!("{place}Enter = d c p u r Esc")
-                } else {
-                    format!("{place}Enter show · = diff · d drop · c collapse · p pin · u undo · r redo")
-                }
+                let Some(row) = list.row() else { return Vec::new() };
+                vec![about(row), row.preview.clone()]
             }
-            _ if width < WIDE => "Enter opens · = diff · u r · Esc".to_owned(),
-            _ => "Enter opens · = diff with previous · u undo · r redo · Esc closes".to_owned(),
+            _ => Vec::new(),
+        };
+        lines.iter().filter(|line| !line.is_empty()).flat_map(|line| wrapped(line, width)).collect()
+    }
+
+    /// Describes the position in the page: the number of the chosen row, or the scroll position.
+    fn place(&self) -> Option<String> {
+        match self.levels.last()? {
+            Level::Requests(Some(list)) => (list.len() > self.rows).then(|| place_in(list)),
+            Level::Spans { page: Some((_, list)), .. } => Some(place_in(list)),
+            Level::Text { text: Some(text), .. } => text.place(self.rows),
+            _ => None,
         }
     }
+
+    /// Returns the lines that say what keys do, in the order of all pages: select, open, change, leave.
+    fn keys(&self, width: usize, height: u16) -> Vec<String> {
+        let forms: &[&str] = match self.levels.last() {
+            Some(Level::Text { .. }) => {
+                &["PageUp, PageDown and the wheel scroll · Esc goes back", "PageDown scrolls · Esc goes back"]
+            }
+            Some(Level::Spans { .. }) => &[
+                "↑ ↓ select · Enter shows it · = compares · d drops · c collapses · p pins · b brings back · u undoes · r redoes · Esc goes back",
+                "Enter = d c p b u r · Esc goes back",
+            ],
+            _ => &[
+                "↑ ↓ select · Enter opens it · = compares with the one before · b brings back · u undoes · r redoes · Esc closes",
+                "Enter = b u r · Esc closes",
+            ],
+        };
+        let long = hint::wrapped(forms[0], width);
+        if long.len() == 1 || height >= TALL && width >= WIDE {
+            return long;
+        }
+        vec![hint::fitting(&forms[1..], width).to_owned()]
+    }
+}
+
+/// Wraps a line at words.
+fn wrapped(line: &str, width: usize) -> Vec<String> {
+    if line.is_empty() {
+        return Vec::new();
+    }
+    let spans = [Span::raw(text::visible(line).into_owned())];
+    let none = Span::raw("");
+    text::wrap(&spans, width, &none, &none).iter().map(ToString::to_string).collect()
+}
+
+/// Returns at most `most` of the lines. The last one ends with an ellipsis if others are left out.
+fn limited(mut lines: Vec<String>, most: usize, width: usize) -> Vec<String> {
+    if lines.len() > most {
+        lines.truncate(most);
+        if let Some(last) = lines.last_mut() {
+            *last = format!("{}…", text::fit(last.trim_end(), width.saturating_sub(1)));
+        }
+    }
+    lines
+}
+
+fn place_in<T>(list: &List<T>) -> String {
+    format!("{} of {}", list.at() + 1, list.len())
 }
 
 fn mark(chosen: bool) -> &'static str {

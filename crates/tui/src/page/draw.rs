@@ -292,13 +292,29 @@ impl Page<'_> {
                 }
                 let cells = row.cells.iter().zip(columns).zip(&widths);
                 let cells = cells.filter_map(|((cell, column), width)| width.map(|w| (cell, column, w)));
+                let mut indent = lead.len() + mark;
+                let mut more = Vec::new();
                 for (n, (cell, column, width)) in cells.enumerate() {
                     let gap = if n == 0 { 0 } else { GAP };
-                    let shown = pad(&cell.fit(width), width, column.right);
                     let style = if column.flexible { self.theme.text } else { self.theme.dim };
+                    indent += gap;
+                    let shown = match cell {
+                        Cell::Text(words) if column.wraps && width > 0 => {
+                            let mut lines = wrapped(words, width, style).into_iter();
+                            let first = lines.next().unwrap_or_default();
+                            more.extend(lines.map(|line| (indent, line)));
+                            first.to_string()
+                        }
+                        _ => cell.fit(width),
+                    };
+                    let shown = pad(&shown, width, column.right);
                     spans.push(Span::styled(format!("{}{shown}", " ".repeat(gap)), style));
+                    indent += width;
                 }
                 self.push(spans);
+                for (indent, line) in more {
+                    self.push(before(vec![Span::raw(" ".repeat(indent))], line));
+                }
             }
             if !row.note.is_empty() {
                 self.paragraph(&row.note, 2 * INDENT, self.theme.dim);

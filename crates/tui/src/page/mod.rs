@@ -111,6 +111,8 @@ pub struct Column {
     pub right: bool,
     /// The column may be cut. A table needs one such column to fit narrow terminals.
     pub flexible: bool,
+    /// Text that is too long for the column continues below. Otherwise it is cut.
+    pub wraps: bool,
     /// Columns with a lower weight are left out first if there is too little room.
     pub weight: u8,
 }
@@ -118,17 +120,22 @@ pub struct Column {
 impl Column {
     /// A column of numbers.
     pub fn number(title: &str, weight: u8) -> Self {
-        Self { title: title.to_owned(), right: true, flexible: false, weight }
+        Self { title: title.to_owned(), right: true, flexible: false, wraps: false, weight }
     }
 
     /// A column of short words.
     pub fn word(title: &str, weight: u8) -> Self {
-        Self { title: title.to_owned(), right: false, flexible: false, weight }
+        Self { title: title.to_owned(), right: false, flexible: false, wraps: false, weight }
     }
 
     /// A column of text or paths, which takes the remaining room.
     pub fn text(title: &str) -> Self {
-        Self { title: title.to_owned(), right: false, flexible: true, weight: u8::MAX }
+        Self { title: title.to_owned(), right: false, flexible: true, wraps: false, weight: u8::MAX }
+    }
+
+    /// A column of sentences, which takes the remaining room and shows all of each text.
+    pub fn sentences(title: &str) -> Self {
+        Self { wraps: true, ..Self::text(title) }
     }
 }
 

@@ -416,6 +416,20 @@ fn write_line(out: &mut impl Write, line: &Line<'_>) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ratatui::text::Span;
+
+    /// A terminal finds the prompts in its scrollback by these marks.
+    #[test]
+    fn a_prompt_in_the_scrollback_is_marked() {
+        links::switch_on();
+        let line = Line::from(vec![Span::styled("", links::prompt_mark()), Span::raw("› fix it")]);
+        let mut out = Vec::new();
+        write_line(&mut out, &line).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "\x1b]133;A\x1b\\› fix it\r\n");
+        let mut out = Vec::new();
+        write_line(&mut out, &Line::raw("an answer")).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "an answer\r\n");
+    }
 
     #[test]
     fn a_terminal_that_does_not_know_its_size_is_taken_for_a_usual_one() {
