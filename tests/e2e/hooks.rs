@@ -307,15 +307,13 @@ fn a_hook_that_fails_is_one_line_and_stops_nothing() {
 
 #[test]
 fn a_wrong_configuration_is_said_and_the_rest_is_used() {
-    let bench = Bench::new(&[("a.txt", "one\n")]);
-    bench.home.write(
-        ".config/becket/config.toml",
-        "[[hooks.PreTolUse]]\nhooks = []\n[[hooks.UserPromptSubmit]]\nhooks = [{ type = \"command\", command = \"echo from toml\" }]\n",
-    );
+    let mut hooks = command("UserPromptSubmit", "", "echo from a file");
+    hooks["PreTolUse"] = json!([]);
+    let bench = with_hooks(hooks);
     let server = MockServer::start([Answer::text("fine")]);
     let ran = run(bench.print(Api::Anthropic, &server).arg("hello")).expect(0);
     assert!(ran.stderr.contains("did you mean PreToolUse?"), "{}", ran.stderr);
-    assert!(server.requests()[0].text().contains("from toml"));
+    assert!(server.requests()[0].text().contains("from a file"));
 }
 
 fn project_run(bench: &Bench, flags: &[&str]) -> Ran {
@@ -450,4 +448,35 @@ fn hooks_are_listed_and_tried_without_a_session() {
     assert!(bench.project.exists("ran"));
     run(bench.command().args(["hooks", "test", "Nothing"])).expect(2);
     assert!(bench.ledgers().is_empty());
+}
+
+/// A guard that is written wrongly in becket's own configuration ends the run, like any other mistake there. In another
+/// program's file it does so if it says that it refuses; other hooks there may be of a kind that becket does not know.
+#[test]
+fn a_guard_that_cannot_be_read_does_not_let_calls_pass() {
+    let own = "[[hooks.PreToolUse]]\nhooks = [{ type = \"comand\", command = \"false\" }]\n";
+    let event = "[[hooks.PreTolUse]]\nhooks = [{ type = \"command\", command = \"false\" }]\n";
+    let other = |more: &str| {
+        format!(
+            r#"{{"hooks": {{"PreToolUse": [{{"hooks": [{{"type": "comand", "command": "false"{more}}}]}}]}}}}"#
+        )
+    };
+    for (file, text, code, want) in [
+        (".config/becket/config.toml", own.to_owned(), 2, "there is no hook of type \"comand\""),
+        (".config/becket/config.toml", event.to_owned(), 2, "did you mean PreToolUse?"),
+        (
+            ".claude/settings.json",
+            other(r#", "on_failure": "block""#),
+            2,
+            "there is no hook of type \"comand\"",
+        ),
+        (".claude/settings.json", other(""), 0, "there is no hook of type \"comand\""),
+    ] {
+        let bench = Bench::new(&[]);
+        bench.home.write(file, &text);
+        let server = MockServer::start([Answer::text("done")]);
+        let ran = run(bench.print(Api::Anthropic, &server).arg("go")).expect(code);
+        assert!(ran.stderr.contains(want), "{file}: {}", ran.stderr);
+        assert_eq!(server.requests().is_empty(), code == 2, "{file}");
+    }
 }

@@ -358,7 +358,7 @@ fn equip(
     let integrations = integrations::build(environment, config, &project.roots, programs.clone());
     notes.extend(integrations.notes);
     let trust = ContentTrust::of(environment, &project_root(&project.cwd), project.trust_content);
-    let engine = hook_engine(environment, run, (own, &skills), &trust, &programs, notes);
+    let engine = hook_engine(environment, run, (own, &skills), &trust, &programs, notes)?;
     let of_agents = crate::mcp::of_agents(environment, &project.cwd, &own.agents.all, &trust);
     crate::settings::claude::note_unused(
         environment,
@@ -434,15 +434,16 @@ fn hook_engine(
     trust: &ContentTrust,
     programs: &Programs,
     notes: &mut Vec<String>,
-) -> Option<becket_hooks::Engine> {
+) -> Result<Option<becket_hooks::Engine>, Failure> {
     let project = &run.project;
     let bearers = hooks::Bearers { agents: &bearers.0.agents.all, skills: Some(bearers.1) };
-    let (groups, odd) = hooks::groups(environment, &project.cwd, &run.settings, trust, bearers);
+    let found = hooks::groups(environment, &project.cwd, &run.settings, trust, bearers);
+    let (groups, odd) = found.checked()?;
     notes.extend(odd);
     let needed = run.is_driven() || !groups.is_empty();
-    needed.then(|| {
+    Ok(needed.then(|| {
         hooks::engine(environment, &run.settings, (&project.cwd, &project.roots), groups, programs.clone())
-    })
+    }))
 }
 
 /// Returns the settings that depend on the run, the session, and the agent that the session runs as.

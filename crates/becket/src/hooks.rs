@@ -8,6 +8,7 @@ mod outside;
 
 use crate::agents::{DefinedIn, Definition};
 use crate::environment::Environment;
+use crate::failure::Failure;
 use crate::settings::project_root;
 use crate::trust::content::{ContentTrust, Item};
 use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
@@ -38,6 +39,9 @@ pub(crate) struct HookTable {
     pub within: Option<Within>,
     /// Further variables of their commands.
     pub variables: Vec<(String, String)>,
+    /// From becket's own configuration: a mistake ends the run, like one in any other key. Other programs' files may have
+    /// hooks that becket does not know.
+    pub own: bool,
 }
 
 impl HookTable {
@@ -140,6 +144,7 @@ pub(crate) fn search(
             value: value.clone(),
             within: None,
             variables: Vec::new(),
+            own: true,
         });
     }
     let sources = settings.sources;
@@ -156,7 +161,7 @@ pub(crate) fn search(
             Ok(None) => {}
             Ok(Some(value)) => {
                 let source = made(origin, shown(&path, &root));
-                out.found.push(HookTable { source, value, within: None, variables: Vec::new() });
+                out.found.push(HookTable { source, value, within: None, variables: Vec::new(), own: false });
             }
             Err(why) => out.warnings.push(format!("{}: {why}; its hooks are not used", path.display())),
         }
@@ -164,7 +169,13 @@ pub(crate) fn search(
     for plugin in environment.plugins.iter() {
         for value in plugin.hook_tables() {
             let source = Source { origin: Origin::Plugin, place: plugin.name.clone(), confined: false };
-            out.found.push(HookTable { source, value, within: None, variables: plugin.variables() });
+            out.found.push(HookTable {
+                source,
+                value,
+                within: None,
+                variables: plugin.variables(),
+                own: false,
+            });
         }
     }
     out.found.extend(of_frontmatter(&root, bearers));
@@ -182,7 +193,13 @@ fn of_frontmatter(root: &Path, bearers: Bearers<'_>) -> Vec<HookTable> {
         let confined = definition.is_of_project();
         let source = Source { origin: Origin::Agent, place, confined };
         let within = Some(Within::Agent(name));
-        Some(HookTable { source, value: definition.hooks.clone()?, within, variables: Vec::new() })
+        Some(HookTable {
+            source,
+            value: definition.hooks.clone()?,
+            within,
+            variables: Vec::new(),
+            own: false,
+        })
     });
     let skills = bearers.skills.iter().flat_map(|skills| skills.iter()).filter_map(|skill| {
         let place = skill.file().map_or_else(|| skill.name.clone(), |file| shown(file, root));
@@ -192,7 +209,7 @@ fn of_frontmatter(root: &Path, bearers: Bearers<'_>) -> Vec<HookTable> {
             confined: skill.scope == becket_tool_skill::Scope::Project,
         };
         let within = Some(Within::Skill(skill.name.clone()));
-        Some(HookTable { source, value: skill.hooks.clone()?, within, variables: Vec::new() })
+        Some(HookTable { source, value: skill.hooks.clone()?, within, variables: Vec::new(), own: false })
     });
     agents.chain(skills).collect()
 }
@@ -254,17 +271,42 @@ pub(crate) fn items(
     found.map(|found| item(environment, &found, &root, cwd)).collect()
 }
 
-/// Returns the groups that may run, and notes for the user.
+/// The hooks that may run.
+#[derive(Default)]
+pub(crate) struct UsableHooks {
+    pub groups: Vec<Group>,
+    /// Notes for the user.
+    pub warnings: Vec<String>,
+    /// Mistakes that end a run: it would go on without somebody who guards it.
+    pub faults: Vec<String>,
+}
+
+impl UsableHooks {
+    /// Returns the hooks and the notes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is a mistake that ends a run.
+    pub(crate) fn checked(self) -> Result<(Vec<Group>, Vec<String>), Failure> {
+        if self.faults.is_empty() {
+            return Ok((self.groups, self.warnings));
+        }
+        Err(Failure::usage(self.faults.join("\n"))
+            .hint("correct the hook or remove it; a hook that cannot be read guards nothing"))
+    }
+}
+
+/// Returns the hooks that may run.
 pub(crate) fn groups(
     environment: &Environment,
     cwd: &Path,
     settings: &Settings,
     trust: &ContentTrust,
     bearers: Bearers<'_>,
-) -> (Vec<Group>, Vec<String>) {
+) -> UsableHooks {
     let root = project_root(cwd);
-    let Search { found, mut warnings } = search(environment, cwd, settings, bearers);
-    let mut groups = Vec::new();
+    let Search { found, warnings } = search(environment, cwd, settings, bearers);
+    let mut out = UsableHooks { warnings, ..UsableHooks::default() };
     for found in found {
         if found.source.confined {
             let item = item(environment, &found, &root, cwd);
@@ -273,10 +315,11 @@ pub(crate) fn groups(
             }
         }
         let parsed = found.parsed();
-        groups.extend(parsed.groups);
-        warnings.extend(parsed.warnings);
+        out.groups.extend(parsed.groups);
+        out.faults.extend(parsed.faults);
+        if found.own { &mut out.faults } else { &mut out.warnings }.extend(parsed.warnings);
     }
-    (groups, warnings)
+    out
 }
 
 /// Creates an engine for these groups.

@@ -181,13 +181,15 @@ impl Kind {
 pub struct Parsed {
     pub groups: Vec<Group>,
     pub warnings: Vec<String>,
+    /// Mistakes in hooks that refuse an action if they fail. Without such a hook, nobody would judge the action.
+    pub faults: Vec<String>,
 }
 
 /// Parses the value of a `hooks` key.
 pub fn parse(value: &Value, source: &Source) -> Parsed {
     let mut out = Parsed::default();
     let Value::Object(events) = value else {
-        out.warn(source, "hooks is not a table of events");
+        out.mistake(source, value, "hooks is not a table of events");
         return out;
     };
     for (name, groups) in events {
@@ -198,14 +200,14 @@ pub fn parse(value: &Value, source: &Source) -> Parsed {
                 .min()
                 .filter(|(distance, _)| *distance <= 3);
             let near = near.map_or(String::new(), |(_, near)| format!("; did you mean {near}?"));
-            out.warn(source, &format!("there is no hook event {name:?}{near}"));
+            out.mistake(source, groups, &format!("there is no hook event {name:?}{near}"));
             continue;
         };
-        let Value::Array(groups) = groups else {
-            out.warn(source, &format!("hooks.{name} is no list"));
+        let Value::Array(list) = groups else {
+            out.mistake(source, groups, &format!("hooks.{name} is no list"));
             continue;
         };
-        for group in groups {
+        for group in list {
             out.group(event, group, source);
         }
     }
@@ -229,35 +231,38 @@ impl Parsed {
         self
     }
 
-    fn warn(&mut self, source: &Source, what: &str) {
-        self.warnings.push(format!("{}: {what}", source.label()));
+    /// Records a mistake in `about`, a part of the configuration that is not used because of it.
+    fn mistake(&mut self, source: &Source, about: &Value, what: &str) {
+        let line = format!("{}: {what}", source.label());
+        if refuses(about) { &mut self.faults } else { &mut self.warnings }.push(line);
     }
 
     fn group(&mut self, event: HookEvent, group: &Value, source: &Source) {
         let Some(table) = group.as_object() else {
-            return self.warn(source, &format!("a group of hooks.{event} is not a table"));
+            return self.mistake(source, group, &format!("a group of hooks.{event} is not a table"));
         };
         let matcher_text = table.get("matcher").and_then(Value::as_str).unwrap_or_default();
         let matcher = match Matcher::new(matcher_text) {
             Ok(matcher) => matcher,
-            Err(why) => return self.warn(source, &format!("hooks.{event} is not used: {why}")),
+            Err(why) => return self.mistake(source, group, &format!("hooks.{event} is not used: {why}")),
         };
         // Accepts a hook without the list around it: this is a common mistake, and its meaning is clear.
         let list = match table.get("hooks") {
             Some(Value::Array(list)) => list.clone(),
-            Some(_) => return self.warn(source, &format!("hooks.{event}: `hooks` is no list")),
+            Some(_) => return self.mistake(source, group, &format!("hooks.{event}: `hooks` is no list")),
             None if table.contains_key("type") => vec![group.clone()],
-            None => return self.warn(source, &format!("hooks.{event}: a group has no `hooks`")),
+            None => return self.mistake(source, group, &format!("hooks.{event}: a group has no `hooks`")),
         };
-        let closed = fails_closed(table);
         let mut handlers = Vec::new();
         for entry in &list {
-            match entry
-                .as_object()
-                .map_or_else(|| Err("a hook is not a table".to_owned()), |t| handler(t, closed))
-            {
+            let read = entry.as_object().ok_or_else(|| "a hook is not a table".to_owned());
+            match read.and_then(|entry| handler(entry, fails_closed(table)?.unwrap_or_default())) {
                 Ok(handler) => handlers.push(handler),
-                Err(why) => self.warn(source, &format!("hooks.{event}: {why}")),
+                Err(why) => {
+                    let own = fails_closed(table).unwrap_or(Some(true)).unwrap_or_default();
+                    let about = if own { group } else { entry };
+                    self.mistake(source, about, &format!("hooks.{event}: {why}"));
+                }
             }
         }
         if !handlers.is_empty() {
@@ -268,12 +273,29 @@ impl Parsed {
     }
 }
 
-fn fails_closed(table: &Map<String, Value>) -> Option<bool> {
-    let value = ["on_failure", "onFailure"].iter().find_map(|key| table.get(*key))?;
-    Some(value.as_str() == Some("block"))
+/// True if a hook in this part of the configuration refuses an action if it fails, or says something unknown about that.
+fn refuses(value: &Value) -> bool {
+    match value {
+        Value::Array(list) => list.iter().any(refuses),
+        Value::Object(table) => {
+            !matches!(fails_closed(table), Ok(Some(false) | None)) || table.get("hooks").is_some_and(refuses)
+        }
+        _ => false,
+    }
 }
 
-fn handler(table: &Map<String, Value>, closed: Option<bool>) -> Result<Handler, String> {
+/// Returns what `on_failure` says, if it is there.
+fn fails_closed(table: &Map<String, Value>) -> Result<Option<bool>, String> {
+    let value = ["on_failure", "onFailure"].iter().find_map(|key| table.get(*key));
+    match value.map(Value::as_str) {
+        None => Ok(None),
+        Some(Some("block")) => Ok(Some(true)),
+        Some(Some("allow" | "continue")) => Ok(Some(false)),
+        Some(_) => Err("`on_failure` is \"block\" or left out".to_owned()),
+    }
+}
+
+fn handler(table: &Map<String, Value>, closed: bool) -> Result<Handler, String> {
     let text = |key: &str| table.get(key).and_then(Value::as_str).map(str::to_owned);
     let needed =
         |key: &str, kind: &str| text(key).ok_or_else(|| format!("a hook of type {kind} needs `{key}`"));
@@ -324,7 +346,7 @@ fn handler(table: &Map<String, Value>, closed: Option<bool>) -> Result<Handler, 
         kind,
         timeout,
         condition: text("if"),
-        fails_closed: fails_closed(table).or(closed).unwrap_or_default(),
+        fails_closed: fails_closed(table)?.unwrap_or(closed),
         beside: flag("async") || flag("asyncRewake"),
         once: flag("once"),
         status: text("statusMessage"),
@@ -367,15 +389,60 @@ mod tests {
         assert_eq!((first.handlers[0].fails_closed, first.handlers[1].fails_closed), (true, false));
         assert_eq!(first.handlers[1].condition.as_deref(), Some("Bash(git *)"));
         assert_eq!(second.handlers[0].kind.label(), "http://127.0.0.1/");
+        // These two would have refused the action.
         assert_eq!(
-            parsed.warnings,
+            parsed.faults,
             [
                 "user: settings.json: hooks.PreToolUse: a hook of type command needs `command`",
                 "user: settings.json: hooks.PreToolUse: there is no hook of type \"teleport\"; use command, http, mcp_tool, prompt or agent",
+            ]
+        );
+        assert_eq!(
+            parsed.warnings,
+            [
                 "user: settings.json: hooks.PreToolUse is not used: the matcher \"(\" is not a regular expression",
                 "user: settings.json: there is no hook event \"PreTolUse\"; did you mean PreToolUse?",
                 "user: settings.json: hooks.Stop is no list",
             ]
         );
+    }
+
+    /// Wherever the mistake is, a hook that refuses if it fails is never left out with a warning alone.
+    #[test]
+    fn a_mistake_in_a_hook_that_refuses_is_a_fault() {
+        let hook = |more: Value| {
+            let mut hook = json!({"type": "command", "command": "check"});
+            hook.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            hook
+        };
+        let block = json!({"on_failure": "block"});
+        for (value, fault) in [
+            (json!({"PreToolUse": [{"hooks": [hook(json!({"type": "comand"}))]}]}), false),
+            (
+                json!({"PreToolUse": [{"hooks": [hook(json!({"type": "comand", "on_failure": "block"}))]}]}),
+                true,
+            ),
+            (
+                json!({"PreToolUse": [{"on_failure": "block", "hooks": [hook(json!({"timeout": "long"}))]}]}),
+                true,
+            ),
+            (json!({"PreToolUse": [{"matcher": "(", "hooks": [hook(block.clone())]}]}), true),
+            (json!({"PreTolUse": [{"hooks": [hook(block.clone())]}]}), true),
+            (json!({"PreToolUse": {"hooks": [hook(block.clone())]}}), true),
+            // A word that is not known may have meant this.
+            (json!({"PreToolUse": [{"hooks": [hook(json!({"on_failure": "blok"}))]}]}), true),
+            (
+                json!({"PreToolUse": [{"hooks": [hook(json!({"on_failure": "allow", "type": "comand"}))]}]}),
+                false,
+            ),
+        ] {
+            let parsed = parse(&value, &source());
+            assert!(parsed.groups.is_empty(), "{value}");
+            assert_eq!(
+                (parsed.faults.len(), parsed.warnings.len()),
+                if fault { (1, 0) } else { (0, 1) },
+                "{value}"
+            );
+        }
     }
 }

@@ -85,7 +85,7 @@ impl Here {
         for found in &search.found {
             let state = self.state(environment, found);
             let parsed = found.parsed();
-            warnings.extend(parsed.warnings);
+            warnings.extend(parsed.faults.into_iter().chain(parsed.warnings));
             for group in parsed.groups {
                 rows.extend(group.handlers.iter().map(|handler| Row {
                     event: group.event,
@@ -172,8 +172,8 @@ impl Here {
         as_json: bool,
         out: &mut dyn Write,
     ) -> Result<ExitStatus, Failure> {
-        let (groups, mut notes) =
-            hooks::groups(environment, &self.cwd, &self.settings, &self.trust, self.bearers());
+        let found = hooks::groups(environment, &self.cwd, &self.settings, &self.trust, self.bearers());
+        let (groups, mut notes) = found.checked()?;
         let config = &self.settings.config.tools.sandbox;
         let sandbox = crate::sandbox::sandbox(environment, config, &self.roots).map(std::sync::Arc::new);
         let programs = crate::sandbox::programs(environment, config, sandbox.as_ref(), &self.roots);
