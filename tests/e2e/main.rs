@@ -68,6 +68,7 @@ mod subcommands;
 mod support;
 mod tasks;
 mod terminal;
+mod told;
 mod undo;
 mod unjudged;
 mod which_session;

@@ -197,7 +197,7 @@ fn decisions_are_in_the_ledger_and_in_the_audit() {
     assert_eq!(later, "No decision is recorded.\n");
 }
 
-/// The model is told what to do instead, and a script how it leaves the mode. Followed, that advice works.
+/// The denial says what the model should do instead, and how a script leaves the mode. That advice works.
 #[test]
 fn a_refusal_in_plan_mode_tells_the_model_and_the_script_what_to_do() {
     let bench = bench(&[]);

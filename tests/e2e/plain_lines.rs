@@ -95,3 +95,20 @@ fn a_turn_a_question_and_an_interrupt_are_lines_and_nothing_is_redrawn() {
     assert!(!said.replace("\r\n", "\n").contains('\r'), "{said:?}");
     assert!(!said.contains("never said"), "{said}");
 }
+
+/// A terminal that can move no cursor gets the same lines without being asked for.
+#[test]
+fn a_dumb_terminal_gets_plain_lines() {
+    let (bench, server) = (Bench::new(&[]), MockServer::start([Answer::text("Here.")]));
+    let mut command = bench.command();
+    command.env("ANTHROPIC_API_KEY", "sk-test").env("ANTHROPIC_BASE_URL", server.url());
+    command.env("TERM", "dumb").args(["--model", "anthropic/claude-sonnet-4-5"]);
+    let mut terminal = Terminal::start(command);
+    says(&mut terminal, "/quit to leave.\r\n");
+    terminal.send("hello\n");
+    says(&mut terminal, "becket: Here.\r\n");
+    says(&mut terminal, "Done. Your turn.\r\n");
+    terminal.send("/quit\n");
+    assert_eq!(terminal.child.wait().unwrap().code(), Some(0));
+    assert!(!written(&terminal).contains('\x1b'), "{:?}", written(&terminal));
+}

@@ -12,6 +12,9 @@ fn the_demo_ends_green_without_key_or_network() {
         assert!(ran.stdout.to_lowercase().contains(word), "{word}: {}", ran.stdout);
     }
     assert!(bench.ledgers().is_empty(), "the demo leaves nothing behind");
+    let json = run(bench.command().args(["demo", "--json"])).expect(0).stdout;
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["completed"], &json["checks_pass"]), (&json!(true), &json!(true)), "{json}");
 }
 
 #[test]

@@ -174,6 +174,38 @@ fn tools_that_are_not_offered_are_found_and_slips_keep_the_prefix() {
     }
 }
 
+/// Whatever program a project was set up for, its skills and rules are found from any folder inside it.
+#[test]
+fn skills_and_rules_of_every_known_folder_are_found_from_a_folder_inside() {
+    let folders = [
+        ".becket/skills",
+        ".agents/skills",
+        ".claude/skills",
+        ".codex/skills",
+        ".opencode/skills",
+        ".github/skills",
+    ];
+    let head = |n: usize| format!("---\nname: skill-{n}\ndescription: DESCRIPTION-{n}\n---\nbody\n");
+    let bench = Bench::new(&[(".claude/CLAUDE.md", "RULE-CLAUDE\n"), ("a/b/x.txt", "X\n")]);
+    std::fs::create_dir(bench.project.path(".git")).unwrap();
+    for (n, folder) in folders.iter().enumerate() {
+        bench.project.write(&format!("{folder}/skill-{n}/SKILL.md"), head(n));
+    }
+    // The nearest one of a name counts.
+    bench
+        .project
+        .write("a/.github/skills/skill-0/SKILL.md", "---\nname: skill-0\ndescription: NEAREST\n---\nbody\n");
+    let server = MockServer::start([Answer::text("done")]);
+    let mut command = bench.print(Api::Anthropic, &server);
+    run(command.current_dir(bench.project.path("a/b")).args(["--trust", "go"])).expect(0);
+    let sent = server.requests()[0].text().to_owned();
+    for n in 1..folders.len() {
+        assert!(sent.contains(&format!("DESCRIPTION-{n}")), "{}: {sent}", folders[n]);
+    }
+    assert!(sent.contains("NEAREST") && !sent.contains("DESCRIPTION-0"), "{sent}");
+    assert!(sent.contains("RULE-CLAUDE"), "{sent}");
+}
+
 #[test]
 fn rules_files_reach_the_model_root_first_and_nested_ones_on_reading() {
     let bench = Bench::new(&[

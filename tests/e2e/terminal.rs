@@ -273,6 +273,10 @@ fn a_rule_that_is_always_allowed_goes_into_a_file_of_the_person_s_own() {
     terminal.press_until("\x15\t", "❯ 1 Yes, once");
     terminal.press_until("3", "Always allow this?");
     assert!(terminal.screen().contains("Bash(touch *)"), "{}", terminal.screen());
+    // The question names the file that will be written.
+    terminal.until("the file of the rule", |t| {
+        t.screen().split_whitespace().collect::<String>().contains("/.config/becket/projects/")
+    });
     terminal.press_until("\x1b[B\x1b[A", "❯ 1 In this project alone");
     terminal.press_until("\r", "All made.");
     assert!(bench.project.exists("made.txt") && !bench.project.exists(".becket"));

@@ -273,6 +273,27 @@ mod tests {
         }
     }
 
+    /// Whichever tools are offered, the model learns to leave the user's changes alone and where becket's help is.
+    #[test]
+    fn the_prompts_protect_foreign_changes_and_name_the_help() {
+        let groups = OF_TOOLS.iter().flat_map(|(_, groups)| groups.iter().copied());
+        let all: Vec<String> = groups.flatten().map(|name| (*name).to_owned()).collect();
+        for brief in [false, true] {
+            for tools in [&all[..], &["bash".to_owned()], &["read".to_owned(), "edit".to_owned()]] {
+                let text = prompt(brief, tools).replace('\n', " ");
+                for words in [
+                    "Changes that you did not make are the user's",
+                    "`git reset --hard`",
+                    "`git checkout --`",
+                ] {
+                    assert!(text.contains(words), "{words}: {tools:?}: {text}");
+                }
+            }
+            assert!(prompt(brief, &all).contains("becket itself from `becket help`"));
+        }
+        assert!(prompt(false, &[]).contains("`becket help`"));
+    }
+
     #[test]
     fn blocks_are_stable_and_in_order() {
         let dir = tempfile::tempdir().unwrap();

@@ -64,8 +64,8 @@ impl fmt::Display for DecidedBy {
     }
 }
 
-/// The cause of a denial, where its readers are told different things: the model what to do next, the user what they said,
-/// a script how it gets the call to run.
+/// The cause of a denial. Its readers need different advice: the model what to do next, the user their own words, and a
+/// script how it gets the call to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum DenialCause {

@@ -54,7 +54,7 @@ pub(super) fn usual(environment: &Environment, settings: &Settings) -> Vec<Serve
 #[derive(Clone, Debug, Default)]
 pub(super) struct Note {
     pub text: String,
-    /// The note says that the server at this address does not answer. It goes away when the server answers.
+    /// The note says that the server at this address does not answer. It is discarded when the server answers.
     pub awaits: Option<String>,
 }
 
