@@ -313,9 +313,9 @@ pub(crate) enum Subcommands {
     Models(ModelsArgs),
     /// List the agents of this folder, with the file that defines each.
     Agents(AgentsArgs),
-    /// Save the key of a provider in a file that only you can read.
+    /// Save the key of a provider in the system's keychain or, without one, in a file that only you can read.
     Login(LoginArgs),
-    /// Remove the key of a provider from that file.
+    /// Remove the saved key of a provider from the keychain and that file.
     Logout(LogoutArgs),
     /// Show which providers have a key, and its source.
     Auth(AuthArgs),

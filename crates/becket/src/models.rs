@@ -300,6 +300,16 @@ pub(crate) fn notes(reference: &ModelRef, info: &ModelInfo, settings: &Settings)
     if let Some(held) = settings.withheld.get(provider).filter(|held| !held.is_local()) {
         notes.push(held.message());
     }
+    let own = settings.config.provider(provider);
+    if let Some(variable) = &own.api_key_env
+        && own.key_command.is_empty()
+        && !settings.credentials.contains_key(provider)
+        && !settings.withheld.contains_key(provider)
+    {
+        notes.push(format!(
+            "{variable} is not set (providers.{provider}.api_key_env), so requests to {provider} have no key"
+        ));
+    }
     if settings.config.model.effort.is_some()
         && !info.reasoning
         && !matches!(reference, ModelRef::Script(_) | ModelRef::Replay(_))

@@ -397,7 +397,9 @@ impl Builder<'_> {
         if let Err((path, message)) = check_types(&root) {
             let at = position(text, root.nearest(&path).at);
             let key = (!path.is_empty()).then(|| path.join("."));
-            let about = describe(&self.schema, &path).map(|d| format!(" ({d})")).unwrap_or_default();
+            // A description that lists the values would repeat the message.
+            let about = describe(&self.schema, &path).filter(|about| !about.starts_with('`'));
+            let about = about.map(|about| format!(" ({about})")).unwrap_or_default();
             let message = format!("{message}{about}; correct the value or remove the key");
             return self.errors.push(Problem { origin: origin.to_owned(), at: Some(at), key, message });
         }

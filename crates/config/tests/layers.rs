@@ -320,9 +320,11 @@ fn wrong_values_name_file_place_key_and_what_to_do() {
         ),
         (
             "context.window = 10",
-            "/home/u/.config/becket/config.toml: context.window: a window has at least 4,000 tokens, not 10",
+            "/home/u/.config/becket/config.toml:1:1: context.window: a window has at least 4,000 tokens, not 10",
         ),
-        ("context.threshold = 1.5", "context.threshold: a share is more than 0"),
+        ("\n[context]\nthreshold = 1.5", "config.toml:3:1: context.threshold: a share is more than 0"),
+        // The values are listed once.
+        ("permission_mode = 'yolo'", "dontAsk, bypassPermissions; correct the value or remove the key"),
         ("limits.max_wall = '5 parsecs'", "limits.max_wall: expected seconds"),
         (
             "providers.openai.base_url = 'localhost'",

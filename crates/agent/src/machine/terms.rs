@@ -187,8 +187,9 @@ impl Note {
                                is not, go on with it."
                 .to_owned(),
             Self::WrapUp { limit } => format!(
-                "The limit of {limit} steps for this turn is reached. Call no more tools. Sum up now: what is done, \
-                 what is left, and what the next step would be."
+                "The limit of {limit} step{} for this turn is reached. Call no more tools. Sum up now: what is done, \
+                 what is left, and what the next step would be.",
+                if *limit == 1 { "" } else { "s" }
             ),
         }
     }

@@ -24,16 +24,17 @@ pub(crate) fn run(
     }
     let settings = configuration(environment, cwd, &args.config, Vec::new(), true)?;
     let rows = settings.explain();
+    let of_screen = crate::interactive::preferences::complaints(environment, &settings.config);
+    let warnings: Vec<String> = settings.warnings.iter().map(ToString::to_string).chain(of_screen).collect();
     if args.json {
         let rows: Vec<Value> = rows
             .iter()
             .map(|row| json!({ "key": row.key, "value": value(&row.value), "source": row.source }))
             .collect();
-        let warnings: Vec<String> = settings.warnings.iter().map(ToString::to_string).collect();
         return write(out, &format!("{}\n", json!({ "settings": rows, "warnings": warnings })));
     }
     write(out, &table(&rows, usize::MAX))?;
-    for warning in &settings.warnings {
+    for warning in &warnings {
         write(out, &format!("warning: {warning}\n"))?;
     }
     Ok(())

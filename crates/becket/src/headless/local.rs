@@ -56,6 +56,10 @@ pub(super) fn answer(name: &str, arguments: &str, facts: &LocalFacts<'_>) -> Str
 
 fn context(usage: &Value) -> String {
     let count = |value: &Value| value.as_u64().unwrap_or_default();
+    if count(&usage["totalTokens"]) == 0 {
+        return "No request was sent yet in this run. `becket context` shows the context of a stored session."
+            .to_owned();
+    }
     let mut out = format!(
         "{} of {} tokens ({} %)",
         count(&usage["totalTokens"]),
@@ -74,6 +78,9 @@ fn permissions(live: &Live, rules: &Value) -> String {
     for rule in rules["state"]["rules"].as_array().into_iter().flatten() {
         let text = |key: &str| rule[key].as_str().unwrap_or_default();
         let _ = write!(out, "\n{} {} ({})", text("behavior"), text("rule"), text("source"));
+    }
+    if !out.contains('\n') {
+        out.push_str("\nNo rules are set.");
     }
     out
 }
