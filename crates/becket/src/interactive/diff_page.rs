@@ -2,7 +2,6 @@
 //!
 //! Runs git without anything that the repository's configuration names. Changes nothing.
 
-use super::pages::fenced;
 use crate::failure::Failure;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -167,6 +166,13 @@ fn prefixed(name: &str, prefix: char) -> Option<&str> {
     name.strip_prefix(prefix)?.strip_prefix('/')
 }
 
+/// Fences text so that nothing in it closes the fence.
+pub(super) fn fenced(text: &str, language: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}{language}\n{}\n{fence}", text.trim_end_matches('\n'))
+}
+
 fn shown(files: &[FileDiff<'_>], untracked: &str) -> String {
     let mut text = String::new();
     if files.len() > 1 {
@@ -278,5 +284,11 @@ mod tests {
         let [one] = &files("diff --git a/x b/x\nsomething new\n")[..] else { panic!() };
         assert_eq!(one.heading(), "**`x`** differs");
         assert_eq!(shown(&[], ""), "Nothing differs from the last commit.");
+    }
+
+    #[test]
+    fn fences_hold_whatever_they_hold() {
+        assert_eq!(fenced("a\n", "text"), "```text\na\n```");
+        assert_eq!(fenced("```", "text"), "````text\n```\n````");
     }
 }

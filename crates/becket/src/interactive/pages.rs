@@ -2,6 +2,7 @@
 //!
 //! Owns the mapping from commands to pages. A session that has not begun is shown as its first request will be.
 
+use super::diff_page::fenced;
 use super::sheets::{self, Shown, Status};
 use super::tasks_page::Job;
 use super::{figures, preferences};
@@ -389,13 +390,6 @@ fn printed(run: impl FnOnce(&mut dyn std::io::Write) -> Result<(), Failure>) -> 
     Ok(fenced(&String::from_utf8_lossy(&out), "text"))
 }
 
-/// Fences text so that nothing in it closes the fence.
-pub(super) fn fenced(text: &str, language: &str) -> String {
-    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(longest.max(2) + 1);
-    format!("{fence}{language}\n{}\n{fence}", text.trim_end_matches('\n'))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -519,11 +513,5 @@ mod tests {
                 Ok(text) => assert!(!refused && text.contains("```diff"), "{setting}: {text}"),
             }
         }
-    }
-
-    #[test]
-    fn fences_hold_whatever_they_hold() {
-        assert_eq!(fenced("a\n", "text"), "```text\na\n```");
-        assert_eq!(fenced("```", "text"), "````text\n```\n````");
     }
 }
