@@ -269,6 +269,98 @@ fn verify_finds_a_changed_and_a_missing_output() {
     verify().expect(0);
 }
 
+/// Outputs, attachments, tool specifications and the files that undo needs: a session keeps no blob that `verify` does not miss.
+#[test]
+fn verify_misses_every_blob_that_an_entry_names() {
+    let many: Vec<(String, String)> =
+        (0..300).map(|n| (format!("d/{n}.txt"), format!("file {n}\n").repeat(1 + n % 40))).collect();
+    let files: Vec<(&str, &str)> = many.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let bench = bench(&files);
+    bench.project.write("big.txt", "the file is original, line by line\n".repeat(5_000));
+    bench.project.write("pixel.png", PIXEL);
+    let server = MockServer::start([
+        Answer::tool("c1", "bash", json!({ "command": "cat big.txt" })),
+        Answer::tool("c2", "read", json!({ "path": "pixel.png" })),
+        Answer::tool("c3", "read", json!({ "path": "d/1.txt" })),
+        Answer::tool("c4", "edit", json!({ "path": "d/1.txt", "old": "file 1\n", "new": "edited\n" })),
+        Answer::tool("c5", "bash", json!({ "command": "rm -r d; echo x >> big.txt" })),
+        Answer::text("done"),
+    ]);
+    let bypass = ["--name", "blobs", "--permission-mode", "bypassPermissions", "go"];
+    run(bench.print(Api::Anthropic, &server).args(bypass)).expect(0);
+    let verify = || run(bench.command().args(["verify", "blobs"]));
+    verify().expect(0);
+    let blobs = bench.ledgers()[0].parent().unwrap().join("blobs");
+    let all: Vec<_> = std::fs::read_dir(blobs).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(all.len() >= 6, "{all:?}");
+    let text = std::fs::read_to_string(&bench.ledgers()[0]).unwrap();
+    for kind in ["spill", "specs", "manifest", "blob"] {
+        assert!(text.contains(&format!("\"{kind}\":")), "no entry names a blob as {kind}");
+    }
+    for path in all {
+        let kept = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let missing = verify().expect(1).stdout;
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        assert!(missing.contains(&format!("blobs/{name}: missing")), "{name}: {missing}");
+        std::fs::write(&path, kept).unwrap();
+    }
+    verify().expect(0);
+}
+
+/// A picture of one pixel.
+const PIXEL: &[u8] = &[
+    0x89, b'P', b'N', b'G', 13, 10, 26, 10, 0, 0, 0, 13, b'I', b'H', b'D', b'R', 0, 0, 0, 1, 0, 0, 0, 1, 8,
+    6, 0, 0, 0, 0x1f, 0x15, 0xc4, 0x89, 0, 0, 0, 13, b'I', b'D', b'A', b'T', 0x78, 0x9c, 0x63, 0xf8, 0xcf,
+    0xc0, 0xf0, 0x1f, 0, 5, 0, 1, 0xff, 0x56, 0xc7, 0x2f, 0x0d, 0, 0, 0, 0, b'I', b'E', b'N', b'D', 0xae,
+    0x42, 0x60, 0x82,
+];
+
+/// Whoever can write the ledger can exchange, repeat, insert and remove lines. None of it verifies as sound.
+#[test]
+fn verify_finds_every_change_of_the_order_of_lines() {
+    let bench = decided();
+    let ledger = bench.ledgers()[0].clone();
+    let whole = std::fs::read_to_string(&ledger).unwrap();
+    let lines: Vec<&str> = whole.split_inclusive('\n').collect();
+    let id: Value = serde_json::from_str(lines[0]).unwrap();
+    let id = id["entries"][0]["session"].as_str().unwrap().to_owned();
+    run(bench.command().args(["verify", &id, "--anchor", "anchors", "--record"])).expect(0);
+    let changed = |what: &str, lines: &[&str], anchored: bool| {
+        std::fs::write(&ledger, lines.concat()).unwrap();
+        let mut command = bench.command();
+        command.args(["verify", &id]);
+        if anchored {
+            command.args(["--anchor", "anchors"]);
+        }
+        let ran = run(&mut command);
+        assert!(ran.code != 0 && !ran.stdout.contains("\nsound:"), "{what}: {ran:?}");
+        assert!(!ran.stdout.starts_with("sound:"), "{what}: {ran:?}");
+    };
+    for at in 0..lines.len() {
+        let mut twice = lines.clone();
+        twice.insert(at, lines[at]);
+        changed(&format!("line {at} twice"), &twice, false);
+        let mut later = lines.clone();
+        later.push(lines[at]);
+        changed(&format!("line {at} again at the end"), &later, false);
+        let mut blank = lines.clone();
+        blank.insert(at + 1, "\n");
+        changed(&format!("an empty line after {at}"), &blank, false);
+        let mut without = lines.clone();
+        without.remove(at);
+        // Only an anchor shows that the end is missing.
+        changed(&format!("without line {at}"), &without, at + 1 == lines.len());
+        if at > 0 {
+            let mut swapped = lines.clone();
+            swapped.swap(at - 1, at);
+            changed(&format!("lines {} and {at} exchanged", at - 1), &swapped, false);
+        }
+    }
+    std::fs::write(&ledger, &whole).unwrap();
+    run(bench.command().args(["verify", &id, "--anchor", "anchors"])).expect(0);
+}
+
 #[test]
 fn an_anchor_finds_what_the_chain_cannot() {
     let bench = decided();

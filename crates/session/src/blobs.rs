@@ -11,8 +11,10 @@
 //!
 //! Deletes no blob: a session's blobs are deleted with its folder.
 
+mod named;
 mod writer;
 
+pub use named::named_by;
 pub use writer::BlobWriter;
 
 use crate::store::{FromStart, Io, OpenMode, layout, write_all};

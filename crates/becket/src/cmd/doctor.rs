@@ -23,7 +23,6 @@ use becket_session::index::Index;
 use becket_session::salvage::{Outcome, salvage};
 use becket_session::store::SessionSummary;
 use becket_session::{CreateOptions, blobs, ledger, store};
-use becket_types::{EntryKind, ImageSource, Part};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
@@ -434,23 +433,9 @@ fn repair(environment: &Environment, cwd: &Path, summary: &SessionSummary) -> Re
 
 /// Checks that every blob named by an entry exists and has the content that its name promises.
 fn blob_check(reading: &Reading, dir: &Path) -> Result<Check, Failure> {
-    let mut named = BTreeSet::new();
-    reading.each(&mut |entry| {
-        let parts = match &entry.kind {
-            EntryKind::Message { message } => message.parts.as_slice(),
-            EntryKind::Part { part, .. } => std::slice::from_ref(part),
-            _ => return,
-        };
-        for part in parts {
-            match part {
-                Part::Image { source: ImageSource::Blob(id), .. } | Part::File { blob: id, .. } => {
-                    named.insert(id.clone());
-                }
-                _ => named.extend(part.spill().cloned()),
-            }
-        }
-    })?;
     let store = blobs::BlobStore::on_disk(store::Outside::default().io, dir);
+    let mut named = BTreeSet::new();
+    reading.each(&mut |entry| blobs::named_by(&entry, &store, &mut named))?;
     let missing: Vec<String> = named
         .iter()
         .filter(|id| becket_types::Blobs::get(&store, id).is_none())

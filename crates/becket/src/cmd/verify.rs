@@ -1,7 +1,7 @@
 //! `becket verify`: checks that a session's ledger is unchanged, by its chain of hashes and by an anchor that is kept
-//! elsewhere. The long outputs beside the ledger must match the hashes in it.
+//! elsewhere. The blobs beside the ledger must match the hashes in it: long outputs, attachments, and files for undo.
 //!
-//! The chain reveals lines that were changed, exchanged or removed. It cannot reveal lines that are missing at the end,
+//! The chain reveals lines that were changed, exchanged, repeated or removed. It cannot reveal lines that are missing at the end,
 //! or a ledger that was rewritten with matching hashes. An anchor is the hash of the last line at some moment. It
 //! reveals both for everything before that moment, as long as whoever changes ledgers cannot change the file of
 //! anchors.
@@ -13,9 +13,10 @@ use crate::failure::Failure;
 use becket_print::ExitStatus;
 use becket_session::blobs;
 use becket_session::ledger::{self, Item};
-use becket_types::{BlobId, SessionId};
+use becket_session::store::Outside;
+use becket_types::SessionId;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
@@ -108,7 +109,8 @@ fn report(found: &LedgerFindings, session: SessionId, anchors: usize, recorded: 
 
 /// Reads the ledger once, and checks the chain and the anchors on the way.
 fn read(dir: &Path, anchors: &[Anchor]) -> Result<LedgerFindings, Failure> {
-    let mut reader = ledger::read(dir).map_err(store_failure)?;
+    let mut reader = ledger::read(dir).map_err(store_failure)?.strict();
+    let store = blobs::BlobStore::on_disk(Outside::default().io, dir);
     let mut found = LedgerFindings::default();
     let mut held = vec![false; anchors.len()];
     let mut named = BTreeSet::new();
@@ -122,9 +124,7 @@ fn read(dir: &Path, anchors: &[Anchor]) -> Result<LedgerFindings, Failure> {
                 found.entries += entries.len() as u64;
                 found.head = hash_of(reader.raw_line());
                 found.bytes = reader.end().total;
-                if let Ok(line) = serde_json::from_slice(reader.raw_line()) {
-                    outputs(&line, &mut named);
-                }
+                entries.iter().for_each(|entry| blobs::named_by(entry, &store, &mut named));
                 for (anchor, held) in anchors.iter().zip(&mut held) {
                     let here = (anchor.commits, anchor.bytes) == (found.commits, found.bytes);
                     *held |= here && anchor.head == found.head;
@@ -149,23 +149,6 @@ fn read(dir: &Path, anchors: &[Anchor]) -> Result<LedgerFindings, Failure> {
     let missing = blobs::missing(dir, named.iter()).into_iter();
     found.problems.extend(missing.map(|id| format!("blobs/{id}.zst: missing, although the ledger names it")));
     Ok(found)
-}
-
-/// Collects the blobs with the whole text of cut outputs that a line of the ledger names.
-fn outputs(value: &Value, found: &mut BTreeSet<BlobId>) {
-    match value {
-        Value::Array(items) => items.iter().for_each(|item| outputs(item, found)),
-        Value::Object(map) => {
-            // The input of a call is the model's text, whatever its keys are.
-            for (key, value) in map.iter().filter(|(key, _)| *key != "input") {
-                match value.as_str() {
-                    Some(id) if key == "spill" => _ = found.insert(BlobId(id.to_owned())),
-                    _ => outputs(value, found),
-                }
-            }
-        }
-        _ => {}
-    }
 }
 
 /// Returns the hash that a line ends with.

@@ -47,6 +47,10 @@ pub enum BadKind {
     Altered,
     /// Longer than any line that becket writes.
     TooLong,
+    /// The line is the previous line again. It has no effect.
+    Repeated,
+    /// An empty line.
+    Empty,
     /// The line is authentic, but its entries cannot be parsed.
     Malformed(String),
     /// The sequence numbers do not follow the previous ones: a repeated or moved line.
@@ -64,6 +68,8 @@ impl fmt::Display for BadRecord {
             BadKind::Torn => f.write_str("not a whole line; passed over, kept in the file"),
             BadKind::Altered => f.write_str("changed after it was written; passed over, kept in the file"),
             BadKind::TooLong => f.write_str("too long; passed over, kept in the file"),
+            BadKind::Repeated => f.write_str("the line before it again (kept, has no effect)"),
+            BadKind::Empty => f.write_str("empty (kept, has no effect)"),
             BadKind::Malformed(why) => write!(f, "unreadable record (kept): {why}"),
             BadKind::OutOfOrder => f.write_str("repeated or out of order; passed over, kept in the file"),
             BadKind::ChainBreak => {
@@ -118,6 +124,8 @@ pub struct Reader<R> {
     known: Proof,
     /// Start offsets of lines that were altered.
     altered: Vec<u64>,
+    /// Also reports lines that have no effect.
+    strict: bool,
 }
 
 #[derive(Deserialize)]
@@ -143,7 +151,14 @@ impl<R: BufRead> Reader<R> {
             left_out: &[],
             known: Proof::default(),
             altered: Vec::new(),
+            strict: false,
         }
+    }
+
+    /// Also reports lines that have no effect: [`BadKind::Repeated`] and [`BadKind::Empty`]. becket writes a line twice only
+    /// after a failed write, and never an empty one.
+    pub fn strict(self) -> Self {
+        Self { strict: true, ..self }
     }
 
     /// Leaves out entries of these kinds (by their JSON names) without parsing them. Their sequence numbers
@@ -182,6 +197,9 @@ impl<R: BufRead> Reader<R> {
             self.end.total += length;
             if !self.buffer.is_empty() {
                 self.judge(offset, length, terminated);
+            } else if self.strict {
+                let bad = BadRecord { line: self.number, offset, bytes: length, why: BadKind::Empty };
+                self.queue.push_back(Item::Bad(bad));
             }
         }
     }
@@ -237,6 +255,7 @@ impl<R: BufRead> Reader<R> {
         self.end.good = self.end.total;
         self.end.open = !terminated;
         if repeated {
+            self.queue.extend(self.strict.then(|| bad(BadKind::Repeated)));
             return;
         }
         let claimed = self.claimed.take();
