@@ -132,7 +132,8 @@ fn exports_of_every_format_hold_no_secret() {
     let prompt = format!("the token is {} and DB_PASSWORD=hunter22", token());
     run(bench.print(Api::Anthropic, &server).args(["--name", "kept", &prompt])).expect(0);
     for format in ["md", "html", "jsonl"] {
-        let ran = run(bench.command().args(["export", "kept", "--format", format])).expect(0);
+        let blobs = (format == "jsonl").then_some("--blobs");
+        let ran = run(bench.command().args(["export", "kept", "--format", format]).args(blobs)).expect(0);
         assert!(
             !ran.stdout.contains(&token()) && !ran.stdout.contains("hunter22"),
             "{format}: {}",
@@ -151,6 +152,94 @@ fn exports_of_every_format_hold_no_secret() {
     assert!(exact.stdout.contains(&token()) && exact.stderr.is_empty(), "{}", exact.stderr);
     let wrong = run(bench.command().args(["export", "kept", "--with-secrets"])).expect(2);
     assert!(wrong.stderr.contains("--format jsonl"), "{}", wrong.stderr);
+}
+
+/// Keys of several forms, in the order in which [`planted`] uses them.
+fn keys() -> [String; 4] {
+    let random = "aB3dE5gH7jK9mN1pQ2sT4vW6yZ8cF0iL";
+    [
+        token(),
+        format!("sk-ant-api03-{random}"),
+        format!("npm_{random}aB3d"),
+        "q8Zr2LmX0vT5nB7kWd3Y".to_owned(),
+    ]
+}
+
+/// A session with keys wherever a person or a model can put one: the prompt, the title, a tag, commands, paths, patterns,
+/// answers, rules. `lead` words come before each, so that every place at which an output is cut falls into a key once.
+fn planted(lead: usize) -> Bench {
+    let [github, anthropic, npm, value] = keys();
+    let lead = "w ".repeat(lead);
+    let bench = Bench::new(&[("a.txt", "x\n")]);
+    let rule = format!("Bash(curl -H \\\"Authorization: Bearer {github}\\\" *)");
+    let deny = format!("Bash(deploy --token={value} *)");
+    let config = format!("[permissions]\nallow = [\"{rule}\"]\ndeny = [\"{deny}\"]\n");
+    bench.home.write(".config/becket/config.toml", config);
+    let server = MockServer::start([
+        Answer::tool("c1", "bash", json!({ "command": format!("echo {lead}{npm}") })),
+        Answer::tool("c2", "bash", json!({ "command": format!("deploy --token={value} now") })),
+        Answer::tool("c3", "grep", json!({ "pattern": format!("{lead}DEPLOY_TOKEN={value}") })),
+        Answer::tool("c4", "write", json!({ "path": format!("{anthropic}.txt"), "content": github })),
+        Answer::text(&format!("{lead}{anthropic} noted")),
+        Answer::text("again"),
+    ]);
+    let prompt = format!("{lead}needle {github} and DEPLOY_TOKEN={value} stay");
+    let flags = ["--permission-mode", "bypassPermissions"];
+    run(bench.print(Api::Anthropic, &server).args(flags).arg(&prompt));
+    let session = bench.ledgers()[0].parent().unwrap().file_name().unwrap().to_string_lossy().into_owned();
+    run(bench.command().args(["sessions", "tag", &session, &github])).expect(0);
+    run(bench.command().args(["sessions", "fork", &session, "--name", &format!("{lead}{npm}")])).expect(0);
+    bench
+}
+
+/// What people paste into a report: every command that prints a part of a session, for each place at which it cuts a text.
+#[test]
+fn commands_that_print_parts_of_a_session_print_no_key() {
+    let commands: &[&[&str]] = &[
+        &["audit"],
+        &["sessions"],
+        &["sessions", "list", "--all"],
+        &["sessions", "search", "needle"],
+        &["sessions", "search", "noted"],
+        &["sessions", "tree"],
+        &["sessions", "stats"],
+        &["context"],
+        &["cost"],
+        &["verify"],
+        &["permissions", "list"],
+        &["permissions", "explain", "Bash(deploy --token=q8Zr2LmX0vT5nB7kWd3Y now)"],
+        &["context", "--requests"],
+        &["context", "--request", "1"],
+        &["context", "--request", "2", "--spans"],
+        &["context", "--request", "2", "--diff"],
+        &["compact", "--dry-run"],
+        &["rewind"],
+        &["undo", "--dry-run"],
+    ];
+    let keys = keys();
+    for lead in [0, 9, 16, 23, 30, 33, 37, 60, 93] {
+        let bench = planted(lead);
+        for words in commands {
+            for json in [&[][..], &["--json"]] {
+                let ran = run(bench.command().args(*words).args(json));
+                assert!(ran.code < 2, "{words:?}: {ran:?}");
+                for key in &keys {
+                    // Half of a key is too much.
+                    let pieces = (0..=key.len() - 14).map(|at| &key[at..at + 14]);
+                    let printed = pieces.into_iter().find(|piece| {
+                        !piece.starts_with("sk-ant-api0")
+                            && (ran.stdout.contains(piece) || ran.stderr.contains(piece))
+                    });
+                    assert_eq!(printed, None, "{lead} {words:?} {json:?}: {}\n{}", ran.stdout, ran.stderr);
+                }
+                if !json.is_empty() {
+                    ran.lines();
+                }
+            }
+        }
+        let audit = run(bench.command().args(["audit", "--json"])).expect(0);
+        assert!(audit.stdout.contains(" masked›"), "{}", audit.stdout);
+    }
 }
 
 #[test]

@@ -199,9 +199,15 @@ fn is_git(cwd: &Path) -> bool {
     cwd.ancestors().any(|dir| dir.join(".git").exists())
 }
 
+/// Number of bytes of a prompt from which a title is made.
+const MAX_TITLE_TEXT: usize = 16 << 10;
+
 /// Makes the title of a session: the first non-blank line of its first prompt, at most 80 characters.
 pub fn title(prompt: &str) -> Option<String> {
-    let line = prompt.lines().map(str::trim).find(|line| !becket_types::is_blank(line))?;
+    // Masked before it is cut, because the beginning of a secret has no known form.
+    let start = becket_types::cut_end(prompt, MAX_TITLE_TEXT);
+    let masked = becket_session::secrets::mask(start).0;
+    let line = masked.lines().map(str::trim).find(|line| !becket_types::is_blank(line))?;
     let mut title: String = line.chars().take(80).collect();
     if title.len() < line.len() {
         title.push('…');
@@ -333,6 +339,7 @@ mod tests {
             ("fix the bug\nin parser", Some("fix the bug".to_owned())),
             ("\n  \n  hello  ", Some("hello".to_owned())),
             (" \n\u{200b}", None),
+            ("deploy with DB_PASSWORD=hunter22", Some("deploy with DB_PASSWORD=‹value masked›".to_owned())),
             (&"é".repeat(90), Some(format!("{}…", "é".repeat(80)))),
         ] {
             assert_eq!(title(prompt), want, "{prompt:?}");

@@ -29,6 +29,7 @@ mod key_command;
 mod keychain;
 mod keys;
 mod locked;
+mod masked_out;
 mod mcp;
 mod model_names;
 mod models;
@@ -58,6 +59,7 @@ use clap::Parser as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use environment::Environment;
 use failure::{Failure, unwritten};
+use masked_out::MaskedWriter;
 use serde_json::json;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write};
@@ -292,6 +294,26 @@ fn clap_exit(error: &clap::Error) -> Result<ExitStatus, Failure> {
     }
 }
 
+/// True for commands that print titles, texts, calls or rules. Secrets in them are masked, as in exports.
+fn prints_parts_of_sessions(command: &Subcommands) -> bool {
+    use Subcommands::{
+        Agents, Audit, Auth, Compact, Completions, Config, Context, Cost, Demo, Doctor, Exec, Export, Help,
+        Hooks, Import, Login, Logout, Man, Mcp, Models, Permissions, Redo, Replay, Rewind, Sandbox,
+        Screenshot, Sessions, Undo, Verify, Version,
+    };
+    match command {
+        Sessions(_) | Context(_) | Compact(_) | Cost(_) | Import(_) | Undo(_) | Redo(_) | Rewind(_)
+        | Audit(_) | Verify(_) | Permissions(_) | Hooks(_) | Agents(_) => true,
+        Mcp(args) => !matches!(args.what, args::McpWhat::Serve { .. } | args::McpWhat::Login { .. }),
+        // An export masks what it writes, unless `--with-secrets` asks for an exact copy. The others print nothing of a session,
+        // or what a program prints that they run.
+        Exec(_) | Replay(_) | Demo(_) | Doctor(_) | Config(_) | Models(_) | Login(_) | Logout(_)
+        | Auth(_) | Export(_) | Screenshot(_) | Help(_) | Version | Completions(_) | Man(_) | Sandbox(_) => {
+            false
+        }
+    }
+}
+
 fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
     let mut environment = storage::place(Environment::read())?;
     let notes = environment.notes.len();
@@ -310,6 +332,9 @@ fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
     } else {
         Box::new(stdout)
     };
+    if prints_parts_of_sessions(&command) {
+        out = Box::new(MaskedWriter::new(out));
+    }
     let result = match command {
         // `dispatch` has handled them already, because they are runs and not commands.
         Subcommands::Exec(_) | Subcommands::Replay(_) => Ok(ExitStatus::Ok),

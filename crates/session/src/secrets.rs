@@ -100,6 +100,19 @@ pub fn find(text: &str) -> Vec<FoundSecret> {
     out
 }
 
+/// Returns a part of a text, with the secrets masked that the whole text shows. A secret of which the part contains only a
+/// piece has no known form there, and it is masked too.
+pub fn mask_part(text: &str, part: Range<usize>) -> String {
+    let (mut out, mut from) = (String::new(), part.start);
+    for secret in find(text).iter().filter(|s| s.range.start < part.end && s.range.end > part.start) {
+        out.push_str(&text[from..secret.range.start.max(from)]);
+        out.push_str(&format!("‹{} masked›", secret.kind));
+        from = secret.range.end.min(part.end);
+    }
+    out.push_str(&text[from..part.end]);
+    out
+}
+
 /// Masks the secrets of published forms in all texts and keys of a JSON value. A value without one stays as it is.
 pub fn mask_published_value(value: &mut Value) {
     match value {
@@ -167,7 +180,7 @@ fn masked_in_text(text: &str) -> Option<&'static str> {
 
 /// Masks the secrets in all texts and keys of a JSON value, including values that only their key identifies. Returns
 /// their number.
-pub(crate) fn mask_value(value: &mut Value) -> usize {
+pub fn mask_value(value: &mut Value) -> usize {
     match value {
         Value::String(text) => {
             let (masked, count) = mask(text);
@@ -348,6 +361,23 @@ mod tests {
         for other in ["‹value masked›", "is masked›", "‹GitHub token›", "token"] {
             assert_eq!(masked_in(&json!({ "content": other })), None, "{other}");
         }
+    }
+
+    #[test]
+    fn no_piece_of_a_secret_is_left_in_a_part_of_a_text() {
+        let secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+        let text = format!("the token {secret}, and DB_PASSWORD=hunter22 ends");
+        for start in 0..text.len() {
+            for end in start..=text.len() {
+                let part = mask_part(&text, start..end);
+                let rest = part.replace("‹GitHub token masked›", "").replace("‹value masked›", "");
+                let pieces = (0..=secret.len() - 4).map(|at| &secret[at..at + 4]);
+                assert!(pieces.into_iter().all(|piece| !rest.contains(piece)), "{start}..{end}: {part}");
+                assert!(!rest.contains("hunt") && !rest.contains("er22"), "{start}..{end}: {part}");
+            }
+        }
+        assert_eq!(mask_part(&text, 0..text.len()), mask(&text).0);
+        assert_eq!(mask_part("plain", 1..3), "la");
     }
 
     #[test]

@@ -30,11 +30,15 @@ pub(crate) mod verify;
 use crate::environment::Environment;
 use crate::failure::{Failure, unwritten};
 use becket_session::context::ModelScope;
+use becket_session::secrets::mask;
 use becket_session::store::{self, SessionSummary};
 use becket_session::{Session, StoreError};
 use becket_types::Millis;
 use std::io::Write;
 use std::path::Path;
+
+/// Number of bytes of a text that [`one_line`] reads. More than the widest line needs.
+const MASKED_BYTES: usize = 16 << 10;
 
 /// The newest session of a directory, for a command without a session argument.
 pub(crate) struct Newest {
@@ -157,9 +161,11 @@ pub(crate) fn count_column(n: u64, what: &str, width: usize) -> String {
     format!("{n:>width$} {unit}")
 }
 
-/// Returns `text` on one line, with at most `width` characters.
+/// Returns `text` on one line, with at most `width` characters. Secrets are masked before it is cut, because the beginning of
+/// one has no known form.
 pub(crate) fn one_line(text: &str, width: usize) -> String {
-    let flat: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let start = becket_types::cut_end(text.trim_start(), MASKED_BYTES);
+    let flat: String = mask(start).0.split_whitespace().collect::<Vec<_>>().join(" ");
     let clean = becket_print::clean(&flat).into_owned();
     if clean.chars().count() <= width {
         return clean;
@@ -183,5 +189,7 @@ mod tests {
         assert_eq!([short(7), short(1_250), short(21_412), short(1_500_000)], ["7", "1.2k", "21k", "1.5M"]);
         assert_eq!(one_line("a\n b\tc", 10), "a b c");
         assert_eq!(one_line("abcdef", 4), "abc…");
+        assert_eq!(one_line("password: hunter22", 14), "password: ‹va…");
+        assert_eq!(one_line(&format!("{}end", " ".repeat(MASKED_BYTES)), 4), "end");
     }
 }

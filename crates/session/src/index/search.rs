@@ -7,6 +7,7 @@
 use super::text::{JOINT, TITLE, spaced, text_of};
 use super::{COLUMNS, Index, IndexError, summary, unsigned};
 use crate::ledger::{Item, Reader};
+use crate::secrets;
 use crate::store::{SessionSummary, layout, path_from_bytes, project_name};
 use becket_types::{Entry, Millis, Seq, SessionId};
 use rusqlite::{Connection, Params, ToSql};
@@ -198,12 +199,12 @@ impl<'a> CandidateTexts<'a> {
 
     fn best(self, pattern: &str, limit: usize) -> Result<Vec<Hit>, IndexError> {
         let mut statement = self.connection.prepare_cached(
-            "SELECT rowid, snippet(found, 0, '', '', '…', 16) FROM temp.found
+            "SELECT rowid, snippet(found, 0, '', '', '…', 16), text FROM temp.found
              WHERE found MATCH ?1 ORDER BY rank, time DESC LIMIT ?2",
         )?;
         let rows = statement.query_map((pattern, limit as i64), |row| {
             let hit = self.hits.get(unsigned(row, 0)? as usize).cloned();
-            let snippet = row.get::<_, String>(1)?.replace(JOINT, "");
+            let snippet = masked(&row.get::<_, String>(2)?, &row.get::<_, String>(1)?).replace(JOINT, "");
             Ok(hit.map(|hit| Hit { snippet, ..hit }))
         })?;
         let mut best = rows.filter_map(Result::transpose).collect::<Result<Vec<Hit>, _>>()?;
@@ -215,6 +216,16 @@ impl<'a> CandidateTexts<'a> {
         self.connection.execute_batch("DELETE FROM temp.found")?;
         Ok(best)
     }
+}
+
+/// Masks the secrets in an excerpt of a text. The excerpt may begin or end inside a secret, so they are looked for in the
+/// text.
+fn masked(text: &str, snippet: &str) -> String {
+    let start = if text.starts_with(snippet) { snippet } else { snippet.trim_start_matches('…') };
+    let core = if text.contains(start) { start } else { start.trim_end_matches('…') };
+    let Some(at) = text.find(core) else { return secrets::mask(snippet).0 };
+    let (before, after) = (&snippet[..snippet.len() - start.len()], &start[core.len()..]);
+    format!("{before}{}{after}", secrets::mask_part(text, at..at + core.len()))
 }
 
 /// Splits a query into words. Combining accents belong to the letter before them.

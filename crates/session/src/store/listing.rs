@@ -6,8 +6,8 @@
 //! session (the index knows it), but [`find`] does.
 
 use super::{Candidate, StoreError, layout, millis, path_from_bytes};
-use crate::{ledger::line, unhex};
-use becket_types::{Entry, EntryKind, Message, Millis, Seq, SessionId, SubagentOf, visibility};
+use crate::{ledger::line, secrets, unhex};
+use becket_types::{Entry, EntryKind, Message, Millis, Seq, SessionId, SubagentOf, cut_end, visibility};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::cmp::Reverse;
@@ -22,6 +22,8 @@ const FIRST_LINE: u64 = 4 << 20;
 /// Minimum length of an id prefix. Shorter ones are too ambiguous.
 const MIN_PREFIX: usize = 4;
 const PROMPT_CHARS: usize = 80;
+/// Number of bytes of a message that are examined for secrets. More than the words that are shown need.
+const MASKED_BYTES: usize = 16 << 10;
 
 /// One session in a list.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -297,6 +299,8 @@ pub fn first_words(message: &Message) -> Option<String> {
         return None;
     }
     let text = message.text();
+    // Masked before it is cut, because the beginning of a secret has no known form.
+    let text = secrets::mask(cut_end(&text, MASKED_BYTES)).0;
     let mut words = String::new();
     for word in text.split_whitespace() {
         if !words.is_empty() {

@@ -9,6 +9,7 @@ use crate::answer::Call;
 use crate::host::lock;
 use crate::machine::NotRun;
 use becket_guard::Verdict;
+use becket_session::secrets::mask;
 use becket_tool::{Tool, ToolEnv};
 use becket_types::{
     Access, CallId, DecidedBy, DenialCause, EntryKind, Event, JournalState, Message, Part,
@@ -29,6 +30,8 @@ const MAX_PARTIAL: usize = 16 * 1024;
 const MAX_REASON: usize = 2_000;
 /// Longest rule of a decision in the ledger, in bytes. A rule may contain a whole command.
 const MAX_RULE: usize = 2_000;
+/// Number of bytes of a subject that are examined for secrets. More than its kept part needs.
+const MAX_MASKED: usize = 4 << 10;
 /// Shortest time of a call that is recorded and shown.
 const SHOWN_TIME: Duration = Duration::from_millis(10);
 /// Limit on refused connections of one command that get an entry each.
@@ -203,7 +206,8 @@ pub(super) fn invalid_arguments(text: &str) -> String {
     format!("Not run: the arguments of this call are not valid JSON, {what}. They begin: {start}{end}")
 }
 
-/// The subject of a call in one line, for people and for the summary.
+/// The subject of a call in one line, for people and for the summary. Secrets are masked before it is cut, because the
+/// beginning of one has no known form.
 pub(super) fn subject(access: &Access, env: &ToolEnv) -> Option<String> {
     let line = match (&access.command, access.paths.first(), &access.subject) {
         (Some(command), ..) => command.clone(),
@@ -211,7 +215,7 @@ pub(super) fn subject(access: &Access, env: &ToolEnv) -> Option<String> {
         (None, None, subject) => subject.clone()?,
     };
     let first = line.lines().next().unwrap_or_default();
-    Some(cut_end(first, 200).to_owned())
+    Some(cut_end(&mask(cut_end(first, MAX_MASKED)).0, 200).to_owned())
 }
 
 pub(super) fn journal(slot: &Slot, state: JournalState, result: Value) -> EntryKind {
@@ -254,7 +258,7 @@ fn decided(
     rule: Option<String>,
     reason: &str,
 ) -> PermissionDecision {
-    let rule = rule.map(|rule| match cut_end(&rule, MAX_RULE) {
+    let rule = rule.map(|rule| mask(&rule).0).map(|rule| match cut_end(&rule, MAX_RULE) {
         start if start.len() < rule.len() => format!("{start}…"),
         _ => rule,
     });
@@ -263,7 +267,7 @@ fn decided(
         decision,
         by,
         rule,
-        reason: cut_end(reason, MAX_REASON).to_owned(),
+        reason: cut_end(&mask(reason).0, MAX_REASON).to_owned(),
         cause: None,
     }
 }
