@@ -289,6 +289,48 @@ fn a_server_of_the_project_is_used_only_as_somebody_allowed_it() {
     assert!(asked(&ran().stderr));
 }
 
+/// `PATH` often names folders of the project. A name without a path in the user's own configuration never means a program there.
+#[test]
+fn a_project_plants_no_program_of_a_users_server() {
+    let bench = Bench::new(&[("a.txt", "x")]);
+    let program = |path: std::path::PathBuf, text: &str| {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        path
+    };
+    let inside = program(bench.project.path("node_modules/.bin/planted"), "#!/bin/sh\ntouch planted-ran\n");
+    program(bench.project.path("planted"), "#!/bin/sh\ntouch planted-ran\n");
+    let server = fixture(&["plain"])["args"][0].as_str().unwrap().to_owned();
+    let mine =
+        program(bench.home.path("tools/planted"), &format!("#!/bin/sh\nexec python3 '{server}' plain\n"));
+    let folders = [".", "node_modules/.bin", ""].map(std::path::PathBuf::from).into_iter();
+    let places = [bench.project.root().to_owned(), inside.parent().unwrap().to_owned()];
+    let system = std::env::split_paths(&std::env::var_os("PATH").unwrap()).collect::<Vec<_>>();
+    let all = folders.chain(places).chain([mine.parent().unwrap().to_owned()]).chain(system);
+    let path = std::env::join_paths(all).unwrap();
+    let becket = |words: &[&str]| run(bench.command().env("PATH", &path).args(words));
+    becket(&["mcp", "add", "mine", "--scope", "user", "--", "planted"]).expect(0);
+    let get = becket(&["mcp", "get", "mine"]).expect(0).stdout;
+    assert!(get.contains("connected, 6 tools"), "{get}");
+    assert!(get.contains(&format!("planted runs {}", mine.display())), "{get}");
+    let server = MockServer::start([Answer::text("done")]);
+    run(bench.print(Api::Anthropic, &server).env("PATH", &path).arg("go")).expect(0);
+    assert!(!bench.project.exists("planted-ran"));
+
+    // A server of the project may run it, and the page on which it is allowed shows its path and its text.
+    bench.project.write(".mcp.json", json!({"mcpServers": {"p": {"command": "planted"}}}).to_string());
+    let get = becket(&["mcp", "get", "p"]).expect(0).stdout;
+    assert!(get.contains(&format!("planted runs {}", bench.project.path("planted").display())), "{get}");
+    assert!(get.contains("touch planted-ran"), "{get}");
+    assert!(!bench.project.exists("planted-ran"));
+    becket(&["mcp", "approve", "p"]).expect(0);
+    // Another program under the same name is asked about again.
+    let other = std::env::join_paths([mine.parent().unwrap().to_owned(), "/usr/bin".into(), "/bin".into()]);
+    let list = run(bench.command().env("PATH", other.unwrap()).args(["mcp", "list"])).expect(0).stdout;
+    assert!(list.contains("not allowed yet"), "{list}");
+}
+
 #[test]
 fn a_server_whose_script_has_changed_is_asked_about_again() {
     let entry = json!({"command": "sh", "args": ["./my server.sh"]});

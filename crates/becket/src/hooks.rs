@@ -331,7 +331,7 @@ pub(crate) fn engine(
     programs: Programs,
 ) -> Engine {
     // A hook needs the user's own variables, but never a key of becket.
-    let keys = crate::providers::key_variables(environment, settings);
+    let keys = crate::providers::key_variables(environment, &settings.config);
     let variables: Vec<(OsString, OsString)> = environment
         .vars
         .iter()

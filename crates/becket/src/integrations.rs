@@ -2,16 +2,15 @@
 //! configuration. If a part cannot be built, it is left out with a note.
 
 use crate::environment::Environment;
+use crate::toolbox::variables_for_programs;
 use becket_config::{Config, SearchProvider};
 use becket_sandbox::Programs;
 use becket_tool::Tool;
 use becket_tool_lsp::{
     AfterEdit, CustomFormatter, CustomServer, FormatSettings, LspSettings, Settings, formatter_names,
 };
-use becket_tool_shell::environment::for_commands;
 use becket_tool_web::{FetchSettings, Provider, Proxies, SearchSettings, WebFetch, WebSearch};
 use serde_json::Value;
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -62,8 +61,6 @@ fn proxies(environment: &Environment) -> Proxies {
 }
 
 fn settings(environment: &Environment, config: &Config, programs: Programs) -> Settings {
-    // As for commands, programs of the project do not get becket's keys.
-    let vars = environment.vars.iter().map(|(k, v)| (OsString::from(k), OsString::from(v)));
     let command = |(name, own): (&String, &becket_config::FormatCommand)| CustomFormatter {
         name: name.clone(),
         command: own.command.clone(),
@@ -78,7 +75,8 @@ fn settings(environment: &Environment, config: &Config, programs: Programs) -> S
             .then(|| own.initialization_options.clone().into_iter().collect::<Value>()),
     };
     Settings {
-        env: for_commands(vars, &[]),
+        // As for commands, programs of the project do not get becket's keys.
+        env: variables_for_programs(environment, config),
         programs,
         format: FormatSettings {
             auto: config.integrations.format.auto,

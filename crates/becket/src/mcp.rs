@@ -12,12 +12,15 @@ use crate::args::ElicitationArg;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::hooks::{HookedAsk, OutsideHooks};
+use crate::own_programs::project_around;
+use crate::providers::key_variables;
 use crate::settings::{RunSettings, project_root};
 use crate::trust::content::{ContentTrust, Item};
 use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
+use becket_config::Config;
 use becket_mcp::elicitation::{Ask, Elicitation};
 use becket_mcp::oauth::TokenStore;
-use becket_mcp::{Endpoint, Hub, HubSettings, Proxies, ServerConfig, config};
+use becket_mcp::{Endpoint, Hub, HubSettings, Proxies, ServerConfig, config, program};
 use becket_sandbox::Programs;
 use becket_tool_shell::environment::for_commands;
 use serde_json::{Map, Value, json};
@@ -50,7 +53,7 @@ impl Place {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::User => "user",
-            Self::Project => "project",
+            Self::Project => config::PROJECT,
             Self::Local => "local",
             Self::Flag => "--mcp-config",
             Self::Plugin => "plugin",
@@ -159,9 +162,20 @@ pub(crate) fn read_file(path: &Path, problems: &mut Vec<String>) -> Option<Value
     }
 }
 
+/// Returns a variable for the configuration of a project. A key of a provider is none: the project would choose the program and
+/// the host that get it.
+fn variable_for_project(environment: &Environment, name: &str) -> Option<String> {
+    let built_in = Config::default();
+    let keys = key_variables(environment, &built_in);
+    environment.vars.get(name).filter(|_| !keys.contains(name)).cloned()
+}
+
 impl Found {
     fn add(&mut self, environment: &Environment, cwd: &Path, place: Place, value: &Value, everything: bool) {
-        let vars = |name: &str| environment.vars.get(name).cloned();
+        let vars = |name: &str| match place {
+            Place::Project => variable_for_project(environment, name),
+            _ => environment.vars.get(name).cloned(),
+        };
         let parsed = config::parse(value, &vars);
         self.problems.extend(parsed.problems);
         let texts = config::entries(value).ok().cloned().unwrap_or_default();
@@ -177,7 +191,8 @@ impl Found {
                 self.problems.push(not_allowed(&name));
                 continue;
             }
-            self.servers.insert(name, Configured { place, config: server, allowed });
+            let config = ServerConfig { scope: Some(place.as_str().to_owned()), ..server };
+            self.servers.insert(name, Configured { place, config, allowed });
         }
     }
 }
@@ -194,7 +209,7 @@ fn not_allowed(name: &str) -> String {
 pub(crate) fn project_items(environment: &Environment, cwd: &Path) -> Vec<(String, Item)> {
     let Some(value) = read_file(&project_file(cwd), &mut Vec::new()) else { return Vec::new() };
     let texts = config::entries(&value).ok().cloned().unwrap_or_default();
-    let vars = |name: &str| environment.vars.get(name).cloned();
+    let vars = |name: &str| variable_for_project(environment, name);
     let servers = config::parse(&value, &vars).servers.into_iter();
     let items = servers.filter_map(|server| {
         let content = content(environment, cwd, texts.get(&server.name)?, &server);
@@ -207,7 +222,29 @@ pub(crate) fn project_items(environment: &Environment, cwd: &Path) -> Vec<(Strin
     items.collect()
 }
 
-/// Returns the text that the user allows: the entry of the server, and the project's files that it runs.
+/// Returns the outermost folder of the project, in which no program of the user's own servers is looked up.
+fn project(cwd: &Path) -> PathBuf {
+    project_around(&cwd.canonicalize().unwrap_or_else(|_| cwd.to_path_buf()))
+}
+
+/// Returns the line that shows which file a plain name runs: for a name without a path, the user's `PATH` decides that.
+pub(crate) fn program_line(environment: &Environment, cwd: &Path, server: &ServerConfig) -> Option<String> {
+    let Endpoint::Stdio { command, env, .. } = &server.endpoint else { return None };
+    if command.contains('/') {
+        return None;
+    }
+    let path = environment.vars.get("PATH").map(|path| (OsString::from("PATH"), OsString::from(path)));
+    let project = project(cwd);
+    let avoided = (server.scope.as_deref() != Some(config::PROJECT)).then_some(project.as_path());
+    let search = program::search_path(env, path.as_slice(), avoided);
+    Some(match program::find(command, &search, cwd) {
+        Some(path) => format!("{command} runs {path}"),
+        None => format!("{command} is not found in PATH"),
+    })
+}
+
+/// Returns the text that the user allows: the entry of the server, the program that it runs, and the project's files that it
+/// runs.
 pub(crate) fn content(environment: &Environment, cwd: &Path, entry: &Value, server: &ServerConfig) -> String {
     let surroundings = Surroundings::new(environment, &project_root(cwd), cwd);
     let (commands, surroundings) = match &server.endpoint {
@@ -220,7 +257,10 @@ pub(crate) fn content(environment: &Environment, cwd: &Path, entry: &Value, serv
         }
         _ => (Vec::new(), surroundings),
     };
-    with_scripts(&entry.to_string(), &commands, &surroundings)
+    let server = ServerConfig { scope: Some(config::PROJECT.to_owned()), ..server.clone() };
+    let line = program_line(environment, cwd, &server);
+    let line = line.map(|line| format!("\n\n--- {line}")).unwrap_or_default();
+    format!("{}{line}", with_scripts(&entry.to_string(), &commands, &surroundings))
 }
 
 fn approvals(environment: &Environment) -> PathBuf {
@@ -303,7 +343,8 @@ pub(crate) fn of_agents(
         for server in parsed.servers {
             let item = agent_item(environment, cwd, definition, entry, &server);
             if !definition.is_of_project() || trust.is_trusted(&item.kind, &item.name, &item.content) {
-                out.servers.push(server);
+                let scope = definition.is_of_project().then(|| config::PROJECT.to_owned());
+                out.servers.push(ServerConfig { scope, ..server });
             }
         }
     }
@@ -448,6 +489,7 @@ pub(crate) fn hub_settings(environment: &Environment, cwd: &Path, programs: Prog
     HubSettings {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         cwd: cwd.to_path_buf(),
+        project: Some(project(cwd)),
         // As for commands, servers do not get becket's keys, except those that their configuration names.
         variables: for_commands(vars, &[]),
         programs,

@@ -39,7 +39,7 @@ fn outside(search: &OsStr, project: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 /// The outermost folder around this one that is a repository, or the folder itself.
-fn project_around(cwd: &Path) -> PathBuf {
+pub(crate) fn project_around(cwd: &Path) -> PathBuf {
     let repository = cwd.ancestors().filter(|dir| dir.join(".git").symlink_metadata().is_ok()).last();
     repository.unwrap_or(cwd).to_path_buf()
 }

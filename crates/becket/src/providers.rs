@@ -7,8 +7,8 @@ use crate::environment::Environment;
 use crate::federation::device::DeviceLogin;
 use crate::federation::{anthropic, aws, azure, google};
 use becket_config::{
-    ModelConfig, ProviderAuth, ProviderConfig, ProviderKind, Settings, Source, TextCalls, VENDORS, Vendor,
-    may_sign, token_may_go, vendor,
+    Config, ModelConfig, ProviderAuth, ProviderConfig, ProviderKind, Settings, Source, TextCalls, VENDORS,
+    Vendor, may_sign, token_may_go, vendor,
 };
 use becket_model::{Auth, Credential, Endpoint, Figures, Kind, ModelRef, Secret};
 use becket_types::Prices;
@@ -408,14 +408,13 @@ fn login_place(name: &str) -> String {
 }
 
 /// Returns the names of the variables that hold keys of providers and of the web search, and of those with the same value.
-pub(crate) fn key_variables<'a>(environment: &'a Environment, settings: &'a Settings) -> BTreeSet<&'a str> {
+pub(crate) fn key_variables<'a>(environment: &'a Environment, config: &'a Config) -> BTreeSet<&'a str> {
     const CLOUDS: [&str; 4] = [
         "AWS_ACCESS_KEY_ID",
         "AWS_SECRET_ACCESS_KEY",
         "AWS_SESSION_TOKEN",
         "AWS_CONTAINER_AUTHORIZATION_TOKEN",
     ];
-    let config = &settings.config;
     let built_in = VENDORS.iter().flat_map(|vendor| vendor.keys).copied().chain(CLOUDS);
     let own = config.providers.values().filter_map(|provider| provider.api_key_env.as_deref());
     let names: BTreeSet<&str> =

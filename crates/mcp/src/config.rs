@@ -115,6 +115,9 @@ pub struct ServerConfig {
     pub scope: Option<String>,
 }
 
+/// The [`ServerConfig::scope`] of servers that a project configures and the user has allowed.
+pub const PROJECT: &str = "project";
+
 impl ServerConfig {
     /// A server in the host's own process.
     pub fn of_host(name: &str) -> Self {

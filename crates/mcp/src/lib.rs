@@ -17,6 +17,7 @@
 //! | `direct` | calls that becket itself makes, for hooks |
 //! | [`naming`], [`schema`] | names and input schemas that every provider takes |
 //! | [`elicitation`] | questions of a server |
+//! | [`program`] | where the program of a server is found |
 //! | [`oauth`] | authorization of HTTP servers |
 //! | [`CallbackPort`] | the browser's answer to a login, also to one of a provider |
 //!
@@ -37,6 +38,7 @@ pub mod naming;
 pub mod oauth;
 mod offered;
 mod output;
+pub mod program;
 mod prompts;
 mod resources;
 pub mod schema;

@@ -192,20 +192,45 @@ pub fn for_commands(
     extra: &[String],
 ) -> Vec<(OsString, OsString)> {
     let set = |name: &OsStr| SETTINGS.iter().any(|(n, _)| name == *n);
-    let mut out: Vec<(OsString, OsString)> = all
-        .into_iter()
-        .filter(|(name, _)| !set(name) && name.to_str().is_some_and(|name| passes(name, extra)))
-        .collect();
+    let all: Vec<(OsString, OsString)> = all.into_iter().collect();
+    let secrets: Vec<&[u8]> = all.iter().filter_map(|(name, value)| secret_value(name, value)).collect();
+    let holds_one = |value: &OsStr| {
+        let value = value.as_encoded_bytes();
+        secrets.iter().any(|secret| value.windows(secret.len()).any(|part| part == *secret))
+    };
+    let wanted = |(name, value): &&(OsString, OsString)| {
+        let asked_for = extra.iter().any(|extra| *name == *extra.as_str());
+        !set(name)
+            && name.to_str().is_some_and(|name| passes(name, extra))
+            && (asked_for || !holds_one(value))
+    };
+    let mut out: Vec<(OsString, OsString)> = all.iter().filter(wanted).cloned().collect();
     out.extend(SETTINGS.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))));
     out
+}
+
+/// Shortest value that counts as a secret because of its name. Shorter ones occur in other values by chance.
+const SHORTEST: usize = 12;
+
+/// Returns the value of a variable whose name means a secret.
+fn secret_value<'a>(name: &OsStr, value: &'a OsStr) -> Option<&'a [u8]> {
+    let upper = name.to_string_lossy().to_ascii_uppercase();
+    let is_secret = SECRETS.iter().any(|part| upper.contains(part)) && !is_no_secret(&upper);
+    let value = value.as_encoded_bytes();
+    // A path is where a secret is, not the secret itself.
+    (is_secret && value.len() >= SHORTEST && !value.starts_with(b"/")).then_some(value)
+}
+
+/// True for names of a socket and a file that only look like secrets.
+fn is_no_secret(name: &str) -> bool {
+    name == "SSH_AUTH_SOCK" || name == "XAUTHORITY"
 }
 
 fn passes(name: &str, extra: &[String]) -> bool {
     if extra.iter().any(|e| e == name) {
         return true;
     }
-    // These name a socket and a file, not a secret, although the names look like one.
-    if name == "SSH_AUTH_SOCK" || name == "XAUTHORITY" {
+    if is_no_secret(name) {
         return true;
     }
     let upper = name.to_ascii_uppercase();
@@ -252,5 +277,21 @@ mod tests {
         assert!(out.contains(&("PATH".into(), "/bin".into())));
         assert!(out.contains(&("PAGER".into(), "cat".into())));
         assert_eq!(out.len(), 1 + SETTINGS.len());
+        // A key under another name, and in the middle of a value.
+        let key = "sk-ant-0123456789abcdef";
+        let copies = [
+            ("ANTHROPIC_API_KEY", key),
+            ("XDG_FOO", key),
+            ("GOFLAGS", "x=sk-ant-0123456789abcdef y"),
+            ("LC_ALL", "C.UTF-8"),
+            ("CARGO_X_TOKEN", "short"),
+            ("GOPATH", "/short"),
+        ];
+        let out = for_commands(vars(&copies), &[]);
+        let names: Vec<_> = out.iter().map(|(name, _)| name.to_str().unwrap()).collect();
+        assert!(names.contains(&"LC_ALL") && names.contains(&"GOPATH"), "{names:?}");
+        assert!(!names.contains(&"XDG_FOO") && !names.contains(&"GOFLAGS"), "{names:?}");
+        let asked = for_commands(vars(&copies), &["XDG_FOO".to_owned()]);
+        assert!(asked.iter().any(|(name, _)| name == "XDG_FOO"));
     }
 }

@@ -367,6 +367,8 @@ fn get(
                 let _ = writeln!(out);
             }
         }
+    } else if let Some(program) = mcp::program_line(environment, cwd, &server.config) {
+        let _ = writeln!(out, "  {}", clean(&program));
     }
     let Some(status) = status else { return Ok(ExitStatus::Ok) };
     for tool in &status.tools {

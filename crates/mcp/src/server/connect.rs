@@ -4,8 +4,9 @@
 //! Programs get the older handshake (before 2026-07-28) first, because some crash or act on a first message that they
 //! do not know. HTTP servers are asked for their versions.
 
-use crate::config::{Endpoint, ServerConfig};
+use crate::config::{Endpoint, PROJECT, ServerConfig};
 use crate::handler::Handler;
+use crate::program;
 use crate::shared::Shared;
 use crate::transport::channel::HostTransport;
 use crate::transport::stdio::Stdio;
@@ -22,7 +23,6 @@ use rmcp::transport::auth::AuthorizationManager;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
 use std::time::Duration;
 use url::Url;
 
@@ -79,7 +79,8 @@ pub(crate) async fn connect(
 ) -> Result<Service, Failure> {
     match &config.endpoint {
         Endpoint::Stdio { command, args, env, cwd } => {
-            let program = Program { command, args, env, cwd: cwd.as_deref() };
+            let of_project = config.scope.as_deref() == Some(PROJECT);
+            let program = Program { command, args, env, cwd: cwd.as_deref(), of_project };
             let service =
                 handler.clone().serve_with_lifecycle(program.start(shared, log)?, initialize()).await;
             match service {
@@ -194,6 +195,7 @@ struct Program<'a> {
     args: &'a [String],
     env: &'a BTreeMap<String, String>,
     cwd: Option<&'a str>,
+    of_project: bool,
 }
 
 impl Program<'_> {
@@ -205,7 +207,10 @@ impl Program<'_> {
             variables.push((OsString::from(name), OsString::from(value)));
         }
         let dir = self.cwd.map_or_else(|| shared.cwd.clone(), |dir| shared.cwd.join(dir));
-        let command = resolve_program(self.command, &variables, &dir).ok_or_else(|| {
+        // A server of the project was allowed with the text of its program, or with the program's path.
+        let avoided = shared.project.as_deref().filter(|_| !self.of_project);
+        let search = program::search_path(self.env, &shared.variables, avoided);
+        let command = program::find(self.command, &search, &dir).ok_or_else(|| {
             format!("its program {} is not found (is it installed, and in PATH?)", self.command)
         })?;
         let lease = shared.programs.protect_from_server(&prepared);
@@ -221,26 +226,6 @@ impl Program<'_> {
             started.map_err(|e| format!("its program {} does not start: {e}", self.command))?;
         Ok(Stdio::new(process, streams, log.clone()))
     }
-}
-
-/// Returns the path of the program. A command with a `/` is taken relative to `dir`; any other name is searched in the
-/// absolute folders of `PATH`. `None` if there is no such file.
-fn resolve_program(
-    command: &str,
-    variables: &[(OsString, OsString)],
-    dir: &std::path::Path,
-) -> Option<String> {
-    let runs = |path: PathBuf| {
-        let path = if path.is_absolute() { path } else { dir.join(path) };
-        path.is_file().then(|| path.to_string_lossy().into_owned())
-    };
-    if command.contains('/') {
-        return runs(PathBuf::from(command));
-    }
-    let search = variables.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value)?;
-    std::env::split_paths(search)
-        .filter(|place| place.is_absolute())
-        .find_map(|place| runs(place.join(command)))
 }
 
 /// Returns the headers that a program prints as a JSON object.
