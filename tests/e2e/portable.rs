@@ -169,6 +169,34 @@ fn opencode() -> String {
     .to_string()
 }
 
+/// Whoever wrote the file chose its mode and its folders. The user of the import did not.
+#[test]
+fn an_imported_session_brings_no_rights_of_its_own_and_neither_does_a_fork_of_it() {
+    let bench = Bench::new(&[("a.txt", "x\n")]);
+    let outside = Bench::new(&[("o.txt", "OUTSIDE TEXT\n")]);
+    let folder = outside.project.root().canonicalize().unwrap();
+    let server = MockServer::start([Answer::text("done")]);
+    let given = ["--name", "given", "--permission-mode", "acceptEdits", "--add-dir"];
+    run(bench.print(Api::Anthropic, &server).args(given).arg(&folder).args(["--", "go"])).expect(0);
+    let file = run(bench.command().args(["export", "given", "--format", "jsonl"])).expect(0).stdout;
+    assert!(file.contains("add_dirs") && file.contains("acceptEdits"), "{file}");
+    let other = Bench::new(&[("a.txt", "x\n")]);
+    other.project.write("given.jsonl", &file);
+    run(other.command().args(["import", "given.jsonl", "--here"])).expect(0);
+    run(other.command().args(["sessions", "fork", "given", "--name", "fork"])).expect(0);
+    for session in ["given", "fork", "given", "fork"] {
+        let server = MockServer::start([
+            Answer::tool("1", "read", json!({"path": folder.join("o.txt")}))
+                .and_tool("2", "write", json!({"path": folder.join("new.txt"), "content": "x"}))
+                .and_tool("3", "write", json!({"path": "inside.txt", "content": "x"})),
+            Answer::text("done"),
+        ]);
+        run(other.print(Api::Anthropic, &server).args(["--resume", session, "--", "go on"])).expect(5);
+        assert!(!folder.join("new.txt").exists() && !other.project.exists("inside.txt"), "{session}");
+        assert!(!server.requests().last().unwrap().text().contains("OUTSIDE TEXT"), "{session}");
+    }
+}
+
 #[test]
 fn sessions_of_other_agents_come_with_their_calls_and_go_on_with_any_model() {
     for (name, text, calls, left_out) in [
