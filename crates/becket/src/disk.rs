@@ -6,6 +6,7 @@ use becket_guard::Files;
 use ignore::WalkBuilder;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 /// Most bytes of a file. A git configuration that is larger is not an ordinary one.
@@ -47,5 +48,9 @@ impl Files for Disk {
 
     fn text(&self, path: &Path) -> io::Result<String> {
         becket_files::read_text(path, MAX_BYTES)
+    }
+
+    fn names_of_file(&self, path: &Path) -> u64 {
+        path.symlink_metadata().map_or(1, |meta| if meta.is_file() { meta.nlink() } else { 1 })
     }
 }

@@ -11,7 +11,7 @@ use crate::rule::{CommandPattern, Rule, exact_rule};
 use crate::secret::secret;
 use crate::shell::escape::escape;
 use crate::shell::{readonly, wrappers};
-use crate::wording::{candidates, raw, suggestion, variants};
+use crate::wording::{raw, suggestion, variants};
 use crate::{Guard, RuleKind, Verdict};
 use becket_shell_syntax::{
     Dirs, Known, Redirect, Script, Simple, Unwrapped, Word, base_name, is_launcher, read, unwrap,
@@ -194,6 +194,8 @@ impl<'a> Judge<'a> {
             return;
         }
         if !target.is_literal() {
+            let tool = if redirect.write { "edit" } else { "read" };
+            self.apply_path_rules(target, redirect.dirs.as_deref(), &[tool], &target.raw);
             return self
                 .doubt(format!("the file of a redirection ({}) is not known before it runs", target.raw));
         }
@@ -371,19 +373,9 @@ impl<'a> Judge<'a> {
             return;
         }
         let reads = readonly::check(words).is_ok();
-        for word in words.iter().skip(1).filter(|w| w.known == Known::Literal) {
-            for text in candidates(&word.text) {
-                for path in self.places(text, dirs).unwrap_or_default() {
-                    for tool in if reads { &["read"][..] } else { &["read", "edit"][..] } {
-                        if let Some(rule) = self.guard.path_rule(RuleKind::Deny, tool, &path) {
-                            self.deny(&raw(words), rule);
-                        } else if let Some(rule) = self.guard.path_rule(RuleKind::Ask, tool, &path) {
-                            let reason = format!("the rule {rule} asks about {}", path.display());
-                            self.asked_by(reason, rule);
-                        }
-                    }
-                }
-            }
+        let tools = if reads { &["read"][..] } else { &["read", "edit"][..] };
+        for word in words.iter().skip(1) {
+            self.apply_path_rules(word, dirs, tools, &raw(words));
         }
     }
 

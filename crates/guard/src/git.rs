@@ -17,6 +17,10 @@ pub trait Files: Send + Sync {
     fn entries(&self, dir: &Path) -> io::Result<Vec<(String, bool)>>;
     /// The whole text of a small file.
     fn text(&self, path: &Path) -> io::Result<String>;
+    /// The number of names (hard links) that a regular file has; 1 for everything else.
+    fn names_of_file(&self, _path: &Path) -> u64 {
+        1
+    }
 }
 
 /// The environment of a command in which git runs only because it reads.

@@ -90,6 +90,9 @@ impl Verdict {
 /// Resolves a path from a command line: follows links and `..` to the path where it leads.
 pub type Resolver = Arc<dyn Fn(&Path) -> PathBuf + Send + Sync>;
 
+/// The reason for a question about a file with several names.
+const OTHER_NAMES: &str = "it has another name (a hard link), so a file elsewhere changes with it";
+
 /// Judges tool calls. There is one per session.
 #[derive(Clone)]
 pub struct Guard {
@@ -391,11 +394,18 @@ impl Guard {
             .or_else(in_home)
     }
 
+    /// True for a file that also has other names (hard links). A change of it is a change under all of them, and one of them may
+    /// be a protected file or a file outside.
+    pub(crate) fn has_other_names(&self, path: &Path) -> bool {
+        self.files.as_ref().is_some_and(|files| files.names_of_file(path) > 1)
+    }
+
     pub(crate) fn write_path(&self, tool: &str, path: &Path) -> Verdict {
         let sensitive = self
             .obeyed_later(path)
             .map(|found| format!("it belongs to {found}, which other programs obey later"))
-            .or_else(|| secret::secret(path).map(|found| format!("{found} may hold secrets")));
+            .or_else(|| secret::secret(path).map(|found| format!("{found} may hold secrets")))
+            .or_else(|| self.has_other_names(path).then(|| OTHER_NAMES.to_owned()));
         let free = self.edits_freely();
         self.path(tool, path, "Edit", sensitive, free)
     }

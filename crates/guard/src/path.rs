@@ -26,7 +26,24 @@ pub(crate) fn protected(path: &Path, own: &[PathBuf]) -> Option<String> {
     if let Some(folder) = own.iter().find(|folder| path.starts_with(folder)) {
         return Some(folder.display().to_string());
     }
-    becket_types::obeyed(path)
+    becket_types::obeyed(path).or_else(|| becket_types::obeyed(&as_windows_reads(path)?))
+}
+
+/// The path as a file system of Windows reads it, if that differs: dots and blanks at the end of a name do not count, `::` begins
+/// a stream of the same file, and `GIT~1` is a short name of `.git`. Work trees can be on such a file system, too.
+fn as_windows_reads(path: &Path) -> Option<PathBuf> {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        let Component::Normal(name) = part else {
+            out.push(part);
+            continue;
+        };
+        let name = name.to_string_lossy();
+        let plain = name.split("::").next().unwrap_or_default().trim_end_matches(['.', ' ']);
+        let is_short = plain.eq_ignore_ascii_case("git~1");
+        out.push(if is_short { ".git" } else { plain });
+    }
+    (out != path).then_some(out)
 }
 
 /// The first folder of the workspace that is or contains the home folder. There, the settings of all programs of the user
@@ -103,6 +120,11 @@ mod tests {
             "/p/.vscode/tasks.json",
             "/home/u/data/b/x",
             "/p/evil.git/hooks/post-update",
+            "/p/GIT~1/config",
+            "/p/.git /config",
+            "/p/.Git./hooks/x",
+            "/p/.git::$INDEX_ALLOCATION/config",
+            "/p/.envrc.",
         ] {
             assert!(protected(Path::new(path), &own).is_some(), "{path}");
         }

@@ -4,6 +4,7 @@
 //! caller may pass a view of files.
 
 use super::{Judge, MAX_NESTING};
+use crate::RuleKind;
 use crate::git;
 use crate::path::{inside, is_sink, protected};
 use crate::rule::Rule;
@@ -200,6 +201,50 @@ impl Judge<'_> {
         self.guard.files.as_ref().is_some_and(|files| files.entries(path).is_ok())
     }
 
+    /// Applies deny and ask rules for paths to a word: also to the files that its pattern matches now, and to each word that its
+    /// braces make. `what` names the command.
+    pub(super) fn apply_path_rules(
+        &mut self,
+        word: &Word,
+        dirs: Option<&[PathBuf]>,
+        tools: &[&str],
+        what: &str,
+    ) {
+        if !self.guard.has_path_rules() {
+            return;
+        }
+        let is_pattern = |text: &str| text.contains(['*', '?', '[']);
+        let made = match word.known {
+            Known::Literal => vec![word.text.clone()],
+            Known::Glob => braces(&word.text),
+            Known::Dynamic if word.raw.contains('{') && !word.raw.contains(['$', '`', '\'', '"', '\\']) => {
+                braces(&word.raw)
+            }
+            Known::Pipe | Known::Dynamic => return,
+        };
+        if made.iter().any(|text| first_braces(text).is_some() && word.known != Known::Literal) {
+            self.doubt(format!("the rules for files cannot be checked on `{}`", word.raw));
+        }
+        for text in made.iter().flat_map(|text| candidates(text)) {
+            let paths = if word.known != Known::Literal && is_pattern(text) {
+                let Some(paths) = self.matched(text, dirs) else {
+                    self.doubt(format!("the rules for files cannot be checked on `{}`", word.raw));
+                    continue;
+                };
+                paths
+            } else {
+                self.places(text, dirs).unwrap_or_default()
+            };
+            for (path, tool) in paths.iter().flat_map(|path| tools.iter().map(move |tool| (path, tool))) {
+                if let Some(rule) = self.guard.path_rule(RuleKind::Deny, tool, path) {
+                    self.deny(what, rule);
+                } else if let Some(rule) = self.guard.path_rule(RuleKind::Ask, tool, path) {
+                    self.asked_by(format!("the rule {rule} asks about {}", path.display()), rule);
+                }
+            }
+        }
+    }
+
     /// The paths that a pattern matches, or the pattern itself if files cannot be listed.
     fn matched(&self, pattern: &str, dirs: Option<&[PathBuf]>) -> Option<Vec<PathBuf>> {
         let mut out = self.places(pattern, dirs)?;
@@ -308,6 +353,7 @@ impl Judge<'_> {
                 && !roots.contains(path)
                 && secret(path).is_none()
                 && self.guard.obeyed_later(path).is_none()
+                && !self.guard.has_other_names(path)
         };
         let mut named: Vec<&Word> = Vec::new();
         let mut whole = false;
@@ -355,5 +401,75 @@ impl Judge<'_> {
             whole && self.places(text, dirs).is_none_or(|paths| paths.iter().any(|path| self.is_folder(path)))
         };
         paths.iter().all(fine) && !merges(&inner)
+    }
+}
+
+/// Words that braces can make at most; more are not judged one by one.
+const MAX_BRACES: usize = 256;
+
+/// Returns the words that the braces of a word make: `a{b,c}d` makes `abd` and `acd`. A sequence such as `{1..3}` counts as `*`.
+fn braces(text: &str) -> Vec<String> {
+    let mut done = Vec::new();
+    let mut todo = vec![text.to_owned()];
+    while let Some(text) = todo.pop() {
+        let Some((start, end, parts)) = first_braces(&text).filter(|_| done.len() + todo.len() < MAX_BRACES)
+        else {
+            done.push(text);
+            continue;
+        };
+        todo.extend(parts.iter().map(|part| format!("{}{part}{}", &text[..start], &text[end..])));
+    }
+    done
+}
+
+/// Returns the place of the first group of braces that is not empty, and its parts.
+fn first_braces(text: &str) -> Option<(usize, usize, Vec<String>)> {
+    for (start, _) in text.match_indices('{') {
+        let (mut depth, mut from, mut parts) = (0_usize, start + 1, Vec::new());
+        for (at, c) in text[start..].char_indices().map(|(at, c)| (start + at, c)) {
+            match c {
+                '{' => depth += 1,
+                ',' if depth == 1 => {
+                    parts.push(text[from..at].to_owned());
+                    from = at + 1;
+                }
+                '}' if depth == 1 => {
+                    parts.push(text[from..at].to_owned());
+                    if let [only] = parts.as_slice() {
+                        if !only.contains("..") {
+                            break;
+                        }
+                        parts = vec!["*".to_owned()];
+                    }
+                    return Some((start, at + 1, parts));
+                }
+                '}' => depth -= 1,
+                _ => {}
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::braces;
+
+    #[test]
+    fn braces_make_words() {
+        let sorted = |text: &str| {
+            let mut words = braces(text);
+            words.sort();
+            words
+        };
+        assert_eq!(sorted("a{b,c}d"), ["abd", "acd"]);
+        assert_eq!(
+            sorted("priv{ate,}/{x,y{1,2}}"),
+            ["priv/x", "priv/y1", "priv/y2", "private/x", "private/y1", "private/y2"]
+        );
+        assert_eq!(sorted("{a..c}/f"), ["*/f"]);
+        assert_eq!(sorted("{}x{a}{b,c}"), ["{}x{a}b", "{}x{a}c"]);
+        assert_eq!(sorted("{a,b"), ["{a,b"]);
+        assert!(braces(&"{a,b}".repeat(40)).len() <= 300);
     }
 }

@@ -112,20 +112,73 @@ const PROGRAMS: &[Program] = &[
     Program { names: &["terraform", "tofu"], named: &["-chdir", "-plugin-dir"], ..NONE },
     Program {
         names: &["bazel", "bazelisk"],
-        named: &["--run_under", "--bazelrc", "--test_env", "--action_env"],
+        named: &[
+            "--run_under",
+            "--bazelrc",
+            "--test_env",
+            "--action_env",
+            "--workspace_status_command",
+            "--override_repository",
+            "--override_module",
+            "--host_jvm_args",
+            "--server_javabase",
+            "--shell_executable",
+            "--script_path",
+        ],
+        ..NONE
+    },
+    Program { names: &["meson"], named: &["--native-file", "--cross-file", "--destdir", "-C"], ..NONE },
+    Program {
+        names: &["scons"],
+        starts: &["-f", "-C", "-Y", "--file", "--site-dir", "--repository"],
         ..NONE
     },
     Program {
+        names: &["sbt"],
+        named: &["-java-home", "--java-home", "-sbt-jar", "--sbt-jar"],
+        starts: &["eval", "-D", "-J"],
+        ..NONE
+    },
+    Program { names: &["dotnet"], other: dotnet, ..NONE },
+    Program {
+        names: &["ant"],
+        named: &["-lib", "-logger", "-listener", "-f", "-file", "-buildfile", "-inputhandler"],
+        ..NONE
+    },
+    Program { names: &["stack"], named: &["--stack-yaml", "--with-gcc", "--with-hpack"], ..NONE },
+    Program {
+        names: &["cabal"],
+        named: &["--with-compiler", "--with-ghc", "--with-hc-pkg", "--project-file", "--project-dir"],
+        ..NONE
+    },
+    Program {
+        names: &["swift"],
+        named: &["--toolchain", "-Xcc", "-Xswiftc", "-Xlinker", "--package-path"],
+        ..NONE
+    },
+    Program { names: &["zig"], named: &["--build-file", "--build-runner", "--zig-lib-dir"], ..NONE },
+    Program { names: &["cpack"], named: &["--config"], ..NONE },
+    Program {
         names: &["ctest"],
-        named: &["-S", "-SP", "--script", "--build-and-test", "--build-makeprogram", "--test-command"],
+        named: &[
+            "-S",
+            "-SP",
+            "--script",
+            "--build-and-test",
+            "--build-makeprogram",
+            "--test-command",
+            "--test-dir",
+            "--output-log",
+        ],
         ..NONE
     },
     Program {
         names: &["mvn", "mvnw"],
         other: |rest| {
-            first(rest, |t| t.starts_with("exec:") || t.contains("exec-maven-plugin"))
-                .or_else(|| named(rest, &["-f", "--file"]))
+            const WORDS: [&str; 4] = ["exec-maven-plugin", "maven.ext.class.path", "argLine", "javaagent"];
+            first(rest, |t| t.starts_with("exec:") || WORDS.iter().any(|word| t.contains(word)))
         },
+        named: &["-f", "--file", "-s", "--settings", "-gs", "--global-settings", "-t", "--toolchains"],
         ..NONE
     },
     Program {
@@ -168,14 +221,45 @@ fn docker(rest: &[Word]) -> Option<String> {
 
 fn cmake(rest: &[Word]) -> Option<String> {
     /// Parts of the names of variables that name a program or a file with commands.
-    const VARIABLES: &[&str] =
-        &["COMPILER", "LAUNCHER", "PROGRAM", "LINKER", "TOOLCHAIN", "MODULE_PATH", "_INCLUDE", "SHELL"];
-    let is_variable = |text: &str| VARIABLES.iter().any(|name| text.contains(name));
+    const NAMES: &[&str] = &[
+        "COMPILER",
+        "LAUNCH",
+        "PROGRAM",
+        "EXECUTABLE",
+        "EMULATOR",
+        "LINKER",
+        "CLANG_TIDY",
+        "CPPCHECK",
+        "CPPLINT",
+        "CMAKE_AR",
+        "RANLIB",
+        "TOOLCHAIN",
+        "MODULE_PATH",
+        "PREFIX_PATH",
+        "ROOT_PATH",
+        "SOURCE_DIR",
+        "_INCLUDE",
+        "SHELL",
+    ];
+    /// They run scripts or programs, or write a file wherever the word says.
+    const OPTIONS: &[&str] = &[
+        "-P",
+        "-E",
+        "-C",
+        "--build-tool",
+        "--toolchain",
+        "--graphviz",
+        "--trace-redirect",
+        "--profiling-output",
+        "--system-information",
+        "--help-",
+        "--prefix",
+    ];
+    let is_variable = |text: &str| NAMES.iter().any(|name| text.contains(name));
     let escapes = |text: &str| {
         let value =
             text.strip_prefix("-D").or_else(|| text.contains(':').then_some(text)).unwrap_or_default();
-        ["-P", "-E", "-C", "--build-tool", "--toolchain"].iter().any(|word| text.starts_with(word))
-            || is_variable(value)
+        OPTIONS.iter().any(|word| text.starts_with(word)) || is_variable(value)
     };
     let for_build_tool = || {
         // The words after `--` are for make or ninja.
@@ -190,6 +274,16 @@ fn cmake(rest: &[Word]) -> Option<String> {
         pairs.find(|(flag, word)| flag.text == "-D" && is_variable(&word.text)).map(|(_, word)| shown(word))
     };
     first(rest, escapes).or_else(for_build_tool).or_else(after_define)
+}
+
+/// A program of .NET itself, or a file that the build tool loads.
+fn dotnet(rest: &[Word]) -> Option<String> {
+    let loads = |text: &str| {
+        let lower = text.to_ascii_lowercase();
+        lower.contains("logger") || lower.contains("toolpath")
+    };
+    let program = rest.first().filter(|word| word.text == "exec" || word.text.ends_with(".dll"));
+    program.map(shown).or_else(|| first(rest, loads))
 }
 
 /// Programs with the subcommands, and the actions after them, that change settings in the user's home folder: later commands obey these,
