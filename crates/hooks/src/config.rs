@@ -95,7 +95,7 @@ pub struct Handler {
     /// The hook runs once in a session.
     pub once: bool,
     pub status: Option<String>,
-    /// Set if the hook itself says whether its command is confined. Overrides the source.
+    /// Set if the hook itself says whether its command is confined. Only hooks of the user can say no.
     pub sandbox: Option<bool>,
     /// Further variables of a command.
     pub variables: Vec<(String, String)>,

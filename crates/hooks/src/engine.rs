@@ -326,7 +326,8 @@ impl Inner {
                     input: input.to_string(),
                     dir: &dir,
                     variables,
-                    confined: job.handler.sandbox.unwrap_or(job.source.confined),
+                    // A project can only tighten: its text was agreed to at the start, and may have changed since.
+                    confined: job.source.confined || job.handler.sandbox.unwrap_or(false),
                     limit,
                 };
                 command::run(program, &self.settings.programs, printed).await
