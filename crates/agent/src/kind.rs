@@ -152,7 +152,7 @@ fn memory(folder: &Path) -> String {
          keep it short, and put details into other files there.",
         folder.display()
     );
-    let text = becket_files::read_text(&folder.join(MEMORY_INDEX), MEMORY_BYTES).unwrap_or_default();
+    let text = memory_text(folder).unwrap_or_default();
     let shown: Vec<&str> = text.lines().take(MEMORY_LINES).collect();
     if shown.is_empty() {
         out.push_str(" It is empty.");
@@ -160,6 +160,17 @@ fn memory(folder: &Path) -> String {
         let _ = write!(out, "\n\n<memory>\n{}\n</memory>", shown.join("\n"));
     }
     out
+}
+
+/// Returns the index of the notes. A link is not followed: a project could let it lead to any file of the user's.
+fn memory_text(folder: &Path) -> std::io::Result<String> {
+    use std::io::Read as _;
+    let file = becket_files::dir::Dir::open(&folder.canonicalize()?)?.read(MEMORY_INDEX.as_ref())?;
+    let mut bytes = Vec::new();
+    if file.metadata()?.is_file() {
+        file.take(MEMORY_BYTES).read_to_end(&mut bytes)?;
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 fn plain(name: &str) -> String {
@@ -309,6 +320,10 @@ mod tests {
             text.ends_with("line\n</memory>") && text.matches("\nline").count() == MEMORY_LINES,
             "{text}"
         );
+        std::fs::write(dir.path().join("elsewhere"), "OUTSIDE\n").unwrap();
+        std::fs::remove_file(folder.join(MEMORY_INDEX)).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("elsewhere"), folder.join(MEMORY_INDEX)).unwrap();
+        assert!(kind.instruction().ends_with("It is empty."), "a link is not followed");
         assert_eq!(
             kind.memory_rules(),
             [format!("Read(/{}/**)", folder.display()), format!("Edit(/{}/**)", folder.display()),]

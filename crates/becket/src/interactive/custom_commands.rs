@@ -18,6 +18,8 @@ use crate::plugins::Plugins;
 use crate::trust::content::{ContentTrust, Item, State};
 use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
 use crate::trust::{ContentKind, folders};
+use becket_guard::is_secret_below;
+use becket_session::secrets::mask_published;
 use becket_tool_skill::{Head, Scope, Skills};
 use becket_tui::input::{Confirm, Custom, Page, Reply, Request};
 use becket_types::TurnTerms;
@@ -334,18 +336,21 @@ impl CustomCommands {
             let name = word.trim_end_matches([',', '.', ';', ':', ')']);
             let path = self.cwd.join(name);
             let Ok(real) = path.canonicalize() else { continue };
-            if !real.starts_with(&self.cwd) || !real.is_file() || seen.contains(&name) {
+            if !(real.starts_with(&self.cwd) && real.is_file()) || seen.contains(&name) {
                 continue;
             }
             seen.push(name);
-            // A link of another name could lead to it.
-            if [&path, &real].iter().any(|path| becket_guard::is_secret_below(&self.cwd, path)) {
-                let _ = write!(out, "\n\n{name} is not included here, because such files hold secrets.");
+            // A project's command must not send it. The tool for reading asks.
+            if is_secret_below(&self.cwd, &real) || is_secret_below(&self.cwd, &path) {
+                let _ = write!(
+                    out,
+                    "\n\n{name} may hold secrets and is not included here; read it if you need it."
+                );
                 continue;
             }
             match small(&real) {
                 Some(content) => {
-                    let content = becket_session::secrets::mask_published(&content).0;
+                    let content = mask_published(&content).0;
                     let fence =
                         "`".repeat(content.split(|c| c != '`').map(str::len).max().unwrap_or(0).max(2) + 1);
                     let _ = write!(out, "\n\n{name}:\n{fence}\n{}\n{fence}", content.trim_end());
@@ -588,7 +593,7 @@ mod tests {
         let called = custom_commands.called(&user_shell, "leak", "", Consent::Impossible).await;
         let Called::Prompt(CommandPrompt { text, .. }) = called else { panic!("no prompt") };
         assert!(!text.contains("hunter2") && !text.contains("ghp_A1b2"), "{text}");
-        assert!(text.contains(".env is not included") && text.contains("plain is not included"), "{text}");
+        assert!(text.contains(".env may hold secrets") && text.contains("plain may hold secrets"), "{text}");
         assert!(text.contains("it is ‹"), "{text}");
     }
 }
