@@ -4,6 +4,8 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests; tests say what they skip")]
 
 mod attacks;
+#[path = "../../../guard/tests/disk/dice.rs"]
+mod dice;
 mod ground;
 mod limits;
 mod machines;

@@ -10,6 +10,7 @@
 //! the kernel, clocks and host names; files decide on the rest. Where the backend does not bound signals, no signal can be sent at all.
 //! Limits of time, memory, and the size of files hold for each command.
 
+use crate::dice::Dice;
 use crate::ground::{Ground, grounds, program};
 use becket_types::SandboxLevel::{self, ReadOnly, Workspace};
 use rustix::fs::inotify;
@@ -102,9 +103,13 @@ fn furnish(ground: &Ground) {
     for link in ["top", "docs/notes.txt", "cmpd/n.txt", "src/k2"] {
         symlink(&outside, at("ws").join(link)).unwrap();
     }
-    for (target, link) in
-        [(at("out/dir"), "d"), (at("home"), "h"), ("src/deep".into(), "inner"), (at("home/.bashrc"), "p/rc")]
-    {
+    for (target, link) in [
+        (at("out/dir"), "d"),
+        (at("home"), "h"),
+        ("src/deep".into(), "inner"),
+        (at("home/.bashrc"), "p/rc"),
+        ("a.txt".into(), "link"),
+    ] {
         symlink(target, at("ws").join(link)).unwrap();
     }
     let pwn = at("bin/pwn");
@@ -344,6 +349,27 @@ fn prepared_attacks_that_nothing_judges_stay_where_they_are() {
     }
     check(ReadOnly, |_, _| prepared());
     check(Workspace, |_, _| prepared());
+}
+
+/// A sample of the commands that the guard's tests make at random and judge. Mode `auto` runs most of them because they are
+/// confined.
+fn made(level: SandboxLevel, number: usize, count: usize) -> Vec<(&'static str, String)> {
+    let all = Dice::seeded().commands(6_000);
+    let step = match std::env::var("BECKET_COMMANDS") {
+        Ok(_) => 1,
+        _ => 2 * count * MADE_TURNS,
+    };
+    let skip = 2 * number + usize::from(level == ReadOnly);
+    all.into_iter().skip(skip % step).step_by(step).map(|command| ("", command)).collect()
+}
+
+/// Parts of the commands made at random that are run only with `BECKET_COMMANDS`, for each part that is always run.
+const MADE_TURNS: usize = 12;
+
+#[test]
+fn random_commands_that_nothing_judges_stay_where_they_are() {
+    check(ReadOnly, |number, count| made(ReadOnly, number, count));
+    check(Workspace, |number, count| made(Workspace, number, count));
 }
 
 /// Parts of all backends, levels and turns together are the table.
