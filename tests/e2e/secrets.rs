@@ -212,7 +212,7 @@ fn commands_that_print_parts_of_a_session_print_no_key() {
         &["context", "--request", "1"],
         &["context", "--request", "2", "--spans"],
         &["context", "--request", "2", "--diff"],
-        &["compact", "--dry-run"],
+        &["compact", "--dry-run", "--no-model"],
         &["rewind"],
         &["undo", "--dry-run"],
     ];
