@@ -106,7 +106,7 @@ fn a_project_s_command_allows_nothing_before_the_user_has_seen_it() {
     assert!(bench.project.exists("a"), "{}", terminal.screen());
 }
 
-const FORK: &str = "---\nname: audit\ndescription: Audits a folder\ncontext: fork\nagent: Explore\n---\nAudit the folder $1.\n";
+const FORK: &str = "---\nname: audit\ndescription: Audits a folder\ncontext: fork\nagent: Explore\n---\nAudit the folder $ARGUMENTS.\n";
 
 fn sent(server: &MockServer) -> Vec<String> {
     server.requests().iter().map(|request| request.json()["messages"].to_string()).collect()
