@@ -34,7 +34,7 @@ fn shift_enter_is_a_new_line_where_the_terminal_reports_it() {
     });
     // Ctrl-C clears the line, Ctrl-D leaves; both as this protocol reports them.
     terminal.send("\x1b[99;5u/help\r");
-    terminal.press_until("\x1b[6~", "New line: Shift-Enter, Alt-Enter, Ctrl-J");
+    terminal.press_until("\x1b[6~", "new line; so do Alt-Enter, Ctrl-J");
     terminal.send("\x1b[27u");
     terminal.shows("Describe a task");
     terminal.send("\x1b[100;5u");

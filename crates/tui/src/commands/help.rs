@@ -38,14 +38,15 @@ pub fn help(customs: &[Custom], shift: Option<bool>) -> Sheet {
         None => &[("Enter", "sends"), ("Ctrl-C", "interrupts")],
     };
     let mut entries: Vec<Entry> = keys.iter().map(|(key, what)| Entry::new(key, "", what)).collect();
-    let new_line = match shift {
-        Some(true) => Some(("Shift-Enter", "new line; so do Alt-Enter, Ctrl-J, and \\ then Enter")),
-        Some(false) => {
-            Some(("Alt-Enter", "new line; so do Ctrl-J, and \\ then Enter (no Shift-Enter in this terminal)"))
-        }
-        None => None,
+    let new_line: &[(&str, &str)] = match shift {
+        Some(true) => &[("Shift-Enter", "new line; so do Alt-Enter, Ctrl-J, and \\ then Enter")],
+        Some(false) => &[
+            ("Alt-Enter", "new line; so do Ctrl-J, and \\ then Enter"),
+            ("", "this terminal does not report Shift-Enter"),
+        ],
+        None => &[],
     };
-    entries.extend(new_line.map(|(key, what)| Entry::new(key, "", what)));
+    entries.extend(new_line.iter().map(|(key, what)| Entry::new(key, "", what)));
     let signs = [("@file", "names a file"), ("!command", "runs it"), ("#text", "adds a line to AGENTS.md")];
     entries.extend(signs.map(|(sign, what)| Entry::new(sign, "", what)));
     sheet.entries(entries);
