@@ -135,7 +135,7 @@ fn the_menu_is_for_what_is_typed_and_not_for_the_history() {
     assert!(stage.screen().contains("› /mode plan") && !stage.screen().contains('❯'));
     stage.key(KeyCode::Up);
     assert!(stage.screen().contains("› first"));
-    // What is typed after a prompt was emptied or changed is not the history.
+    // A text that is typed after a prompt was emptied is not the history.
     stage.ctrl('u');
     stage.type_text("/");
     assert!(stage.screen().contains("❯ /help"), "{}", stage.screen());

@@ -823,7 +823,7 @@ fn a_question_that_has_room_is_shown_whole() {
     }
 }
 
-/// What an answer allows is said whole at every width: shorter, or in several rows. None looks like another one.
+/// Answers say whole what they allow, at every width: shorter, or in several rows. None looks like another one.
 #[test]
 fn answers_are_never_cut_and_differ() {
     for columns in 24..100 {

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 #[derive(Default)]
 pub(super) struct Messages {
     said: Vec<(Seq, MessageId, String)>,
-    /// What changed after a message and before the next one, as far as it was seen.
+    /// Changes after a message and before the next one, as far as they were seen.
     changed: BTreeMap<MessageId, Changes>,
     /// The message that new changes belong to.
     last: Option<MessageId>,

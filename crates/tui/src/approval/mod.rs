@@ -36,7 +36,7 @@ const SHORT: u16 = 14;
 /// Widest rule that an answer shows; a longer one would hide what the answer says.
 const RULE_SHOWN: usize = 36;
 
-/// How a rule that covers changes of one file begins in words.
+/// Beginning of the words for a rule that covers changes of one file.
 const EVERY_CHANGE: &str = "every change of ";
 
 /// Texts that mean yes, in languages in which people answer so out of habit.
