@@ -106,6 +106,7 @@ fn hooks_are_told_the_prompt_and_the_session_and_may_name_it() {
     assert!(call["prompt_id"].is_string());
     assert_eq!(call["prompt_id"], prompts[0]["prompt_id"]);
     assert_eq!((&stop["background_tasks"], &stop["session_crons"]), (&json!([]), &json!([])));
+    assert!(stop["last_assistant_message"].is_string(), "{stop}");
     assert_eq!(seen(&bench, "SessionStart")[0]["source"], "startup");
 
     let fork = MockServer::start([Answer::text("x"), Answer::text("y")]);

@@ -352,7 +352,7 @@ impl HookCaller<'_> {
         let event = end_event(&self.conversation.settings).unwrap_or(HookEvent::Stop);
         let mut keys = json!({
             "stop_hook_active": sent_back > 0,
-            "last_assistant_message": self.conversation.spending.turn.text,
+            "last_assistant_message": &*self.conversation.spending.turn.text,
             "background_tasks": self.tools.subagents.summaries(), "session_crons": [],
         });
         if event == HookEvent::SubagentStop {
@@ -387,7 +387,7 @@ impl HookCaller<'_> {
             TurnEnd::Refusal { reason } => (reason, reason),
             _ => return,
         };
-        let keys = json!({ "error": kind, "error_details": message, "last_assistant_message": self.conversation.spending.turn.text });
+        let keys = json!({ "error": kind, "error_details": message, "last_assistant_message": &*self.conversation.spending.turn.text });
         self.hooks_beside(HookEvent::StopFailure, Some(kind.as_str()), keys);
     }
 

@@ -10,7 +10,7 @@ use super::figures::{Figures, Rewinding};
 use super::jobs::Jobs;
 use super::known_commands::KnownCommands;
 use super::lines::{Lines, Read};
-use super::link::{HostMessage, OpenRequests};
+use super::link::{HostMessage, OpenRequests, next_request};
 use super::permission_tool;
 use super::prompts::{with_command, with_servers};
 use super::running_calls::RunningCalls;
@@ -592,11 +592,4 @@ impl Front {
 /// Waits between two checks if the program is still running.
 async fn pause() {
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-}
-
-async fn next_request(requests: Option<&mut mpsc::UnboundedReceiver<HostMessage>>) -> Option<HostMessage> {
-    match requests {
-        Some(requests) => requests.recv().await,
-        None => std::future::pending().await,
-    }
 }

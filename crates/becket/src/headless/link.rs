@@ -59,6 +59,16 @@ impl HostLink {
     }
 }
 
+/// Waits for the next message to the program, for ever if there can be none.
+pub(super) async fn next_request(
+    requests: Option<&mut mpsc::UnboundedReceiver<HostMessage>>,
+) -> Option<HostMessage> {
+    match requests {
+        Some(requests) => requests.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Returns the MCP servers that live in the program, reached through `link`.
 pub(super) fn servers(link: &HostLink) -> HostServers {
     let link = link.clone();
