@@ -352,7 +352,7 @@ fn names_with_dots_are_read_or_refused() {
     let settings =
         read("models.aliases = { 'gpt4.1' = 'openai/gpt-4.1' }\n[providers.groq]\nheaders = { 'X.Y' = 'z' }");
     let config = settings.unwrap().config;
-    assert_eq!(config.models.aliases["gpt4.1"], "openai/gpt-4.1");
+    assert_eq!(config.model.others.aliases["gpt4.1"], "openai/gpt-4.1");
     assert_eq!(config.provider("groq").headers["X.Y"], "z");
     for name in ["a.b", "My", "", "a/b"] {
         let said =

@@ -89,7 +89,7 @@ pub enum Endpoint {
         headers: BTreeMap<String, String>,
         /// A program that prints further headers as a JSON object.
         headers_helper: Option<String>,
-        oauth: OAuthConfig,
+        oauth: Box<OAuthConfig>,
         legacy: bool,
     },
     /// Messages are passed to functions of the host: see [`crate::Channel`].
@@ -365,7 +365,7 @@ fn endpoint(written: &Written) -> Result<Endpoint, String> {
                 url,
                 headers: written.address.headers.clone(),
                 headers_helper: written.address.headers_helper.clone(),
-                oauth: written.address.oauth.clone(),
+                oauth: Box::new(written.address.oauth.clone()),
                 legacy: kind == "sse",
             })
         }

@@ -103,10 +103,11 @@ pub fn find(text: &str) -> Vec<FoundSecret> {
 /// Returns a part of a text, with the secrets masked that the whole text shows. A secret of which the part contains only a
 /// piece has no known form there, and it is masked too.
 pub fn mask_part(text: &str, part: Range<usize>) -> String {
+    use std::fmt::Write as _;
     let (mut out, mut from) = (String::new(), part.start);
     for secret in find(text).iter().filter(|s| s.range.start < part.end && s.range.end > part.start) {
         out.push_str(&text[from..secret.range.start.max(from)]);
-        out.push_str(&format!("‹{} masked›", secret.kind));
+        let _ = write!(out, "‹{} masked›", secret.kind);
         from = secret.range.end.min(part.end);
     }
     out.push_str(&text[from..part.end]);

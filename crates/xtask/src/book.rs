@@ -132,7 +132,8 @@ fn named_sources(page: &str) -> Vec<(usize, String)> {
     for (number, line) in prose(page) {
         for code in line.split('`').skip(1).step_by(2) {
             let is_end = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '-' | '.' | '*'));
-            let names = code.split(is_end).filter(|word| word.ends_with(".rs") && !word.contains('*'));
+            let names =
+                code.split(is_end).filter(|word| word.strip_suffix(".rs").is_some() && !word.contains('*'));
             let names = names.filter(|word| !NO_SOURCES.contains(word) && !word.starts_with('.'));
             found.extend(names.map(|word| (number, word.to_owned())));
         }

@@ -31,7 +31,7 @@ pub(super) struct Granted {
 /// The proof of the program.
 enum Means {
     Secret(ClientCredentialsConfig),
-    Signed(Exchange),
+    Signed(Box<Exchange>),
 }
 
 impl Granted {
@@ -40,7 +40,7 @@ impl Granted {
     /// Returns a message for people if something is missing.
     pub(super) fn new(url: &Url, client: Client, config: &OAuthConfig) -> Result<Self, String> {
         let means = match (Exchange::of(url, config)?, &config.client_id, &config.client_secret) {
-            (Some(exchange), _, _) => Means::Signed(exchange),
+            (Some(exchange), _, _) => Means::Signed(Box::new(exchange)),
             (None, Some(id), Some(secret)) => Means::Secret(ClientCredentialsConfig::ClientSecret {
                 client_id: id.clone(),
                 client_secret: secret.clone(),

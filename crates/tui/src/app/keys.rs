@@ -205,9 +205,9 @@ impl App {
             Do::Suspend => return vec![Effect::Suspend],
             Do::PageUp => self.transcript.scroll_pages(-1, &self.look.theme),
             Do::PageDown => self.transcript.scroll_pages(1, &self.look.theme),
-            Do::EarlierMessage => self.transcript.to_user_message(true),
-            Do::LaterMessage => self.transcript.to_user_message(false),
-            Do::End => self.transcript.to_end(),
+            Do::EarlierMessage => self.transcript.scroll_to_user_message(true),
+            Do::LaterMessage => self.transcript.scroll_to_user_message(false),
+            Do::End => self.transcript.scroll_to_end(),
             Do::Open => self.transcript.toggle_open(),
             Do::Hidden => self.transcript.toggle_hidden(),
             Do::Status => self.status.toggle_whole(),
@@ -406,7 +406,7 @@ impl App {
             }
             Said::Shell(command) => {
                 self.status.set_command(Some(command.clone()));
-                self.transcript.to_end();
+                self.transcript.scroll_to_end();
                 vec![Effect::Ask(Request::Shell { command }), Effect::Ask(Request::Remember(prompt.past()))]
             }
             Said::Memory(text) => vec![Effect::Ask(Request::Memorize { text })],
@@ -592,7 +592,7 @@ impl App {
     }
 
     pub(super) fn send(&mut self, prompt: Prompt, mode: DeliveryMode) -> Vec<Effect> {
-        self.transcript.to_end();
+        self.transcript.scroll_to_end();
         let mut effects = vec![self.editor.send(prompt, mode, self.status.is_working())];
         effects.extend(self.status.sent());
         effects

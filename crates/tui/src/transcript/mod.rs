@@ -379,7 +379,7 @@ impl Transcript {
     }
 
     /// Moves the window to the end and follows it.
-    pub(crate) fn to_end(&mut self) {
+    pub(crate) fn scroll_to_end(&mut self) {
         self.window.follow();
     }
 
@@ -413,7 +413,7 @@ impl Transcript {
     }
 
     /// Moves to the user message before (or after) the top of the window.
-    pub(crate) fn to_user_message(&mut self, back: bool) {
+    pub(crate) fn scroll_to_user_message(&mut self, back: bool) {
         let blocks = &self.blocks;
         let is = |i: usize| matches!(blocks[i].body(), Body::User { .. } | Body::Gap(_));
         self.window.jump(back, is, blocks.len());

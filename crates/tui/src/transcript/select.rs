@@ -68,7 +68,7 @@ impl Transcript {
         };
         self.set_focus(next, theme);
         if next.is_none() {
-            self.to_end();
+            self.scroll_to_end();
         }
     }
 

@@ -282,7 +282,9 @@ fn dotnet(rest: &[Word]) -> Option<String> {
         let lower = text.to_ascii_lowercase();
         lower.contains("logger") || lower.contains("toolpath")
     };
-    let program = rest.first().filter(|word| word.text == "exec" || word.text.ends_with(".dll"));
+    let program = rest
+        .first()
+        .filter(|word| word.text == "exec" || word.text.to_ascii_lowercase().strip_suffix(".dll").is_some());
     program.map(shown).or_else(|| first(rest, loads))
 }
 
