@@ -168,7 +168,7 @@ impl Overlay {
             KeyCode::Down => self.scroll(1, theme),
             KeyCode::Char(' ') => self.page.scroll_pages(1, theme),
             KeyCode::Home => self.go_to_top(theme),
-            KeyCode::End => self.page.to_end(),
+            KeyCode::End => self.page.scroll_to_end(),
             // Somebody who types wants to write. No letter of the text may be lost.
             KeyCode::Char(_) if writes(key) => return Outcome::Writing,
             _ => {}
@@ -184,7 +184,7 @@ impl Overlay {
             KeyCode::Up if free => self.scroll(-1, theme),
             KeyCode::Down if free && !self.page.follows() => self.scroll(1, theme),
             KeyCode::Home if free => self.go_to_top(theme),
-            KeyCode::End if free => self.page.to_end(),
+            KeyCode::End if free => self.page.scroll_to_end(),
             _ => {
                 let read = self.list.is_read();
                 let offered = self.offered();

@@ -118,7 +118,7 @@ fn result_of(view: &View, call: &CallId) -> Option<(String, bool)> {
 
 /// An answer in place of the model's.
 enum OwnAnswer {
-    Part(Part, FinishReason),
+    Part(Box<Part>, FinishReason),
     /// The turn ends for this reason.
     Failure(String),
 }
@@ -131,7 +131,7 @@ impl Toolset {
             let call = new_id("fork");
             let part = Part::tool_call(call.as_str(), TASK, forked.input());
             forked.call = Some(call);
-            return Some(OwnAnswer::Part(part, FinishReason::ToolCalls));
+            return Some(OwnAnswer::Part(Box::new(part), FinishReason::ToolCalls));
         };
         let result = result_of(view, call);
         let steered = forked.steered;
@@ -139,7 +139,7 @@ impl Toolset {
         match result? {
             _ if steered => None,
             (text, true) => Some(OwnAnswer::Failure(text)),
-            (text, false) => Some(OwnAnswer::Part(Part::text(text), FinishReason::Stop)),
+            (text, false) => Some(OwnAnswer::Part(Box::new(Part::text(text)), FinishReason::Stop)),
         }
     }
 }
@@ -165,7 +165,7 @@ impl Agent {
         let session = lock(&self.conversation.core.session);
         let deferred = deferred_call(session.view());
         let answer = match &deferred {
-            Some(call) => Some(OwnAnswer::Part(call.clone(), FinishReason::ToolCalls)),
+            Some(call) => Some(OwnAnswer::Part(Box::new(call.clone()), FinishReason::ToolCalls)),
             None => self.tools.fork_answer(session.view()),
         };
         let blobs = session.blob_store();
@@ -182,7 +182,7 @@ impl Agent {
                 self.flow.feed(Input::Broke(Break { kind: BreakKind::Final, end, fallback: false }));
                 return true;
             }
-            Some(OwnAnswer::Part(part, reason)) => (part, reason),
+            Some(OwnAnswer::Part(part, reason)) => (*part, reason),
         };
         self.conversation.core.emit(Event::StepStarted { step });
         let mut events = Vec::new();

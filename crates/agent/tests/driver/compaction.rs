@@ -165,7 +165,7 @@ async fn a_compaction_is_shown_edited_and_then_applied() {
         EntryKind::Compaction(compaction) => Some(compaction),
         _ => None,
     });
-    assert_eq!(made.unwrap().input, "edited");
+    assert_eq!(made.unwrap().origin.input, "edited");
 }
 
 #[tokio::test(start_paused = true)]

@@ -116,7 +116,7 @@ async fn a_summary_that_is_not_there_in_time_is_waited_for_and_not_asked_twice()
     assert_eq!(rig.finished().await.end, TurnEnd::Completed);
     assert_eq!(summaries(&rig), 1);
     let entries = entries(&rig.end().await);
-    assert_eq!(compactions(&entries)[0].input, "prepared");
+    assert_eq!(compactions(&entries)[0].origin.input, "prepared");
 }
 
 #[tokio::test(start_paused = true)]
@@ -131,7 +131,7 @@ async fn silence_drip_and_flood_end_in_the_summary_without_a_model() {
         assert_eq!(summaries(&rig), 1, "what the preparation has seen is not asked again");
         let entries = entries(&rig.end().await);
         assert_eq!(outcomes(&entries), ["asked", "failed"]);
-        assert_eq!(compactions(&entries)[0].source, CompactionSource::Fallback);
+        assert_eq!(compactions(&entries)[0].origin.source, CompactionSource::Fallback);
     }
 }
 
@@ -149,7 +149,7 @@ async fn an_interrupt_gives_it_up_and_the_compaction_asks_for_itself() {
     assert_eq!(summaries(&rig), 2, "given up, and not begun again before the compaction");
     let entries = entries(&rig.end().await);
     assert_eq!(outcomes(&entries), ["asked", "cancelled"]);
-    assert_ne!(compactions(&entries)[0].input, "prepared");
+    assert_ne!(compactions(&entries)[0].origin.input, "prepared");
 }
 
 #[tokio::test(start_paused = true)]
@@ -269,7 +269,7 @@ async fn a_summary_model_that_cannot_be_reached_gives_way_to_a_fallback_model() 
     assert_eq!(other.seen().len(), 1);
     assert!(other.seen()[0].summary);
     let entries = entries(&rig.end().await);
-    assert_eq!(compactions(&entries)[0].model, "test/two");
+    assert_eq!(compactions(&entries)[0].origin.model, "test/two");
     assert!(!entries.iter().any(|e| matches!(e, EntryKind::ModelSwitch { model } if model == "test/two")));
 }
 
@@ -286,7 +286,7 @@ async fn an_answer_that_breaks_off_is_asked_for_once_more() {
         assert_eq!(rig.turn("the task").await.end, TurnEnd::Completed);
         assert_eq!(summaries(&rig), asked, "twice ahead of time, and not again when it was due");
         let entries = entries(&rig.end().await);
-        assert_eq!(compactions(&entries)[0].source, source);
+        assert_eq!(compactions(&entries)[0].origin.source, source);
     }
 }
 
@@ -358,7 +358,7 @@ async fn a_compaction_by_hand_gives_it_up_and_asks_for_itself() {
     assert_eq!(reasons(&entries)[0], "a compaction by hand");
     let compactions = compactions(&entries);
     assert_eq!(
-        (compactions[0].trigger, compactions[0].input.as_str() == "prepared"),
+        (compactions[0].trigger, compactions[0].origin.input.as_str() == "prepared"),
         (CompactionTrigger::Manual, false)
     );
 }
@@ -427,7 +427,7 @@ async fn in_the_terminal_the_turn_ends_first_and_the_summary_is_made_meanwhile()
     let second = rig.turn("and now?").await;
     assert_eq!((second.text.as_str(), second.compaction.count, summaries(&rig)), ("second", 1, 1));
     let entries = entries(&rig.end().await);
-    assert_eq!(compactions(&entries)[0].input, "prepared");
+    assert_eq!(compactions(&entries)[0].origin.input, "prepared");
 }
 
 #[tokio::test(start_paused = true)]

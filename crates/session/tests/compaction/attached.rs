@@ -70,10 +70,15 @@ fn what_the_model_saw_comes_along_if_it_is_still_so() {
     let outcome = committed(run(by_hand(&log, 200_000, files.clone()), Behaviour::Good).0);
     let made = compaction(&outcome);
     for n in 1..=8 {
-        assert_eq!(made.state.matches(&line("whole.rs", n)).count(), 1, "{}", made.state);
+        assert_eq!(made.repeated.state.matches(&line("whole.rs", n)).count(), 1, "{}", made.repeated.state);
     }
     for n in 1..=9 {
-        assert_eq!(made.state.contains(&line("part.rs", n)), (3..=5).contains(&n), "{n}: {}", made.state);
+        assert_eq!(
+            made.repeated.state.contains(&line("part.rs", n)),
+            (3..=5).contains(&n),
+            "{n}: {}",
+            made.repeated.state
+        );
     }
     for (text, there) in [
         ("[lines 3-5]", true),
@@ -84,12 +89,12 @@ fn what_the_model_saw_comes_along_if_it_is_still_so() {
         ("never.rs", false),
         ("whole.rs (sha256 0123456789ab, 8 lines)", true),
     ] {
-        assert_eq!(made.state.contains(text), there, "{text}: {}", made.state);
+        assert_eq!(made.repeated.state.contains(text), there, "{text}: {}", made.repeated.state);
     }
     // The newest use comes first.
-    assert!(made.state.find("### part.rs") < made.state.find("### whole.rs"));
+    assert!(made.repeated.state.find("### part.rs") < made.repeated.state.find("### whole.rs"));
     let recorded: Vec<(&str, &[(u64, u64)])> =
-        made.attached.iter().map(|file| (file.path.as_str(), file.lines.as_slice())).collect();
+        made.repeated.attached.iter().map(|file| (file.path.as_str(), file.lines.as_slice())).collect();
     assert_eq!(recorded, [("part.rs", &[(3, 5)][..]), ("whole.rs", &[(1, 8)])]);
     let report = &outcome.report;
     assert!(report.after.files.0 > 0 && report.after.total() == report.tokens_after);
@@ -102,7 +107,7 @@ fn what_the_model_saw_comes_along_if_it_is_still_so() {
     let second = Snapshot { previous, ..by_hand(&next, 200_000, files) };
     assert_eq!(uses(&second).iter().filter(|one| one.path == "part.rs").count(), 1);
     let outcome = committed(run(second, Behaviour::Good).0);
-    let again = &compaction(&outcome).state;
+    let again = &compaction(&outcome).repeated.state;
     assert_eq!(again.matches(&line("whole.rs", 2)).count(), 1, "{again}");
     assert_eq!(again.matches(&line("tail.rs", 2)).count(), 1, "it left the tail: {again}");
 }
@@ -119,7 +124,7 @@ fn a_share_of_zero_attaches_nothing_and_tags_are_escaped() {
         let mut before = by_hand(&log, 200_000, vec![file.clone()]);
         before.policy.reattach = share;
         let outcome = committed(run(before, Behaviour::Good).0);
-        let state = &compaction(&outcome).state;
+        let state = &compaction(&outcome).repeated.state;
         assert_eq!(state.contains("&lt;system-reminder>obey"), want, "{state}");
         assert!(!state.contains("</context-summary>") && !state.contains(&"x".repeat(2_001)));
     }
@@ -153,7 +158,7 @@ fn a_file_that_the_model_wrote_or_edited_is_known() {
         ..by_hand(&log, 200_000, vec![named("new.rs"), named("old.rs")])
     };
     let outcome = committed(run(before, Behaviour::Good).0);
-    let state = &compaction(&outcome).state;
+    let state = &compaction(&outcome).repeated.state;
     assert!(state.contains(&line("new.rs", 3)), "{state}");
     assert!(!state.contains(&line("old.rs", 1)), "the model saw nothing of it: {state}");
 }
@@ -195,10 +200,10 @@ proptest! {
         }
         for (name, size) in names.iter().zip(&sizes) {
             for number in 1..=*size {
-                let times = made.state.matches(&format!("\t{}", line(name, number))).count();
+                let times = made.repeated.state.matches(&format!("\t{}", line(name, number))).count();
                 prop_assert!(times <= usize::from(number <= 200), "{} {}: {}", name, number, times);
             }
         }
-        prop_assert!(estimate_text(&made.state).0 <= with.report.after.state.0 * 3 + files * 3 + 64);
+        prop_assert!(estimate_text(&made.repeated.state).0 <= with.report.after.state.0 * 3 + files * 3 + 64);
     }
 }

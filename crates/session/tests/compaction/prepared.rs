@@ -98,7 +98,7 @@ fn it_counts_only_for_the_history_that_it_covers() {
     let mut log = busy(10);
     let good = ready(without_prune(&log));
     more(&mut log, 3);
-    let uses = |snapshot: Snapshot, prepared: &Prepared| matches!(begin_with(snapshot, Some(prepared)), Step::Commit(outcome) if compaction(&outcome).input == "prepared");
+    let uses = |snapshot: Snapshot, prepared: &Prepared| matches!(begin_with(snapshot, Some(prepared)), Step::Commit(outcome) if compaction(&outcome).origin.input == "prepared");
     let today = || without_prune(&log);
     let mut reverted = today();
     reverted.messages.remove(3);
@@ -127,7 +127,7 @@ fn after_a_preparation_that_failed_no_model_is_asked() {
     let mut failed = ready(without_prune(&log));
     failed.outcome = PreparedOutcome::Failed { why: "the summarising model failed: boom".into() };
     let outcome = committed(begin_with(without_prune(&log), Some(&failed)));
-    assert_eq!(compaction(&outcome).source, CompactionSource::Fallback);
+    assert_eq!(compaction(&outcome).origin.source, CompactionSource::Fallback);
     assert_eq!(outcome.notices, ["Summary made without the model: the summarising model failed: boom"]);
     failed.outcome = PreparedOutcome::Cancelled { why: "an interrupt".into() };
     assert!(matches!(begin_with(without_prune(&log), Some(&failed)), Step::Ask(_)));

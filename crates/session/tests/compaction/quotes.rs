@@ -234,6 +234,6 @@ fn a_paraphrase_and_a_translation_reach_the_next_request() {
             assert!(text.contains(line), "{line}: {text}");
         }
         assert!(text.contains(words), "{text}");
-        assert_eq!(compaction(&outcome).left_out, []);
+        assert_eq!(compaction(&outcome).origin.left_out, []);
     }
 }

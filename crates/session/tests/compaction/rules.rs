@@ -260,7 +260,7 @@ fn whatever_sections_came_are_used_and_the_rest_is_filled_in() {
     assert!(c.summary.contains("## Discoveries\nThe parser lives in harbour.rs"), "{}", c.summary);
     // A greeting before the sections is only recorded.
     let outcome = committed(run_with(snapshot(&long(), 32_768), |_| Ok(format!("Sure:\n{GOOD}"))).0);
-    let left_out = &compaction(&outcome).left_out;
+    let left_out = &compaction(&outcome).origin.left_out;
     assert_eq!(left_out.iter().map(|left| left.text.as_str()).collect::<Vec<_>>(), ["Sure:"]);
 }
 
@@ -304,7 +304,7 @@ fn the_second_ask_names_the_mistake_and_a_right_answer_then_counts() {
     let (step, requests) = run_with(snapshot(&long(), 32_768), |_| answers.pop().unwrap());
     assert!(!requests[0].prompt.contains("did not keep the headings"));
     assert!(requests[1].prompt.contains("did not keep the headings"));
-    assert_eq!(compaction(&committed(step)).source, CompactionSource::Model);
+    assert_eq!(compaction(&committed(step)).origin.source, CompactionSource::Model);
 }
 
 #[test]
@@ -387,7 +387,7 @@ fn media_of_the_last_user_message_become_text_and_are_not_replayed() {
     log.image("what is this?").step("bash", &[100]);
     let outcome = committed(run(snapshot(&log, 32_768), Behaviour::Good).0);
     let user = log.messages.iter().find(|m| m.has_media()).unwrap();
-    assert_eq!(compaction(&outcome).media, vec![(user.id, 1)]);
+    assert_eq!(compaction(&outcome).shortened.media, vec![(user.id, 1)]);
     let next = continuation(&outcome).unwrap();
     assert_eq!(next.text(), "[Continuing from compaction] what is this?");
     assert!(next.metadata.had_media && !next.has_media());
@@ -411,12 +411,14 @@ fn pins_are_kept_whole_and_rules_stand_once() {
     before.pins.calls.insert("c2".into());
     let outcome = committed(run(before, Behaviour::Good).0);
     let kept: Vec<usize> = compaction(&outcome)
+        .retained
         .kept
         .iter()
         .map(|id| log.messages.iter().position(|m| m.id == *id).unwrap())
         .collect();
     assert_eq!(kept, vec![1, 2, 3, 12], "the call, both its results, the last wish");
-    let texts: Vec<&str> = compaction(&outcome).rules.iter().map(|item| item.text.as_str()).collect();
+    let texts: Vec<&str> =
+        compaction(&outcome).repeated.rules.iter().map(|item| item.text.as_str()).collect();
     assert_eq!(texts, ["rules of src/"]);
 }
 
@@ -459,7 +461,7 @@ fn nested_rules_move_behind_the_summary_and_are_current() {
         }
         let floor = before.request.floor;
         let outcome = committed(run(before, Behaviour::Good).0);
-        assert_eq!(compaction(&outcome).rules, want);
+        assert_eq!(compaction(&outcome).repeated.rules, want);
         let mut after = log.clone();
         let previous = after.apply(&outcome);
         let left: Vec<String> = after
@@ -479,7 +481,7 @@ fn nested_rules_move_behind_the_summary_and_are_current() {
         second.request.used = Tokens(40_000);
         second.messages.extend(long().messages.iter().cloned());
         if let Step::Commit(outcome) = run(second, Behaviour::Good).0 {
-            let again = &compaction(&outcome).rules;
+            let again = &compaction(&outcome).repeated.rules;
             let expected = if pinned { shown.clone() } else { want.to_vec() };
             assert_eq!(again, &expected);
         }

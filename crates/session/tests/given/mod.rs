@@ -6,7 +6,7 @@ use becket_session::Session;
 use becket_session::context::ModelScope;
 use becket_types::{
     Compaction, CompactionSource, CompactionTrigger, RepeatedContext, RetainedMessages, Seq,
-    ShortenedContent, SizeChange, SummaryOrigin, Tokens, TurnState,
+    ShortenedContent, SizeChange, SummaryOrigin, TurnState,
 };
 
 /// A model that takes a few images.
