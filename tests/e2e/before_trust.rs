@@ -5,6 +5,7 @@ use crate::support::{Api, Bench, run};
 use crate::terminal::Terminal;
 use becket_testkit::{Answer, MockServer};
 use serde_json::json;
+use std::fmt::Write as _;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -206,7 +207,7 @@ impl Ground {
                 Some((section, sub)) => format!("{section} \"{sub}\""),
                 None => section.to_owned(),
             };
-            config.push_str(&format!("[{section}]\n\t{name} = {evil_path}\n"));
+            let _ = writeln!(config, "[{section}]\n\t{name} = {evil_path}");
         }
         bench.project.write(".git/config", config);
         let mut todo = vec![bench.project.root().to_owned()];

@@ -180,7 +180,7 @@ fn planted(lead: usize) -> Bench {
         Answer::tool("c2", "bash", json!({ "command": format!("deploy --token={value} now") })),
         Answer::tool("c3", "grep", json!({ "pattern": format!("{lead}DEPLOY_TOKEN={value}") })),
         Answer::tool("c4", "write", json!({ "path": format!("{anthropic}.txt"), "content": github })),
-        Answer::text(&format!("{lead}{anthropic} noted")),
+        Answer::text(format!("{lead}{anthropic} noted")),
         Answer::text("again"),
     ]);
     let prompt = format!("{lead}needle {github} and DEPLOY_TOKEN={value} stay");

@@ -199,8 +199,8 @@ fn skills_and_rules_of_every_known_folder_are_found_from_a_folder_inside() {
     let mut command = bench.print(Api::Anthropic, &server);
     run(command.current_dir(bench.project.path("a/b")).args(["--trust", "go"])).expect(0);
     let sent = server.requests()[0].text().to_owned();
-    for n in 1..folders.len() {
-        assert!(sent.contains(&format!("DESCRIPTION-{n}")), "{}: {sent}", folders[n]);
+    for (n, folder) in folders.iter().enumerate().skip(1) {
+        assert!(sent.contains(&format!("DESCRIPTION-{n}")), "{folder}: {sent}");
     }
     assert!(sent.contains("NEAREST") && !sent.contains("DESCRIPTION-0"), "{sent}");
     assert!(sent.contains("RULE-CLAUDE"), "{sent}");

@@ -47,7 +47,7 @@ fn no_rule_is_better_than_hindsight() {
             200_000,
             PRICES,
             0.9,
-            &cache::becket::Plan::Own { idle_compaction: false },
+            &cache::becket::Plan::Own { ttl: CacheTtl::Auto, warm: false, idle_compaction: false },
         );
         let requests = run.unwrap().requests;
         let best = in_hindsight(&requests, &PRICES);

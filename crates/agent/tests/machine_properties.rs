@@ -653,6 +653,7 @@ fn hooks_keep_a_turn_from_ending_a_limited_number_of_times() {
             empty: false,
             written_calls: None,
             fallback: false,
+            own: false,
         })
     };
     let mut state = State::new(Rules { stop_hooks: true, ..auto() });

@@ -75,7 +75,7 @@ impl Remembered {
             match entry.kind {
                 EntryKind::ModelSwitch { model } => out.model = Some(model),
                 EntryKind::State { key, value } if key == MODE => {
-                    out.mode = value.as_str().map(str::to_owned)
+                    out.mode = value.as_str().map(str::to_owned);
                 }
                 EntryKind::State { key, value: Value::String(name) } if key == AGENT => {
                     out.agent = Some(name);

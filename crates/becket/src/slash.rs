@@ -70,7 +70,7 @@ impl Slash {
         let called =
             Arc::new(custom_commands).called(&user_shell, name, arguments, Consent::Impossible).await;
         match called {
-            Called::Prompt(prompt) => Ok(prompt),
+            Called::Prompt(prompt) => Ok(*prompt),
             Called::Unknown => plain(text),
             Called::Failed(why) => Err(why),
             Called::Asks { commands, .. } => Err(format!(

@@ -208,8 +208,8 @@ fn a_command_that_was_not_meant_is_inserted_and_not_run() {
     assert!(stage.screen().contains("❯ /context"), "{}", stage.screen());
     assert_eq!(asked(stage.key(KeyCode::Enter)), []);
     assert!(stage.screen().contains("› /context"), "{}", stage.screen());
-    let page = host(PageRequest::Context { window: Tokens(0), usable: Tokens(0) });
-    assert_eq!(asked(stage.key(KeyCode::Enter)), [page.clone()]);
+    let page = host(PageRequest::Context { used: Tokens(0), window: Tokens(0), usable: Tokens(0) });
+    assert_eq!(asked(stage.key(KeyCode::Enter)), std::slice::from_ref(&page));
     stage.ctrl('c');
     // `/y` answers questions at the start, and must not open the page for a key.
     stage.type_text("/y");

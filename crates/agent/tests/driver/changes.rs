@@ -54,7 +54,7 @@ async fn a_message_that_is_dropped_is_not_sent_and_is_back_after_an_undo() {
     assert!(why.contains("stays"), "the last words of the user stay: {why}");
     let plan = rig.planned(drop(first)).await.unwrap();
     assert_eq!((plan.messages_unchanged, plan.items.as_slice()), (0, &[first.to_string()][..]));
-    assert!(plan.size.after < plan.size.before, "{plan:?}");
+    assert!(plan.tokens_after < plan.tokens_before, "{plan:?}");
     assert_eq!(rig.changed(plan.plan).await.unwrap(), "Left out of the context by hand: 1 message.");
     // Carried out once.
     assert!(rig.changed(plan.plan).await.unwrap_err().contains("does not hold any more"));

@@ -124,7 +124,9 @@ fn read(dir: &Path, anchors: &[Anchor]) -> Result<LedgerFindings, Failure> {
                 found.entries += entries.len() as u64;
                 found.head = hash_of(reader.raw_line());
                 found.bytes = reader.end().total;
-                entries.iter().for_each(|entry| blobs::named_by(entry, &store, &mut named));
+                for entry in &entries {
+                    blobs::named_by(entry, &store, &mut named);
+                }
                 for (anchor, held) in anchors.iter().zip(&mut held) {
                     let here = (anchor.commits, anchor.bytes) == (found.commits, found.bytes);
                     *held |= here && anchor.head == found.head;

@@ -48,7 +48,7 @@ struct Client {
     proxies: Proxies,
     device_url: String,
     token_url: String,
-    client_id: String,
+    id: String,
     scope: Option<String>,
 }
 
@@ -86,14 +86,14 @@ impl Client {
             proxies: environment.proxies(),
             device_url: login.device_authorization_url.clone()?,
             token_url: login.token_url.clone()?,
-            client_id: login.client_id.clone()?,
+            id: login.client_id.clone()?,
             scope: login.scope.clone().filter(|scope| !scope.trim().is_empty()),
         })
     }
 
     /// Gets a code, shows it, and waits until the user has entered it.
     async fn log_in(&self, show: &(dyn Fn(&Prompt) + Sync), sleep: Sleep<'_>) -> Result<Tokens, String> {
-        let mut fields = vec![("client_id", self.client_id.as_str())];
+        let mut fields = vec![("client_id", self.id.as_str())];
         fields.extend(self.scope.as_deref().map(|scope| ("scope", scope)));
         let asked = request(address(&self.device_url)?, form(&fields));
         let answer = object(&ask_for(&self.proxies, asked).await.map_err(|fault| fault.why)?);
@@ -123,8 +123,7 @@ impl Client {
     }
 
     async fn poll(&self, device_code: &str) -> Result<Tokens, TokenFault> {
-        let fields =
-            [("grant_type", DEVICE_CODE), ("device_code", device_code), ("client_id", &self.client_id)];
+        let fields = [("grant_type", DEVICE_CODE), ("device_code", device_code), ("client_id", &self.id)];
         self.tokens(&fields, false).await
     }
 
@@ -211,7 +210,7 @@ impl DeviceLogin {
 
     /// Keeps the access token. Another address or client id is another login.
     fn keeper(&self) -> Keeper {
-        let identity = format!("{} {}", self.client.token_url, self.client.client_id);
+        let identity = format!("{} {}", self.client.token_url, self.client.id);
         let login = self.clone();
         Keeper::new(&self.environment, &format!("login-{}", self.provider), &identity, move || {
             let login = login.clone();
@@ -294,7 +293,7 @@ impl DeviceLogin {
         let fields = [
             ("grant_type", "refresh_token"),
             ("refresh_token", token.as_str()),
-            ("client_id", &self.client.client_id),
+            ("client_id", &self.client.id),
         ];
         let tokens = self.client.tokens(&fields, true).await.map_err(|fault| match fault.status {
             Some(400..=403) => over(format!("the login is not valid any more: {}", fault.why)),
@@ -359,7 +358,7 @@ mod tests {
             proxies: Proxies::default(),
             device_url: format!("{}/device", server.url()),
             token_url: format!("{}/token", server.url()),
-            client_id: "my-client".to_owned(),
+            id: "my-client".to_owned(),
             scope: Some("models offline_access".to_owned()),
         }
     }

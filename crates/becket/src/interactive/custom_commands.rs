@@ -90,7 +90,7 @@ pub(crate) enum Consent {
 /// Result of calling a command by its name.
 #[derive(Debug)]
 pub(crate) enum Called {
-    Prompt(CommandPrompt),
+    Prompt(Box<CommandPrompt>),
     /// There is no such command.
     Unknown,
     /// The command would run these programs and allow these tools, and the user has not trusted its file. `scripts`: the
@@ -257,11 +257,14 @@ impl CustomCommands {
         let hooks = self.skills.hooks.clone();
         match (self.expanded(user_shell, name, arguments, consent).await, hooks) {
             (Called::Prompt(prompt), Some(hooks)) => {
+                let prompt = *prompt;
                 let text = hooks.expansion("slash_command", name, arguments, prompt.text).await;
-                let called = |text| Called::Prompt(forked(CommandPrompt { text, ..prompt }, name, arguments));
+                let called = |text| {
+                    Called::Prompt(Box::new(forked(CommandPrompt { text, ..prompt }, name, arguments)))
+                };
                 text.map_or_else(Called::Failed, called)
             }
-            (Called::Prompt(prompt), None) => Called::Prompt(forked(prompt, name, arguments)),
+            (Called::Prompt(prompt), None) => Called::Prompt(Box::new(forked(*prompt, name, arguments))),
             (called, _) => called,
         }
     }
@@ -278,7 +281,9 @@ impl CustomCommands {
         let mut found = match looked {
             Ok(Ok(Source::Command(found))) => found,
             Ok(Ok(Source::Skill(skill))) => {
-                return self.of_skill(skill, consent).map_or_else(|called| called, Called::Prompt);
+                return self
+                    .of_skill(skill, consent)
+                    .map_or_else(|called| called, |prompt| Called::Prompt(Box::new(prompt)));
             }
             Ok(Err(called)) => return called,
             Err(error) => return Called::Failed(format!("/{name} cannot be read: {error}")),
@@ -305,7 +310,7 @@ impl CustomCommands {
         }
         out.truncate(out.trim_end().len());
         out.push_str(&self.files_of(&written));
-        Called::Prompt(CommandPrompt { text: out.trim().to_owned(), terms: found.terms, left_out })
+        Called::Prompt(Box::new(CommandPrompt { text: out.trim().to_owned(), terms: found.terms, left_out }))
     }
 
     /// Returns the prompt of a command, or the question if it may run its programs.
@@ -318,7 +323,10 @@ impl CustomCommands {
     ) -> Reply {
         let consent = if trust { Consent::Given } else { Consent::Ask };
         match self.called(&user_shell, &name, &arguments, consent).await {
-            Called::Prompt(CommandPrompt { text, terms, .. }) => Reply::Prompt { text, terms },
+            Called::Prompt(prompt) => {
+                let CommandPrompt { text, terms, .. } = *prompt;
+                Reply::Prompt { text, terms }
+            }
             Called::Unknown => Reply::Done(Err(format!("there is no command /{name}; /help lists them"))),
             Called::Failed(why) => Reply::Done(Err(why)),
             Called::Asks { commands, scripts, allows } => {
@@ -569,7 +577,7 @@ mod tests {
             TurnTerms { allow: rules.clone(), model: model.clone(), effort: effort.clone(), fork: None };
         let full = || CommandPrompt { text: "Commit.".into(), terms: terms.clone(), left_out: Vec::new() };
         let Called::Prompt(own) = called("mine", Consent::Impossible).await else { panic!("not used") };
-        assert_eq!(own, full());
+        assert_eq!(*own, full());
         let Called::Prompt(without) = called("commit", Consent::Impossible).await else { panic!("not used") };
         assert_eq!(without.terms, TurnTerms { allow: Vec::new(), model, effort, fork: None });
         assert_eq!(without.left_out, rules);
@@ -581,7 +589,7 @@ mod tests {
         assert!(page.markdown.contains("without a question:\n\n```text\nBash(git add:*), Read\n"));
         for consent in [Consent::Given, Consent::Ask, Consent::Impossible] {
             let Called::Prompt(agreed) = called("commit", consent).await else { panic!("{consent:?}") };
-            assert_eq!(agreed, full(), "{consent:?}");
+            assert_eq!(*agreed, full(), "{consent:?}");
         }
         std::fs::write(dir.path().join(".claude/commands/commit.md"), format!("{head} Push.")).unwrap();
         assert!(matches!(called("commit", Consent::Ask).await, Called::Asks { .. }));
@@ -591,7 +599,8 @@ mod tests {
     async fn a_command_includes_no_secrets() {
         let (_dir, custom_commands, user_shell) = room();
         let called = custom_commands.called(&user_shell, "leak", "", Consent::Impossible).await;
-        let Called::Prompt(CommandPrompt { text, .. }) = called else { panic!("no prompt") };
+        let Called::Prompt(prompt) = called else { panic!("no prompt") };
+        let text = prompt.text;
         assert!(!text.contains("hunter2") && !text.contains("ghp_A1b2"), "{text}");
         assert!(text.contains(".env may hold secrets") && text.contains("plain may hold secrets"), "{text}");
         assert!(text.contains("it is ‹"), "{text}");

@@ -219,7 +219,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path();
         git(at, &["init", "-q"]);
-        let lines: String = (1..=20).map(|n| format!("line {n}\n")).collect();
+        let lines = (1..=20).fold(String::new(), |text, n| text + &format!("line {n}\n"));
         for name in
             ["edited.txt", "gone.txt", "moved.txt", "moved and edited.txt", "mode.sh", "-- odd.txt", "é`.txt"]
         {

@@ -74,7 +74,7 @@ pub(super) fn of_screen(
     notes: &mut Vec<String>,
 ) -> (Preferences, Notifications) {
     let (mut preferences, wrong) = load(environment, config);
-    preferences.workspace = workspace.to_owned();
+    workspace.clone_into(&mut preferences.workspace);
     preferences.rule_files = Some(rule_files(environment, root));
     notes.extend(wrong);
     let notifications = notifications(environment, &config.ui).unwrap_or_else(|why| {
