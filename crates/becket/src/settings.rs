@@ -93,7 +93,7 @@ fn configuration_of_run(
         }
     };
     let places = places(environment, cwd);
-    let (own_files, warnings) =
+    let own_files =
         becket_config::read_files(&places, sources, crate::sys::distrusted).map_err(config_failure)?;
     // Files of becket come after those of Claude Code in the same place.
     let mut files = claude::layers(environment, &places.project, sources);
@@ -119,7 +119,6 @@ fn configuration_of_run(
         cwd,
     };
     let mut settings = becket_config::load(&inputs).map_err(config_failure)?;
-    settings.warnings.extend(warnings);
     claude::leave_out_unusable(&mut settings);
     settings.sources = sources;
     Ok(settings)

@@ -13,14 +13,27 @@ pub(crate) fn hide_from_others() {
     }
 }
 
-/// Returns the reason if a managed file must not be believed: it must belong to root, and nobody else may be able to
-/// write it.
+/// Returns the reason if a managed file must not be believed: the file and each folder on the way to it must belong to
+/// root, and nobody else may be able to write them. Whoever can write a folder can exchange what is in it.
 pub(crate) fn distrusted(path: &Path) -> Option<String> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt as _;
         let file = std::fs::metadata(path).ok()?;
-        judge(file.uid(), file.gid(), file.mode())
+        if let Some(why) = judge(file.uid(), file.gid(), file.mode()) {
+            return Some(why);
+        }
+        // If the path has links in it, both the folders of the links and those of the file count.
+        let real = path.canonicalize().ok();
+        let folders =
+            [Some(path), real.as_deref()].into_iter().flatten().flat_map(|path| path.ancestors().skip(1));
+        folders.filter(|folder| !folder.as_os_str().is_empty()).find_map(|folder| {
+            let meta = std::fs::metadata(folder).ok()?;
+            // With the sticky bit, others can add files to a folder, but cannot exchange those of root.
+            let mode = if meta.mode() & 0o1000 != 0 { meta.mode() & !0o022 } else { meta.mode() };
+            let why = judge(meta.uid(), meta.gid(), mode)?;
+            Some(format!("its folder {} is not safe: {why}", folder.display()))
+        })
     }
     #[cfg(not(unix))]
     {
@@ -279,6 +292,49 @@ pub(crate) mod tests {
         for path in ["other/becket", "other", "half/becket", "planted/.config/becket", "to-other/becket"] {
             assert!(judged(path).unwrap().ends_with("belongs to user 54321"), "{path}: {:?}", judged(path));
         }
+    }
+
+    #[test]
+    fn a_managed_file_is_believed_only_in_folders_that_root_alone_writes() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        let (folder, file) = (base.join("becket"), base.join("becket/config.toml"));
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(&file, "").unwrap();
+        let mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        mode(&file, 0o644);
+        mode(&folder, 0o755);
+        if !rustix::process::geteuid().is_root() {
+            assert!(distrusted(&file).unwrap().contains("belongs to user"));
+            eprintln!("skipped: only root can create a file that is believed");
+            return;
+        }
+        assert_eq!(distrusted(&file), None);
+        let says = |path: &Path, part: &str| {
+            let why = distrusted(path).unwrap_or_default();
+            assert!(why.contains(part), "{}: {why:?}", path.display());
+        };
+        mode(&folder, 0o777);
+        says(&file, "becket is not safe: users other than root can write it (mode 777)");
+        // A link elsewhere does not hide the folder, and a folder of a link counts as well.
+        symlink(&file, base.join("link.toml")).unwrap();
+        says(&base.join("link.toml"), "becket is not safe");
+        mode(&folder, 0o1777);
+        assert_eq!(distrusted(&file), None, "others cannot exchange the file");
+        mode(&folder, 0o755);
+        mode(&base, 0o777);
+        says(&file, "is not safe: users other than root can write it (mode 777)");
+        mode(&base, 0o755);
+        chown(&folder, Some(54_321), None).unwrap();
+        says(&file, "becket is not safe: it belongs to user 54321");
+        chown(&folder, Some(0), Some(54_321)).unwrap();
+        mode(&folder, 0o775);
+        says(&file, "(mode 775)");
+        mode(&folder, 0o755);
+        mode(&file, 0o666);
+        says(&file, "users other than root can write it (mode 666)");
     }
 
     #[test]

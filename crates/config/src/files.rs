@@ -3,7 +3,7 @@
 //!
 //! The caller decides if a managed file is trusted, because file ownership depends on the platform.
 
-use crate::error::{ConfigError, Problem};
+use crate::error::ConfigError;
 use std::path::{Path, PathBuf};
 
 /// Maximum size of a configuration file in bytes.
@@ -91,18 +91,18 @@ impl Places {
     }
 }
 
-/// Returns the existing files, weakest first, and warnings for people. A managed file is read regardless of
-/// `sources`. If `distrusted` returns a reason for it, it is skipped with a warning.
+/// Returns the existing files, weakest first. A managed file is read regardless of `sources`.
 ///
 /// # Errors
 ///
-/// Fails if a file exists and cannot be read.
+/// Fails if a file exists and cannot be read, or if `distrusted` returns a reason for an existing managed file. Without its
+/// rules nothing may run, because the user who can change the file could otherwise get rid of them.
 pub fn read_files(
     places: &Places,
     sources: SettingSources,
     distrusted: impl Fn(&Path) -> Option<String>,
-) -> Result<(Vec<Layer>, Vec<Problem>), ConfigError> {
-    let (mut layers, mut warnings) = (Vec::new(), Vec::new());
+) -> Result<Vec<Layer>, ConfigError> {
+    let mut layers = Vec::new();
     for scope in [Scope::User, Scope::Project, Scope::Local, Scope::Managed] {
         if !sources.reads(scope) {
             continue;
@@ -110,13 +110,14 @@ pub fn read_files(
         let path = places.path(scope);
         let why = if scope == Scope::Managed && path.exists() { distrusted(&path) } else { None };
         if let Some(why) = why {
-            let message = format!("this managed file is ignored: {why}");
-            warnings.push(Problem { origin: path.display().to_string(), at: None, key: None, message });
-        } else if let Some(text) = read_text(&path)? {
+            let why = format!("this managed file cannot be trusted, so becket does not start: {why}");
+            return Err(ConfigError::Refused { path, why });
+        }
+        if let Some(text) = read_text(&path)? {
             layers.push(Layer { scope, path, text });
         }
     }
-    Ok((layers, warnings))
+    Ok(layers)
 }
 
 /// Returns the text of a file; `None` if there is none.

@@ -542,8 +542,7 @@ fn setting_sources_choose_the_files() {
         std::fs::write(places.path(scope), format!("model = '{scope:?}'")).unwrap();
     }
     let scopes = |sources: SettingSources| -> Vec<Scope> {
-        let (files, warnings) = read_files(&places, sources, |_| None).unwrap();
-        assert_eq!(warnings, []);
+        let files = read_files(&places, sources, |_| None).unwrap();
         files.into_iter().map(|l| l.scope).collect()
     };
     assert_eq!(
@@ -552,16 +551,18 @@ fn setting_sources_choose_the_files() {
     );
     assert_eq!(scopes("project".parse().unwrap()), [Scope::Project, Scope::Managed]);
     assert_eq!(scopes("".parse().unwrap()), [Scope::Managed]);
-    // A managed file that is not the administrator's binds nobody, and says so.
-    let (files, warnings) = read_files(&places, SettingSources::default(), |path| {
-        Some(format!("{} is anybody's", path.display()))
-    })
-    .unwrap();
-    assert_eq!(
-        files.iter().map(|l| l.scope).collect::<Vec<_>>(),
-        [Scope::User, Scope::Project, Scope::Local]
-    );
-    assert!(warnings[0].to_string().contains("managed file is ignored") && warnings.len() == 1);
+    // A managed file that others can change ends the start, whichever sources are read. Only that file is judged.
+    for sources in [SettingSources::default(), "".parse().unwrap()] {
+        let distrusted = |path: &Path| {
+            assert_eq!(path, places.managed);
+            Some("anybody can write it".to_owned())
+        };
+        let error = read_files(&places, sources, distrusted).unwrap_err().to_string();
+        assert!(error.contains("managed.toml") && error.contains("anybody can write it"), "{error}");
+    }
+    std::fs::remove_file(&places.managed).unwrap();
+    let distrusted = |_: &Path| Some("there is no such file".to_owned());
+    assert_eq!(read_files(&places, SettingSources::default(), distrusted).unwrap().len(), 3);
     assert!("usr".parse::<SettingSources>().unwrap_err().contains("user, project, local"));
 }
 
