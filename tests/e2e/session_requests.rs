@@ -44,6 +44,13 @@ impl Session {
         answer["error"].as_str().unwrap().to_owned()
     }
 
+    /// Answers a request of becket.
+    fn respond(&mut self, asked: &Value, answer: Value) {
+        let response = json!({ "subtype": "success", "request_id": asked["request_id"], "response": answer });
+        let line = json!({ "type": "control_response", "response": response });
+        self.running.send(format!("{line}\n").as_bytes());
+    }
+
     fn turn(&mut self, text: &str) -> Value {
         self.running.send(format!("{}\n", says(text)).as_bytes());
         self.line(&["\"type\":\"result\""])
@@ -394,4 +401,62 @@ fn a_program_learns_that_the_work_at_an_address_is_done() {
     );
     session.line(&["\"type\":\"result\""]);
     session.running.wait().expect(0);
+}
+
+/// A session that was started without permission for it never stops asking, whichever request wants that. A refused request
+/// changes nothing.
+#[test]
+fn a_session_enters_bypass_permissions_only_with_permission_from_its_start() {
+    for (args, may) in [
+        (&[][..], false),
+        (&["--permission-mode", "acceptEdits"][..], false),
+        (&["--allow-dangerously-skip-permissions"][..], true),
+        (&["--dangerously-skip-permissions"][..], true),
+        (&BYPASS[..], true),
+    ] {
+        let bench = Bench::new(&[]);
+        let server = MockServer::with(|_| Answer::text("done").into());
+        let mut session = Session::start(&bench, &server, args);
+        let permissions = json!({ "deny": ["WebFetch"], "defaultMode": "bypassPermissions" });
+        for body in [
+            json!({ "subtype": "set_permission_mode", "mode": "bypassPermissions" }),
+            json!({ "subtype": "apply_flag_settings", "settings": { "permissions": permissions } }),
+        ] {
+            session.ask(json!({ "subtype": "set_permission_mode", "mode": "plan" }));
+            if may {
+                session.ask(body);
+            } else {
+                let why = session.refusal(body);
+                assert!(why.contains("not launched with --dangerously-skip-permissions"), "{args:?}: {why}");
+            }
+            let now = session.ask(json!({ "subtype": "get_settings" }))["effective"]["permissions"].clone();
+            let mode = if may { "bypassPermissions" } else { "plan" };
+            assert_eq!(now["defaultMode"], mode, "{args:?}");
+            assert!(may || now["deny"] == json!([]), "{args:?}: {now}");
+        }
+    }
+}
+
+/// The answer to a permission question cannot turn off the next question.
+#[test]
+fn an_answer_does_not_set_bypass_permissions() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::start([
+        Answer::tool("call_1", "bash", json!({ "command": "touch one" })),
+        Answer::tool("call_2", "bash", json!({ "command": "touch two" })),
+        Answer::text("done"),
+    ]);
+    let mut session = Session::start(&bench, &server, &["--permission-prompt-tool", "stdio"]);
+    session.running.send(format!("{}\n", says("go")).as_bytes());
+    let asked = session.line(&["can_use_tool", "touch one"]);
+    let update = json!({ "type": "setMode", "mode": "bypassPermissions", "destination": "session" });
+    let allow = json!({
+        "behavior": "allow", "updatedInput": asked["request"]["input"], "updatedPermissions": [update],
+    });
+    session.respond(&asked, allow);
+    let asked = session.line(&["can_use_tool", "touch two"]);
+    session.respond(&asked, json!({ "behavior": "deny", "message": "no" }));
+    session.line(&["\"type\":\"result\""]);
+    let exists = |name: &str| bench.project.root().join(name).exists();
+    assert_eq!((exists("one"), exists("two")), (true, false));
 }

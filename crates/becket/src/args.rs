@@ -17,7 +17,7 @@ mod word;
 
 pub(crate) use agents::*;
 pub(crate) use changes::*;
-pub(crate) use driven::{is_driven, understood};
+pub(crate) use driven::{SdkArgs, is_driven, understood};
 pub(crate) use exec::{ExecArgs, ExecOptions, ExecSettings, ExecWhat, ReviewArgs};
 pub(crate) use help::{parse_run, run_command, whole_command};
 pub(crate) use login::*;
@@ -66,24 +66,6 @@ pub(crate) struct Run {
     pub config: ConfigArgs,
     #[command(flatten)]
     pub sdk: SdkArgs,
-}
-
-/// Options for programs that drive becket.
-#[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "For programs that drive becket")]
-pub(crate) struct SdkArgs {
-    /// Source of the answers to permission questions: `stdio` asks the driving program over standard input and output.
-    #[arg(long, value_name = "NAME")]
-    pub permission_prompt_tool: Option<String>,
-    /// Reasoning of the model: adaptive, or disabled, which means the effort low. --effort overrides it.
-    #[arg(long, value_name = "HOW", value_parser = ["adaptive", "disabled"])]
-    pub thinking: Option<String>,
-    /// Maximum number of reasoning tokens, which chooses the nearest effort. --effort overrides it.
-    #[arg(long, value_name = "N")]
-    pub max_thinking_tokens: Option<u64>,
-    /// With stream-json: print a line when a hook runs, and one with its result.
-    #[arg(long)]
-    pub include_hook_events: bool,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -6,8 +6,8 @@ use crate::disk::Disk;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::RunSettings;
-use becket_config::{Origin, Settings};
-use becket_guard::{Guard, GuardSettings, Rule, RuleError, Rules};
+use becket_config::{Origin, Settings, Source};
+use becket_guard::{Guard, GuardSettings, ModeLimits, Rule, RuleError, Rules};
 use becket_types::{Access, PermissionMode};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,7 +27,21 @@ pub(crate) fn guard(environment: &Environment, run: &RunSettings) -> Result<Guar
         let rules = rules.map_err(|errors| unreadable(&run.settings, &errors))?;
         guard.hold_policies(rules);
     }
+    // In the terminal a person chooses the mode, and confirms `bypassPermissions`.
+    if !run.interactive {
+        guard.limit_modes(mode_limits(run));
+    }
     Ok(guard)
+}
+
+/// Returns the limits on the modes to which a program may change the session.
+fn mode_limits(run: &RunSettings) -> ModeLimits {
+    let mode = run.settings.config.permissions.mode;
+    let is_managed = matches!(run.settings.source("permission_mode"), Source::Managed(_));
+    ModeLimits {
+        no_bypass: !run.client.limits.may_bypass && mode != PermissionMode::BypassPermissions,
+        managed: is_managed.then_some(mode),
+    }
 }
 
 /// Builds the guard for these settings and folders.

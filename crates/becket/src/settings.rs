@@ -4,8 +4,10 @@
 //! Every mistake in flags and files is found here, before anything runs: exit code 2.
 
 pub(crate) mod claude;
+mod host;
 mod parts;
 
+pub(crate) use host::HostLimits;
 pub(crate) use parts::*;
 
 use crate::agents::GivenAgents;
@@ -222,6 +224,7 @@ impl RunSettings {
         let driven = args.output.input_format == InputFormat::StreamJson;
         let rights = Rights { trusted, content: args.permissions.trust, driven };
         let mut settings = configuration_of_run(environment, &cwd, &args.config, flags(&args)?, rights)?;
+        let limits = HostLimits::of(&args);
         if !trusted {
             // The project can influence programs that read its files. So they run only if the user configured them.
             for (key, is_open) in [
@@ -306,6 +309,7 @@ impl RunSettings {
                 ask_user: None,
                 policies: ServerPolicies::default(),
                 permission_tool: args.sdk.permission_prompt_tool.filter(|tool| tool.starts_with("mcp__")),
+                limits,
             },
             additions: Additions { mcp: args.mcp, agents, only_skills: None },
             command: None,

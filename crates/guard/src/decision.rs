@@ -49,7 +49,42 @@ impl Explanation {
     }
 }
 
+/// Limits on the permission modes that a running session may change to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ModeLimits {
+    /// `bypassPermissions` is refused, because the session was started without permission for it.
+    pub no_bypass: bool,
+    /// The administrator's mode. Only this mode and stricter ones can be chosen.
+    pub managed: Option<PermissionMode>,
+}
+
 impl Guard {
+    /// Sets the limits on the modes that the session may change to.
+    pub fn limit_modes(&mut self, limits: ModeLimits) {
+        self.modes = limits;
+    }
+
+    /// Checks that the session may change to a permission mode.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if it may not.
+    pub fn may_enter(&self, mode: PermissionMode) -> Result<(), String> {
+        if let Some(managed) = self.modes.managed.filter(|managed| !mode.is_within(*managed)) {
+            return Err(format!(
+                "cannot set permission mode to {mode} because the administrator of this machine has set {managed}, and {mode} is \
+                 not stricter"
+            ));
+        }
+        if mode == PermissionMode::BypassPermissions && self.modes.no_bypass {
+            return Err(format!(
+                "cannot set permission mode to {mode} because the session was not launched with \
+                 --dangerously-skip-permissions; start it with that option, or with --allow-dangerously-skip-permissions"
+            ));
+        }
+        Ok(())
+    }
+
     /// Rules that one owner has added to those of the settings, in order.
     pub fn added_rules(&self, owner: RuleOwner) -> &Rules {
         self.layers.of(owner)

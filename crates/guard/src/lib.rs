@@ -30,7 +30,7 @@ mod shell;
 mod wording;
 
 pub use confine::{SandboxRules, SandboxWorks};
-pub use decision::Explanation;
+pub use decision::{Explanation, ModeLimits};
 pub use explain::{covers, how_to_allow};
 pub use findings::Part;
 pub use git::{Files, reading_git};
@@ -105,6 +105,7 @@ pub struct Guard {
     sandbox: SandboxRules,
     /// Judges only by the ask rules that apply in every mode.
     floor: Option<Arc<Guard>>,
+    modes: ModeLimits,
 }
 
 impl fmt::Debug for Guard {
@@ -126,6 +127,7 @@ impl Guard {
             files: None,
             sandbox: SandboxRules::default(),
             floor: None,
+            modes: ModeLimits::default(),
         };
         guard.compile();
         guard

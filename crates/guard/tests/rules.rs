@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
-use becket_guard::{Guard, GuardSettings, Rule, Rules, Verdict, how_to_allow, split_rules};
+use becket_guard::{Guard, GuardSettings, ModeLimits, Rule, Rules, Verdict, how_to_allow, split_rules};
 use becket_types::{Access, DecidedBy, Effect, PermissionMode, RuleChange, RuleKind, RuleOwner, Verb};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -625,6 +625,30 @@ fn files_that_are_protected_later_are_asked_about() {
     assert!(matches!(guard.check("edit", &write, &Value::Null), Verdict::Ask { .. }));
     let redirect = Access::execute("echo x > dev/gitconfig");
     assert!(matches!(guard.check("bash", &redirect, &Value::Null), Verdict::Ask { .. }));
+}
+
+/// A session changes only to modes that its start and the administrator permit. Clones for subagents have the same limits.
+#[test]
+fn limits_on_modes_hold_for_the_session_and_its_subagents() {
+    use PermissionMode::{AcceptEdits, Auto, BypassPermissions, Default, DontAsk, Plan};
+    for (no_bypass, managed, allowed) in [
+        (false, None, &PermissionMode::ALL[..]),
+        (true, None, &[Default, AcceptEdits, Auto, Plan, DontAsk][..]),
+        (false, Some(BypassPermissions), &PermissionMode::ALL[..]),
+        (true, Some(BypassPermissions), &[Default, AcceptEdits, Auto, Plan, DontAsk][..]),
+        (false, Some(AcceptEdits), &[Default, AcceptEdits, Plan, DontAsk][..]),
+        (false, Some(Default), &[Default, Plan, DontAsk][..]),
+        (false, Some(Plan), &[Plan][..]),
+    ] {
+        let mut limited = guard(&[], &[], &[], Plan);
+        limited.limit_modes(ModeLimits { no_bypass, managed });
+        let subagent = limited.clone();
+        for mode in PermissionMode::ALL {
+            let may = allowed.contains(&mode);
+            assert_eq!(limited.may_enter(mode).is_ok(), may, "{no_bypass} {managed:?} {mode}");
+            assert_eq!(subagent.may_enter(mode).is_ok(), may, "{no_bypass} {managed:?} {mode}");
+        }
+    }
 }
 
 #[test]

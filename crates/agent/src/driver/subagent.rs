@@ -169,7 +169,11 @@ impl ToolRunner<'_> {
 
     fn subagent_guard(&self, task: &Task) -> Guard {
         let mut guard = self.tools.guard.clone();
-        guard.set_mode(task.kind.mode(self.tools.guard.mode()));
+        let mode = task.kind.mode(self.tools.guard.mode());
+        // The mode of an agent's definition is no way around the limits of the session.
+        if guard.may_enter(mode).is_ok() {
+            guard.set_mode(mode);
+        }
         for rule in task.kind.memory_rules() {
             // A folder that no rule can name is asked about.
             let _ = guard.allow_for_session(&rule);

@@ -205,6 +205,7 @@ impl Toolset {
     /// Sets the permission mode. `Err` says why it was not changed.
     pub(super) fn set_mode(&mut self, name: &str, conversation: &mut Conversation) -> Result<(), String> {
         let mode = name.parse::<PermissionMode>()?;
+        self.guard.may_enter(mode)?;
         self.guard.set_mode(mode);
         self.subagents.set_mode(mode);
         let value = Value::from(mode.as_str());

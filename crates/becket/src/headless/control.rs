@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::hooks::OutsideHooks;
 use crate::settings::effort_of;
 use becket_agent::Live;
-use becket_types::{CallId, Command, Event, MessageId, NoticeLevel, RewindWhat, UndoPlan};
+use becket_types::{CallId, Command, Event, MessageId, NoticeLevel, PermissionMode, RewindWhat, UndoPlan};
 use serde_json::{Value, json};
 use std::sync::PoisonError;
 
@@ -193,6 +193,17 @@ impl Front {
             Ok(change) => change,
             Err(why) => return Some(Err(why)),
         };
+        // A refused mode must refuse the whole request, before its rules count.
+        let guard = self.live().guard;
+        let refused = commands.iter().find_map(|command| match command {
+            Command::SetMode { mode } => {
+                mode.parse::<PermissionMode>().and_then(|mode| guard.may_enter(mode)).err()
+            }
+            _ => None,
+        });
+        if let Some(why) = refused {
+            return Some(Err(why));
+        }
         if commands.is_empty() {
             self.session.live.set_flags(flags);
             return Some(Ok(json!({})));

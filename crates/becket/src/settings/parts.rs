@@ -1,5 +1,6 @@
 //! The parts of [`super::RunSettings`], each with what one owner needs. Data only.
 
+use super::host::HostLimits;
 use crate::agents::GivenAgents;
 use crate::args::InputFormat;
 use crate::interactive::elicitation::AskUser;
@@ -91,6 +92,7 @@ pub(crate) struct Client {
     pub policies: ServerPolicies,
     /// The tool of an MCP server that decides about permissions in place of the program.
     pub permission_tool: Option<String>,
+    pub limits: HostLimits,
 }
 
 /// Rules and time limits that a program gives with the servers of its own process.
