@@ -70,3 +70,60 @@ fn a_skill_is_called_by_the_name_in_its_file() {
     );
     assert!(sent[2].text().contains("The skill's text."), "{}", sent[2].text());
 }
+
+/// A host that restricts a run relies on it: its rules hold in `bypassPermissions`, or the run does not begin.
+#[test]
+fn managed_settings_of_a_host_hold_or_the_run_does_not_begin() {
+    let deny = r#"{"permissions":{"deny":["Write"]}}"#;
+    let hello = |managed: Value| request(&json!({ "subtype": "initialize", "managedSettings": managed }));
+    let good = hello(json!({ "permissions": { "deny": ["Write"] } }));
+    let plain = request(&json!({ "subtype": "initialize" }));
+    let follow = "--managed-settings-in-initialize";
+    // The flags, the lines before the prompt, and the reason for a refusal.
+    for (flags, lines, part) in [
+        (&["--managed-settings", deny][..], vec![plain.clone()], None),
+        (&["--managed-settings", deny][..], vec![], None),
+        (&[follow][..], vec![good.clone()], None),
+        (&[][..], vec![good], None),
+        (&[follow][..], vec![plain], Some("--managed-settings-in-initialize")),
+        (&[follow][..], vec![], Some("--managed-settings-in-initialize")),
+        (&["--managed-settings", "{"][..], vec![], Some("not JSON")),
+        (
+            &["--managed-settings", r#"{"permissions":{"deny":["Bash("]}}"#][..],
+            vec![],
+            Some("permissions.deny"),
+        ),
+        (
+            &["--managed-settings", r#"{"sandbox":{"enabled":true}}"#][..],
+            vec![],
+            Some("cannot enforce sandbox"),
+        ),
+        (&[][..], vec![hello(json!({ "allowedMcpServers": [] }))], Some("cannot enforce allowedMcpServers")),
+        (&[][..], vec![hello(json!("x"))], Some("JSON object")),
+    ] {
+        let bench = Bench::new(&[]);
+        let server = MockServer::start([
+            Answer::tool("c1", "write", json!({ "path": "a.txt", "content": "x" })),
+            Answer::text("done"),
+        ]);
+        let input: String =
+            lines.iter().cloned().chain([says("go")]).map(|line| format!("{line}\n")).collect();
+        let mut command = bench.print(Api::Chat, &server);
+        command.args(["--input-format", "stream-json", "--output-format", "stream-json"]);
+        command.args(["--permission-mode", "bypassPermissions", "--allowedTools", "Write"]).args(flags);
+        let ran = run_with(&mut command, input.as_bytes()).expect(if part.is_some() { 2 } else { 0 });
+        assert!(ran.stderr.contains(part.unwrap_or_default()), "{flags:?}: {}", ran.stderr);
+        assert_eq!(server.requests().is_empty(), part.is_some(), "{flags:?}");
+        assert!(!ran.stderr.contains("has no effect"), "{flags:?}: {}", ran.stderr);
+        assert!(!ran.stdout.contains("unused_fields"), "{flags:?}: {}", ran.stdout);
+        assert!(!bench.project.root().join("a.txt").exists(), "{flags:?}");
+        // A program that waits for the answer to its request gets one, which names the reason.
+        if let (Some(part), [line]) = (part, &lines[..])
+            && !line["request"]["managedSettings"].is_null()
+        {
+            let refused =
+                |line: &Value| line["response"]["error"].as_str().is_some_and(|error| error.contains(part));
+            assert!(ran.lines().iter().any(refused), "{flags:?}: {}", ran.stdout);
+        }
+    }
+}

@@ -460,3 +460,41 @@ fn an_answer_does_not_set_bypass_permissions() {
     let exists = |name: &str| bench.project.root().join(name).exists();
     assert_eq!((exists("one"), exists("two")), (true, false));
 }
+
+/// Rules in the managed settings of the host hold in every mode, and no request or answer of the session removes them.
+#[test]
+fn managed_settings_of_the_host_cannot_be_removed() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::start([
+        Answer::tool("call_1", "bash", json!({ "command": "mkdir one" })),
+        Answer::tool("call_2", "bash", json!({ "command": "touch denied" })),
+        Answer::tool("call_3", "bash", json!({ "command": "mkdir two" })),
+        Answer::text("done"),
+    ]);
+    let managed = r#"{"permissions":{"deny":["Bash(touch:*)"],"ask":["Bash(mkdir:*)"]}}"#;
+    let args = ["--managed-settings", managed, "--permission-prompt-tool", "stdio", BYPASS[0], BYPASS[1]];
+    let mut session = Session::start(&bench, &server, &args);
+    let rules = session.ask(json!({ "subtype": "list_permission_rules" }))["state"]["rules"].clone();
+    for behavior in ["deny", "ask"] {
+        let rule = rules.as_array().unwrap().iter().find(|rule| rule["behavior"] == behavior).unwrap();
+        assert_eq!((&rule["source"], &rule["editability"]), (&json!("policySettings"), &json!("readonly")));
+    }
+    let permissions = json!({ "allow": ["Bash"], "ask": [], "deny": [] });
+    session.ask(json!({ "subtype": "apply_flag_settings", "settings": { "permissions": permissions } }));
+    session.running.send(format!("{}\n", says("go")).as_bytes());
+    let remove = |behavior: &str, content: &str| {
+        let rules = json!([{ "toolName": "Bash", "ruleContent": content }]);
+        json!({ "type": "removeRules", "behavior": behavior, "rules": rules, "destination": "session" })
+    };
+    let asked = session.line(&["can_use_tool", "mkdir one"]);
+    let allow = json!({
+        "behavior": "allow", "updatedInput": asked["request"]["input"],
+        "updatedPermissions": [remove("deny", "touch:*"), remove("ask", "mkdir:*")],
+    });
+    session.respond(&asked, allow);
+    let asked = session.line(&["can_use_tool", "mkdir two"]);
+    session.respond(&asked, json!({ "behavior": "deny", "message": "no" }));
+    session.line(&["\"type\":\"result\""]);
+    let exists = |name: &str| bench.project.root().join(name).exists();
+    assert_eq!((exists("one"), exists("denied"), exists("two")), (true, false, false));
+}

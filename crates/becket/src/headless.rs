@@ -64,7 +64,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
             let mut lines = Lines::new();
             settings.client.host_servers = Some(link::servers(&host));
             // A driving program describes the run first, and the agent is built from that.
-            (early, initialize) = lines.opening(environment, &mut settings).await;
+            (early, initialize) = lines.opening(environment, &mut settings).await?;
             reader = Some(lines);
             None
         }

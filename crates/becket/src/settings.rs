@@ -224,7 +224,7 @@ impl RunSettings {
         let driven = args.output.input_format == InputFormat::StreamJson;
         let rights = Rights { trusted, content: args.permissions.trust, driven };
         let mut settings = configuration_of_run(environment, &cwd, &args.config, flags(&args)?, rights)?;
-        let limits = HostLimits::of(&args);
+        let limits = HostLimits::read(&args, &mut settings)?;
         if !trusted {
             // The project can influence programs that read its files. So they run only if the user configured them.
             for (key, is_open) in [

@@ -28,6 +28,7 @@ mod keys;
 mod layers;
 mod provider_checks;
 mod providers;
+mod restrict;
 mod schema;
 mod scope;
 mod secret;

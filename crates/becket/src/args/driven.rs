@@ -1,8 +1,9 @@
 //! Arguments of a run that another program drives. The official SDKs pass flags of the agent that they were made for.
 //!
-//! Owns the options that only such programs need, and the choice of arguments that are removed before clap parses them. Flags that becket has are passed to clap,
-//! joined with their value, because a value may begin with a dash. Flags that have no effect here are removed silently.
-//! Every other flag causes a warning but does not end the run, because an SDK is often newer than becket.
+//! Owns the options that only such programs need, and the choice of arguments that are removed before clap parses them.
+//! Flags that becket has are passed to clap, joined with their value, because a value may begin with a dash. Flags that have
+//! no effect here are removed silently. Every other flag causes a warning but does not end the run, because an SDK is often
+//! newer than becket.
 
 use super::Run;
 use clap::{Args, CommandFactory as _};
@@ -27,6 +28,12 @@ pub(crate) struct SdkArgs {
     /// Let the driving program change to the permission mode bypassPermissions while the session runs.
     #[arg(long)]
     pub allow_dangerously_skip_permissions: bool,
+    /// Rules that nothing in the run can remove: settings of Claude Code with `permissions.deny` and `permissions.ask`.
+    #[arg(long, value_name = "JSON")]
+    pub managed_settings: Option<String>,
+    /// The managed settings come with the request `initialize`.
+    #[arg(long, conflicts_with = "managed_settings")]
+    pub managed_settings_in_initialize: bool,
 }
 
 /// Flags that are harmless to ignore, each with true if it takes a value.
@@ -37,14 +44,12 @@ const WITHOUT_EFFECT: &[(&str, bool)] = &[
     ("debug", false),
     ("debug-file", true),
     ("debug-to-stderr", false),
-    ("managed-settings-in-initialize", false),
     ("permission-prompts", true),
     ("thinking-display", true),
 ];
 
 /// Flags with a value that becket cannot carry out, each with what to use instead.
 const NOT_OFFERED: &[(&str, &str)] = &[
-    ("managed-settings", "settings of the machine's administrator are in /etc/becket/config.toml"),
     ("project-config-root", "use --cd DIR, whose project's files are read"),
     ("resume-drops-turn", "a session is never cut; --resume-session-at continues a copy that ends earlier"),
     ("task-budget", "no budget is passed to the model; --max-tokens N ends a turn"),

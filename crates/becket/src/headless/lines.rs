@@ -3,6 +3,7 @@
 use super::note;
 use super::opening::{self, Initialize};
 use crate::environment::Environment;
+use crate::failure::Failure;
 use crate::settings::RunSettings;
 use crate::stdin::{self, Line};
 use becket_print::{InputError, InputLine, parse_line};
@@ -42,17 +43,24 @@ impl Lines {
 
     /// Reads up to the first meaningful line, and applies it to the run if it is `initialize`. Returns unparsable lines
     /// before it, and the first line itself if it is not `initialize`.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if the program's managed settings cannot be enforced, or were announced and are missing.
     pub(super) async fn opening(
         &mut self,
         environment: &Environment,
         run: &mut RunSettings,
-    ) -> (Vec<Read>, Option<Initialize>) {
+    ) -> Result<(Vec<Read>, Option<Initialize>), Failure> {
+        let limits = run.client.limits;
         let mut early = Vec::new();
         while let Some(read) = self.next().await {
             match read {
                 Ok(InputLine::Nothing) => {}
                 Ok(InputLine::Request { request_id, subtype, body }) if subtype == "initialize" => {
                     let mut notes = Vec::new();
+                    // They count even if the rest of the request is refused, after which the run goes on.
+                    let managed = limits.take_from(Some(&body), &mut run.settings);
                     let request = opening::apply(
                         request_id,
                         &body,
@@ -63,16 +71,22 @@ impl Lines {
                     for text in &notes {
                         note(text);
                     }
-                    return (early, Some(request));
+                    if let Err(failure) = managed {
+                        super::refuse(run, Some(&request), &failure);
+                        return Err(failure);
+                    }
+                    return Ok((early, Some(request)));
                 }
                 // Hosts begin with `initialize`, so any other line means that there is none.
                 Ok(_) => {
+                    limits.take_from(None, &mut run.settings)?;
                     early.push(read);
-                    return (early, None);
+                    return Ok((early, None));
                 }
                 Err(_) => early.push(read),
             }
         }
-        (early, None)
+        limits.take_from(None, &mut run.settings)?;
+        Ok((early, None))
     }
 }

@@ -13,7 +13,7 @@ use becket_print::Schema;
 use serde_json::{Value, json};
 
 /// Fields of the request that becket uses.
-const FIELDS: [&str; 14] = [
+const FIELDS: [&str; 15] = [
     "subtype",
     "hooks",
     "systemPrompt",
@@ -27,6 +27,7 @@ const FIELDS: [&str; 14] = [
     "title",
     "forwardSubagentText",
     "plugins",
+    "managedSettings",
     "type",
 ];
 
