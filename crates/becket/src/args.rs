@@ -11,18 +11,20 @@ mod help;
 mod login;
 mod mcp;
 mod rights;
+mod sdk;
 mod stored;
 mod values;
 mod word;
 
 pub(crate) use agents::*;
 pub(crate) use changes::*;
-pub(crate) use driven::{SdkArgs, is_driven, understood};
+pub(crate) use driven::{is_driven, understood};
 pub(crate) use exec::{ExecArgs, ExecOptions, ExecSettings, ExecWhat, ReviewArgs};
 pub(crate) use help::{parse_run, run_command, whole_command};
 pub(crate) use login::*;
 pub(crate) use mcp::*;
 pub(crate) use rights::*;
+pub(crate) use sdk::SdkArgs;
 pub(crate) use stored::*;
 use values::{not_zero, positive, whole};
 pub(crate) use word::{

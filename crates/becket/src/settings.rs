@@ -7,7 +7,6 @@ pub(crate) mod claude;
 mod host;
 mod parts;
 
-pub(crate) use host::HostLimits;
 pub(crate) use parts::*;
 
 use crate::agents::GivenAgents;
@@ -20,6 +19,7 @@ use becket_print::{Format, Schema};
 use becket_session::context::cache::{CachePolicy, CacheTtl};
 use becket_session::context::{Policy, SummaryPolicy};
 use becket_types::{CacheLifetime, PermissionMode};
+use host::HostLimits;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
