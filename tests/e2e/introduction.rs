@@ -106,8 +106,11 @@ fn managed_settings_of_a_host_hold_or_the_run_does_not_begin() {
             Answer::tool("c1", "write", json!({ "path": "a.txt", "content": "x" })),
             Answer::text("done"),
         ]);
-        let input: String =
-            lines.iter().cloned().chain([says("go")]).map(|line| format!("{line}\n")).collect();
+        let input: String = lines
+            .iter()
+            .cloned()
+            .chain([says("go")])
+            .fold(String::new(), |text, line| text + &format!("{line}\n"));
         let mut command = bench.print(Api::Chat, &server);
         command.args(["--input-format", "stream-json", "--output-format", "stream-json"]);
         command.args(["--permission-mode", "bypassPermissions", "--allowedTools", "Write"]).args(flags);
