@@ -16,7 +16,7 @@ pub(crate) enum Kind {
     Number,
     Command,
     File,
-    /// Stands in the output of a tool and was never said.
+    /// Is in the output of a tool and was never said.
     Output,
     /// Said by the user, with an identifier.
     Constraint,

@@ -171,7 +171,7 @@ const HOOKS: &[&str] = &[
 
 struct Ground {
     bench: Bench,
-    /// Whatever reaches it was sent there by the repository.
+    /// Only the repository can have sent a request to it.
     listener: TcpListener,
 }
 

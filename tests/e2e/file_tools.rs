@@ -241,7 +241,7 @@ impl Ground {
         self.bench.project.root().canonicalize().unwrap().join(name)
     }
 
-    /// What no call may change: the folder outside, the user's files, and the files that other programs obey.
+    /// Places that no call may change: the folder outside, the user's files, and the files that other programs obey.
     fn protected(&self) -> BTreeMap<PathBuf, String> {
         let mut out = state(&self.path("outside"));
         out.extend(state(&self.bench.home.path(".ssh")));

@@ -54,7 +54,7 @@ fn a_deferred_call_ends_the_turn_and_is_named_in_the_result() {
     assert_eq!(result["deferred_tool_use"], call);
     assert_eq!(server.requests().len(), 1);
     assert!(!bench.project.exists("made") && !bench.project.exists("b.txt"));
-    // The session goes on with the same call, and the hook is asked again: first it defers once more.
+    // The session continues with the same call, and the hook is asked again: first it defers once more.
     let next = MockServer::start([Answer::text("later"), Answer::text("never")]);
     let go_on = |text: &str| {
         run(bench.print(Api::Anthropic, &next).args(BYPASS).args([

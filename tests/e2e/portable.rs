@@ -169,7 +169,7 @@ fn opencode() -> String {
     .to_string()
 }
 
-/// Whoever wrote the file chose its mode and its folders. The user of the import did not.
+/// The author of the file chose its mode and its folders. The user of the import did not.
 #[test]
 fn an_imported_session_brings_no_rights_of_its_own_and_neither_does_a_fork_of_it() {
     let bench = Bench::new(&[("a.txt", "x\n")]);

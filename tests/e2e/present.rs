@@ -11,7 +11,7 @@ const PINNED: &str = "The key's name is\n  \"k-4711\\x\" <b>&amp;</b>,\ttwo spac
 const TODO: &str = "write the \"summary\" of <step> 7 & 8 – später";
 const LAST: &str = "do the steps\n\n  - \"one\" by one\n\tand nothing else: 100 % ünïcode 👍";
 const SUMMARY: &str = "## Goal\nRun the steps.\n\n## Instructions\n\n## Progress\n\n### Done\n\n### In progress\n- the steps\n\n### Blocked\n\n## Decisions\n\n## Discoveries\n\n## Next steps\n- the next number\n\n## Relevant files\n";
-/// Stands in the summary alone.
+/// Is in the summary alone.
 const GOAL: &str = "Run the steps.";
 const STEPS: usize = 110;
 

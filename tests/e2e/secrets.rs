@@ -192,7 +192,7 @@ fn planted(lead: usize) -> Bench {
     bench
 }
 
-/// What people paste into a report: every command that prints a part of a session, for each place at which it cuts a text.
+/// Texts that people paste into a report: every command that prints a part of a session, for each place at which it cuts a text.
 #[test]
 fn commands_that_print_parts_of_a_session_print_no_key() {
     let commands: &[&[&str]] = &[

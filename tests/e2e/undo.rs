@@ -313,7 +313,7 @@ fn changes_of_an_imported_session_are_undone_only_if_the_user_made_the_file() {
     assert!(becket(&bench, &["undo", "--yes"], 0).contains("Nothing to undo"));
     // The same file once more is still the same session.
     assert!(becket(&bench, &["import", "moved.jsonl"], 0).contains("already exists here: the same"));
-    // What is changed here can be undone here.
+    // Changes that are made here can be undone here.
     play(&bench, &write("three\n"), "write", &["--continue"]);
     assert_eq!(bench.project.read("a.txt"), "three\n");
     assert!(becket(&bench, &["import", "moved.jsonl"], 0).contains("continues after it"));

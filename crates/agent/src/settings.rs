@@ -141,7 +141,7 @@ pub struct HookSettings {
     pub engine: Option<Arc<dyn Hooks>>,
     /// The agent as hooks know it; `None`: the agent of a session without a kind.
     pub agent: Option<HookAgent>,
-    /// Files whose changes hooks are told of.
+    /// Files whose changes start hooks.
     pub files: Vec<SettingsFile>,
 }
 

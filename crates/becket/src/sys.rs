@@ -14,7 +14,7 @@ pub(crate) fn hide_from_others() {
 }
 
 /// Returns the reason if a managed file must not be believed: the file and each folder on the way to it must belong to
-/// root, and nobody else may be able to write them. Whoever can write a folder can exchange what is in it.
+/// root, and nobody else may be able to write them. A user who can write a folder can exchange its files.
 pub(crate) fn distrusted(path: &Path) -> Option<String> {
     #[cfg(unix)]
     {

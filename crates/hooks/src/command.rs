@@ -55,7 +55,7 @@ pub enum Ran {
     NotStarted(String),
 }
 
-/// Is told of the outputs of a program that goes on running.
+/// Receives the outputs of a program that continues to run.
 pub type Printed<'a> = dyn Fn(HookOutput) + Send + Sync + 'a;
 
 /// Runs the program until it exits or its time is over.

@@ -371,7 +371,7 @@ pub struct ShortenedContent {
     pub media: Vec<(MessageId, u32)>,
 }
 
-/// What a compaction repeats after its summary.
+/// Content that a compaction repeats after its summary.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RepeatedContext {
     /// Session state as text (todo list, skills, files read).

@@ -56,11 +56,11 @@ pub struct HookCall {
     pub call_id: Option<CallId>,
     /// The JSON on standard input: the common keys and those of the event.
     pub input: Map<String, Value>,
-    /// Is told of the runs while they go on.
+    /// Receives the runs while they continue.
     pub watch: Option<HookWatch>,
 }
 
-/// A function that is told of runs of hooks while they go on. Two of them count as equal, because they decide nothing.
+/// A function that receives runs of hooks while they continue. Two of them count as equal, because they decide nothing.
 #[derive(Clone)]
 pub struct HookWatch(pub Arc<dyn Fn(HookProgress) + Send + Sync>);
 

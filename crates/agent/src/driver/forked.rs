@@ -8,7 +8,7 @@
 //!
 //! The session's model continues instead if the subagent went to the background, or if the command came during a turn.
 //!
-//! A deferred call is made again, under a new id, before the first request of the next turn. Hooks and rules judge it anew.
+//! A deferred call is made again, under a new id, before the first request of the next turn. Hooks and rules judge it again.
 
 use super::conversation::Conversation;
 use super::reply::Reply;

@@ -1,7 +1,7 @@
-//! Texts of which no piece stands twice: words of five languages with a mark between every few of them.
+//! Texts of which no piece occurs twice: words of five languages with a mark between every few of them.
 //!
 //! A mark is `#`, a letter for the kind of source, and eight hexadecimal digits that follow from the text's number. A mark that
-//! is found twice is a text that stands twice, and its letter tells the source.
+//! is found twice is a text that occurs twice, and its letter tells the source.
 
 use std::fmt::Write as _;
 

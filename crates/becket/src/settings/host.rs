@@ -1,4 +1,4 @@
-//! What the program that starts a run permits in it: its managed settings, and the modes that it may choose later.
+//! Limits that the program that starts a run sets for it: its managed settings, and the modes that it may choose later.
 //!
 //! Such settings can only restrict. The program relies on them, so becket does not start if it cannot enforce one of them.
 

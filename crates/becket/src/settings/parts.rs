@@ -92,7 +92,7 @@ pub(crate) struct Client {
     pub policies: ServerPolicies,
     /// The tool of an MCP server that decides about permissions in place of the program.
     pub permission_tool: Option<String>,
-    /// What the program permits in the run.
+    /// Limits that the program sets for the run.
     pub limits: HostLimits,
 }
 

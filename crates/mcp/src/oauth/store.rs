@@ -121,7 +121,7 @@ impl TokenStore {
         std::fs::read_to_string(self.challenge_file(server, url)).ok()
     }
 
-    /// Returns the tokens of one server. `is_login`: those that come next are new, and not those of before refreshed.
+    /// Returns the tokens of one server. `is_login`: those that come next are new, and not the previous ones refreshed.
     pub(super) fn credentials(&self, server: &str, url: &Url, is_login: bool) -> ServerTokens {
         let part: String = crate::naming::server_part(server).chars().take(40).collect();
         let entry = format!("mcp-{part}-{}", Self::key(server, url));
