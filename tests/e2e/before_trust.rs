@@ -1,5 +1,5 @@
-//! A repository in which every file that can name a program names one, and every name that a program has is a program. What
-//! becket starts and reaches there before anybody trusts it, by the kernel's word (strace).
+//! A repository in which every file that can name a program names one, and every name that a program has is a program. Strace
+//! shows the programs that becket starts and the places that it reaches there before anybody trusts it.
 
 use crate::support::{Api, Bench, run};
 use crate::terminal::Terminal;

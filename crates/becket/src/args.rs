@@ -297,7 +297,7 @@ pub(crate) enum Subcommands {
     Models(ModelsArgs),
     /// List the agents of this folder, with the file that defines each.
     Agents(AgentsArgs),
-    /// Save the key of a provider in the system's keychain or, without one, in a file that only you can read.
+    /// Save the key of a provider in the system's keychain, or in a private file.
     Login(LoginArgs),
     /// Remove the saved key of a provider from the keychain and that file.
     Logout(LogoutArgs),
@@ -509,6 +509,23 @@ pub(crate) enum ExportFormat {
     Jsonl,
     Md,
     Html,
+}
+
+impl Subcommands {
+    /// Returns the folders of plugins that a command about their parts gets.
+    pub(crate) fn plugin_dirs(&self) -> Vec<crate::plugins::PluginDir> {
+        match self {
+            Self::Agents(args) => args.plugins.dirs(),
+            Self::Hooks(args) => match &args.what {
+                HooksWhat::List { plugins, .. } | HooksWhat::Test { plugins, .. } => plugins.dirs(),
+            },
+            Self::Mcp(args) => match &args.what {
+                McpWhat::List { plugins, .. } | McpWhat::Get { plugins, .. } => plugins.dirs(),
+                _ => Vec::new(),
+            },
+            _ => Vec::new(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! configuration. If a part cannot be built, it is left out with a note.
 
 use crate::environment::Environment;
-use crate::toolbox::variables_for_programs;
+use crate::providers::variables_for_programs;
 use becket_config::{Config, SearchProvider};
 use becket_sandbox::Programs;
 use becket_tool::Tool;

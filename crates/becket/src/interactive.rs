@@ -23,6 +23,7 @@ pub(crate) mod files;
 mod first;
 mod history;
 mod images;
+mod included;
 mod inspect;
 mod line_input;
 mod mcp_page;

@@ -67,11 +67,11 @@ mod tests {
 
     #[test]
     fn texts_and_json_are_masked_however_they_are_written() {
-        let text = "a DB_PASSWORD=hunter22\n{\"password\": \"hunter22\"}\nlast line with é";
+        let text = "a DB_PASSWORD=hunter22\n{\"password\":\"hunter22\"}\nlast line with é";
         let json = "{\"password\": \"hunter22\", \"n\": 1.50}\n[1, 2]\n";
         for size in 1..text.len() {
             for (text, want) in [
-                (text, "a DB_PASSWORD=‹value masked›\n{\"password\": \"‹value masked›\"}\nlast line with é"),
+                (text, "a DB_PASSWORD=‹value masked›\n{\"password\":\"‹value masked›\"}\nlast line with é"),
                 (json, "{\"password\":\"‹value masked›\",\"n\":1.5}\n[1, 2]\n"),
             ] {
                 let mut out = MaskedWriter::new(Vec::new());

@@ -11,8 +11,10 @@ use becket_config::{
     Vendor, may_sign, token_may_go, vendor,
 };
 use becket_model::{Auth, Credential, Endpoint, Figures, Kind, ModelRef, Secret};
+use becket_tool_shell::environment::for_commands;
 use becket_types::Prices;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 
 /// Returns every provider except those with a field of their own.
 pub(crate) fn others(environment: &Environment, settings: &Settings) -> BTreeMap<String, Endpoint> {
@@ -432,6 +434,18 @@ pub(crate) fn origin(found: &becket_config::Credential) -> String {
         _ if found.keychain.is_some() => crate::keys::KEYCHAIN.to_owned(),
         _ => crate::keys::FILE.to_owned(),
     }
+}
+
+/// Returns the variables of commands and programs: without secrets by name, and without keys of providers under any name.
+pub(crate) fn variables_for_programs(
+    environment: &Environment,
+    config: &Config,
+) -> Vec<(OsString, OsString)> {
+    let keys = key_variables(environment, config);
+    let vars = environment.vars.iter().map(|(k, v)| (OsString::from(k), OsString::from(v)));
+    let mut env = for_commands(vars, &[]);
+    env.retain(|(name, _)| name.to_str().is_none_or(|name| !keys.contains(name)));
+    env
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use becket_agent::subagent::{Kind, TaskTool};
 use becket_config::Config;
 use becket_sandbox::Sandbox;
 use becket_tool::{Registry, Tool};
-use becket_tool_shell::{Shell, ShellSettings, environment::for_commands};
+use becket_tool_shell::{Shell, ShellSettings};
 use becket_tool_skill::{Scope, SkillDir, SkillTool, Skills};
 use becket_types::ToolSpec;
 use std::ffi::OsString;
@@ -135,18 +135,6 @@ pub(crate) fn fit_small_window(registry: &mut Registry, config: &Config) {
     }
 }
 
-/// Returns the variables of commands and programs: without secrets by name, and without keys of providers under any name.
-pub(crate) fn variables_for_programs(
-    environment: &Environment,
-    config: &Config,
-) -> Vec<(OsString, OsString)> {
-    let keys = crate::providers::key_variables(environment, config);
-    let vars = environment.vars.iter().map(|(k, v)| (OsString::from(k), OsString::from(v)));
-    let mut env = for_commands(vars, &[]);
-    env.retain(|(name, _)| name.to_str().is_none_or(|name| !keys.contains(name)));
-    env
-}
-
 /// Returns the shell that all commands of a session share.
 pub(crate) fn shell(
     environment: &Environment,
@@ -154,7 +142,7 @@ pub(crate) fn shell(
     spill_dir: Option<PathBuf>,
     sandbox: Option<Arc<Sandbox>>,
 ) -> Arc<Shell> {
-    let mut env = variables_for_programs(environment, config);
+    let mut env = crate::providers::variables_for_programs(environment, config);
     for (name, value) in &config.tools.shell.env {
         env.retain(|(n, _)| n != name.as_str());
         env.push((OsString::from(name), OsString::from(value)));

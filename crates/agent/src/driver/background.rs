@@ -3,13 +3,12 @@
 //! Plain state, and the list of tasks as the session keeps it. The driver's task polls all runs, and [`super::subagent`]
 //! decides what their ends mean. A run is dropped when its call is given up, and all runs are dropped with the agent.
 
-use super::forked::ForkedCommand;
 use super::ledger::Core;
 use super::wall_clock;
 use crate::host::lock;
 use crate::subagent::{Kind, Task};
 use becket_types::{
-    CallId, Command, EntryKind, NoticeLevel, PermissionMode, SessionId, Synthetic, ToolOutput,
+    CallId, Command, EntryKind, Fork, NoticeLevel, Part, PermissionMode, SessionId, Synthetic, ToolOutput,
 };
 use futures::future::{AbortHandle, Abortable, BoxFuture, FutureExt as _};
 use futures::stream::{FuturesUnordered, StreamExt as _};
@@ -252,5 +251,43 @@ pub(super) fn in_words(state: &str) -> &'static str {
         "completed" => "is done",
         "stopped" => "was stopped",
         _ => "failed",
+    }
+}
+
+/// A command that a subagent works on in this turn.
+#[derive(Debug)]
+pub(super) struct ForkedCommand {
+    /// The command as the user typed it.
+    pub(super) typed: String,
+    pub(super) fork: Fork,
+    pub(super) images: Vec<Part>,
+    pub(super) model: Option<String>,
+    pub(super) effort: Option<String>,
+    /// The command came during a turn, whose work the model continues.
+    pub(super) steered: bool,
+    /// The call of `task`, once it was written.
+    pub(super) call: Option<CallId>,
+}
+
+impl ForkedCommand {
+    pub(super) fn is_call(&self, call: &CallId) -> bool {
+        self.call.as_ref() == Some(call)
+    }
+
+    /// Returns the task with the whole prompt in place of the command.
+    pub(super) fn whole_task(&self, mut task: Task) -> Task {
+        task.prompt.clone_from(&self.fork.prompt);
+        task.images.clone_from(&self.images);
+        task.kind.model = self.model.clone().or(task.kind.model);
+        task.kind.run.effort = self.effort.clone().or(task.kind.run.effort);
+        task
+    }
+
+    pub(super) fn input(&self) -> Value {
+        let mut input = json!({ "description": self.typed, "prompt": self.typed });
+        if let Some(agent) = &self.fork.agent {
+            input["agent"] = json!(agent);
+        }
+        input
     }
 }

@@ -10,62 +10,16 @@
 //!
 //! A deferred call is made again, under a new id, before the first request of the next turn. Hooks and rules judge it again.
 
+use super::background::ForkedCommand;
 use super::conversation::Conversation;
-use super::reply::Reply;
 use super::toolset::Toolset;
-use super::{Agent, Op};
-use crate::host::lock;
-use crate::machine::{Break, BreakKind, Input};
-use crate::subagent::{TASK, Task, TaskTool};
-use becket_model::ModelEvent;
+use crate::subagent::{TASK, TaskTool};
 use becket_session::context::View;
-use becket_types::{
-    CallId, DeferredCall, EntryKind, Event, FinishReason, Fork, MessageId, NoticeLevel, Part, PromptInput,
-    TurnEnd,
-};
-use serde_json::{Value, json};
+use becket_types::{CallId, DeferredCall, FinishReason, MessageId, NoticeLevel, Part, PromptInput};
 use std::sync::Arc;
 
 /// Name of the session state that holds a deferred call.
 pub(super) const DEFERRED_CALL: &str = "deferred_call";
-
-/// A command that a subagent works on in this turn.
-#[derive(Debug)]
-pub(crate) struct ForkedCommand {
-    /// The command as the user typed it.
-    typed: String,
-    fork: Fork,
-    images: Vec<Part>,
-    model: Option<String>,
-    effort: Option<String>,
-    /// The command came during a turn, whose work the model continues.
-    steered: bool,
-    /// The call of `task`, once it was written.
-    call: Option<CallId>,
-}
-
-impl ForkedCommand {
-    pub(super) fn is_call(&self, call: &CallId) -> bool {
-        self.call.as_ref() == Some(call)
-    }
-
-    /// Returns the task with the whole prompt in place of the command.
-    pub(super) fn whole_task(&self, mut task: Task) -> Task {
-        task.prompt.clone_from(&self.fork.prompt);
-        task.images.clone_from(&self.images);
-        task.kind.model = self.model.clone().or(task.kind.model);
-        task.kind.run.effort = self.effort.clone().or(task.kind.run.effort);
-        task
-    }
-
-    fn input(&self) -> Value {
-        let mut input = json!({ "description": self.typed, "prompt": self.typed });
-        if let Some(agent) = &self.fork.agent {
-            input["agent"] = json!(agent);
-        }
-        input
-    }
-}
 
 /// Prepares the subagent of a delivered command. If there can be none, the command's prompt replaces the command in the
 /// message, so that the session's model works on it.
@@ -117,7 +71,7 @@ fn result_of(view: &View, call: &CallId) -> Option<(String, bool)> {
 }
 
 /// An answer in place of the model's.
-enum OwnAnswer {
+pub(super) enum OwnAnswer {
     Part(Box<Part>, FinishReason),
     /// The turn ends for this reason.
     Failure(String),
@@ -125,7 +79,7 @@ enum OwnAnswer {
 
 impl Toolset {
     /// Returns what is to be done next for a command with a subagent. `None`: the model is to be asked.
-    fn fork_answer(&mut self, view: &View) -> Option<OwnAnswer> {
+    pub(super) fn fork_answer(&mut self, view: &View) -> Option<OwnAnswer> {
         let forked = self.subagents.forked.as_mut()?;
         let Some(call) = &forked.call else {
             let call = new_id("fork");
@@ -150,48 +104,7 @@ fn new_id(kind: &str) -> CallId {
 }
 
 /// Returns the call that an earlier turn deferred.
-fn deferred_call(view: &View) -> Option<Part> {
+pub(super) fn deferred_call(view: &View) -> Option<Part> {
     let call: DeferredCall = serde_json::from_value(view.state(DEFERRED_CALL)?.clone()).ok()?;
     Some(Part::tool_call(new_id("again").0, call.name, call.input))
-}
-
-impl Agent {
-    /// Answers a request in place of the model, if there is something to answer. Returns false if the model is to be asked.
-    pub(super) fn answer_itself(&mut self, step: u64, wrap_up: bool) -> bool {
-        if wrap_up {
-            self.tools.subagents.forked = None;
-            return false;
-        }
-        let session = lock(&self.conversation.core.session);
-        let deferred = deferred_call(session.view());
-        let answer = match &deferred {
-            Some(call) => Some(OwnAnswer::Part(Box::new(call.clone()), FinishReason::ToolCalls)),
-            None => self.tools.fork_answer(session.view()),
-        };
-        let blobs = session.blob_store();
-        drop(session);
-        if deferred.is_some() {
-            self.conversation
-                .core
-                .push(EntryKind::State { key: DEFERRED_CALL.to_owned(), value: Value::Null });
-        }
-        let (part, reason) = match answer {
-            None => return false,
-            Some(OwnAnswer::Failure(message)) => {
-                let end = TurnEnd::Failed { message };
-                self.flow.feed(Input::Broke(Break { kind: BreakKind::Final, end, fallback: false }));
-                return true;
-            }
-            Some(OwnAnswer::Part(part, reason)) => (*part, reason),
-        };
-        self.conversation.core.emit(Event::StepStarted { step });
-        let mut events = Vec::new();
-        if let Part::Text { text, .. } = &part {
-            events.push(ModelEvent::TextDelta { index: 0, text: text.clone() });
-        }
-        events.extend([ModelEvent::Part { index: 0, part }, ModelEvent::Finish(reason)]);
-        let reply = Reply::own(self.conversation.model(), events, step, blobs);
-        self.flow.op = Op::Reply(Box::new(reply));
-        true
-    }
 }

@@ -4,6 +4,7 @@
 
 use super::compact::prune_if_cold;
 use super::count::Count;
+use super::forked::{DEFERRED_CALL, OwnAnswer, deferred_call};
 use super::reply::{Piece, Reply};
 use super::sent::RecordFacts;
 use super::text_calls;
@@ -13,15 +14,55 @@ use crate::host::lock;
 use crate::machine::{self, Break, BreakKind, Facts, Input};
 use crate::reply_error;
 use crate::settings::scope;
-use becket_model::{Model, ModelError};
+use becket_model::{Model, ModelError, ModelEvent};
 use becket_session::Durability;
 use becket_session::context::budget::{Appended, Vocabulary};
 use becket_session::context::compaction::Need;
 use becket_session::context::due;
-use becket_types::{EntryKind, Event, FinishReason, NoticeLevel, Tokens, TurnEnd};
+use becket_types::{EntryKind, Event, FinishReason, NoticeLevel, Part, Tokens, TurnEnd};
+use serde_json::Value;
 use std::sync::Arc;
 
 impl Agent {
+    /// Answers a request in place of the model, if there is something to answer. Returns false if the model is to be asked.
+    pub(super) fn answer_itself(&mut self, step: u64, wrap_up: bool) -> bool {
+        if wrap_up {
+            self.tools.subagents.forked = None;
+            return false;
+        }
+        let session = lock(&self.conversation.core.session);
+        let deferred = deferred_call(session.view());
+        let answer = match &deferred {
+            Some(call) => Some(OwnAnswer::Part(Box::new(call.clone()), FinishReason::ToolCalls)),
+            None => self.tools.fork_answer(session.view()),
+        };
+        let blobs = session.blob_store();
+        drop(session);
+        if deferred.is_some() {
+            self.conversation
+                .core
+                .push(EntryKind::State { key: DEFERRED_CALL.to_owned(), value: Value::Null });
+        }
+        let (part, reason) = match answer {
+            None => return false,
+            Some(OwnAnswer::Failure(message)) => {
+                let end = TurnEnd::Failed { message };
+                self.flow.feed(Input::Broke(Break { kind: BreakKind::Final, end, fallback: false }));
+                return true;
+            }
+            Some(OwnAnswer::Part(part, reason)) => (*part, reason),
+        };
+        self.conversation.core.emit(Event::StepStarted { step });
+        let mut events = Vec::new();
+        if let Part::Text { text, .. } = &part {
+            events.push(ModelEvent::TextDelta { index: 0, text: text.clone() });
+        }
+        events.extend([ModelEvent::Part { index: 0, part }, ModelEvent::Finish(reason)]);
+        let reply = Reply::own(self.conversation.model(), events, step, blobs);
+        self.flow.op = Op::Reply(Box::new(reply));
+        true
+    }
+
     /// Writes pending entries to the ledger, and switches to the model that the user has chosen.
     pub(super) fn settle_facts(&mut self) {
         self.conversation.core.flush(Durability::Buffered);

@@ -1,6 +1,5 @@
 //! Arguments about agents and plugins: definitions for a run, and the agent that a session is.
 
-use super::{HooksWhat, McpWhat, Subcommands};
 use crate::plugins::PluginDir;
 use clap::Args;
 use std::path::PathBuf;
@@ -52,22 +51,5 @@ impl PluginArgs {
         let all = self.plugin_dir.iter().map(|path| (path, true));
         let all = all.chain(self.plugin_dir_no_mcp.iter().map(|path| (path, false)));
         all.map(|(path, servers)| PluginDir { path: path.clone(), servers }).collect()
-    }
-}
-
-impl Subcommands {
-    /// Returns the folders of plugins that a command about their parts gets.
-    pub(crate) fn plugin_dirs(&self) -> Vec<PluginDir> {
-        match self {
-            Self::Agents(args) => args.plugins.dirs(),
-            Self::Hooks(args) => match &args.what {
-                HooksWhat::List { plugins, .. } | HooksWhat::Test { plugins, .. } => plugins.dirs(),
-            },
-            Self::Mcp(args) => match &args.what {
-                McpWhat::List { plugins, .. } | McpWhat::Get { plugins, .. } => plugins.dirs(),
-                _ => Vec::new(),
-            },
-            _ => Vec::new(),
-        }
     }
 }

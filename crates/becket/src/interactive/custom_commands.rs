@@ -18,8 +18,6 @@ use crate::plugins::Plugins;
 use crate::trust::content::{ContentTrust, Item, State};
 use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
 use crate::trust::{ContentKind, folders};
-use becket_guard::is_secret_below;
-use becket_session::secrets::mask_published;
 use becket_tool_skill::{Head, Scope, Skills};
 use becket_tui::input::{Confirm, Custom, Page, Reply, Request};
 use becket_types::TurnTerms;
@@ -309,7 +307,7 @@ impl CustomCommands {
             }
         }
         out.truncate(out.trim_end().len());
-        out.push_str(&self.files_of(&written));
+        out.push_str(&super::included::files_of(&self.cwd, &written));
         Called::Prompt(Box::new(CommandPrompt { text: out.trim().to_owned(), terms: found.terms, left_out }))
     }
 
@@ -333,43 +331,6 @@ impl CustomCommands {
                 Reply::Page(Ok(question(name, arguments, &commands, &scripts, &allows)))
             }
         }
-    }
-
-    /// Returns the content of each `@file` in a text, to be added below it. Only existing files of the project are
-    /// included, none that holds secrets, and known forms of secrets in others are masked.
-    fn files_of(&self, text: &str) -> String {
-        let mut out = String::new();
-        let mut seen = Vec::new();
-        for word in text.split_whitespace().filter_map(|word| word.strip_prefix('@')) {
-            let name = word.trim_end_matches([',', '.', ';', ':', ')']);
-            let path = self.cwd.join(name);
-            let Ok(real) = path.canonicalize() else { continue };
-            if !(real.starts_with(&self.cwd) && real.is_file()) || seen.contains(&name) {
-                continue;
-            }
-            seen.push(name);
-            // A project's command must not send it. The tool for reading asks.
-            if is_secret_below(&self.cwd, &real) || is_secret_below(&self.cwd, &path) {
-                let _ = write!(
-                    out,
-                    "\n\n{name} may hold secrets and is not included here; read it if you need it."
-                );
-                continue;
-            }
-            match small(&real) {
-                Some(content) => {
-                    let content = mask_published(&content).0;
-                    let fence =
-                        "`".repeat(content.split(|c| c != '`').map(str::len).max().unwrap_or(0).max(2) + 1);
-                    let _ = write!(out, "\n\n{name}:\n{fence}\n{}\n{fence}", content.trim_end());
-                }
-                None => {
-                    let _ =
-                        write!(out, "\n\n{name} is too large to be included here, or is not text; read it.");
-                }
-            }
-        }
-        out
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Each command that only reads runs under strace and without any confinement, so the verdict alone is tried: it writes nothing,
 //! starts no program of the workspace, connects to nothing, and opens nothing but the workspace's own files that hold no secret.
-//! A command that a mode for edits allows changes nothing outside the workspace. What mode `auto` allows because it runs
-//! confined is run in the sandbox by the tests of that crate.
+//! A command that a mode for edits allows changes nothing outside the workspace. The tests of the
+//! sandbox run the commands that mode `auto` allows because they are confined.
 //! `BECKET_COMMANDS` sets how many are made (6,000), `BECKET_SEED` which.
 
 use crate::dice::Dice;

@@ -4,7 +4,7 @@
 //! Owns the requests to token endpoints. An assertion is valid for minutes and for one authorization server. It is sent over
 //! TLS, or to this machine. A refused request is not repeated, and no other kind of grant is tried in its place.
 
-use super::granted::is_safe;
+use super::is_safe;
 use super::signature::sign;
 use crate::config::{GrantType, IdentityProvider, OAuthConfig};
 use base64::Engine as _;

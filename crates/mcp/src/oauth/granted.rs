@@ -5,7 +5,7 @@
 //! machine.
 
 use super::exchange::Exchange;
-use super::{discovery, new_manager};
+use super::{discovery, is_safe, new_manager};
 use crate::config::OAuthConfig;
 use async_trait::async_trait;
 use reqwest::Client;
@@ -14,7 +14,7 @@ use rmcp::transport::{
 };
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::Mutex;
-use url::{Host, Url};
+use url::Url;
 
 /// A token with less time left is obtained again. `rmcp` does the same for tokens that can be refreshed.
 const LEFT: u64 = 30;
@@ -111,18 +111,6 @@ fn is_old(held: &StoredCredentials, now: u64) -> bool {
     };
     let left = lifetime.saturating_sub(now.saturating_sub(received));
     left <= LEFT.min(lifetime / 2)
-}
-
-/// True if what is sent to an address cannot be read on the way.
-pub(super) fn is_safe(address: &str) -> bool {
-    let Ok(url) = Url::parse(address) else { return false };
-    let is_local = match url.host() {
-        Some(Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(Host::Ipv6(ip)) => ip.is_loopback(),
-        Some(Host::Domain(name)) => name == "localhost",
-        None => false,
-    };
-    url.scheme() == "https" || (url.scheme() == "http" && is_local)
 }
 
 #[cfg(test)]

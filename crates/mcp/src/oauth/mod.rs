@@ -33,3 +33,15 @@ async fn new_manager(url: &Url) -> Result<AuthorizationManager, AuthError> {
         AuthorizationManager::new(url.as_str()).await
     }
 }
+
+/// True if what is sent to an address cannot be read on the way.
+pub(super) fn is_safe(address: &str) -> bool {
+    let Ok(url) = Url::parse(address) else { return false };
+    let is_local = match url.host() {
+        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
+        Some(url::Host::Domain(name)) => name == "localhost",
+        None => false,
+    };
+    url.scheme() == "https" || (url.scheme() == "http" && is_local)
+}
