@@ -76,9 +76,9 @@ fn runs_of_hooks_are_lines_where_a_program_wants_them() {
             continue;
         }
         let kinds: Vec<&str> = hooks.iter().map(|line| line["subtype"].as_str().unwrap()).collect();
-        assert_eq!(kinds, ["hook_started", "hook_response"]);
-        assert_eq!(hooks[0]["hook_id"], hooks[1]["hook_id"]);
-        let end = hooks[1];
+        assert_eq!(kinds, ["hook_started", "hook_progress", "hook_response"]);
+        assert!(hooks.iter().all(|line| line["hook_id"] == hooks[0]["hook_id"]), "{hooks:?}");
+        let end = hooks[2];
         assert_eq!((end["outcome"].as_str(), end["exit_code"].as_i64()), (Some("error"), Some(2)));
         assert!(end["output"].as_str().unwrap().contains("not here"), "{end}");
     }
@@ -158,7 +158,8 @@ fn hooks_are_told_of_rules_folders_and_models_and_may_refuse_a_model() {
 
 #[test]
 fn hooks_are_told_of_changed_files_of_settings() {
-    let record = "cat >> events.jsonl; echo >> events.jsonl";
+    // One write for each event: hooks run side by side.
+    let record = "printf '%s\\n' \"$(cat)\" >> events.jsonl";
     let bench = with_hooks(command("ConfigChange", "user_settings|project_settings", record));
     let server = MockServer::start(["one", "two", "three"].map(Answer::text));
     let json = ["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"];

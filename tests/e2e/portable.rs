@@ -25,7 +25,7 @@ fn export_import_export_is_byte_equal_and_the_import_goes_on() {
         let first = export(&bench);
         other.project.write("moved.jsonl", &first);
         let import = |expected: &str| {
-            let ran = run(other.command().args(["import", "moved.jsonl", "--here"])).expect(0);
+            let ran = run(other.command().args(["import", "moved.jsonl", "--here", "--trust"])).expect(0);
             assert!(ran.stdout.contains(expected), "{}", ran.stdout);
         };
         import("byte for byte");

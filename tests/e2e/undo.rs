@@ -304,7 +304,7 @@ fn changes_of_an_imported_session_are_undone_only_if_the_user_made_the_file() {
     bench.project.write("moved.jsonl", &file);
     let id = bench.ledgers().remove(0).parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
     let again = |args: &[&str]| {
-        becket(&bench, &["sessions", "rm", &id, "--yes"], 0);
+        becket(&bench, &["sessions", "rm", &id], 0);
         becket(&bench, &[&["import", "moved.jsonl"], args].concat(), 0)
     };
 

@@ -53,7 +53,7 @@ pub enum Answer {
 
 impl Elicitation {
     /// Tells the host that the work at an address is done.
-    pub(crate) fn completed(&self, server: &str, id: &str) {
+    pub fn completed(&self, server: &str, id: &str) {
         if let Self::Ask(host) = self {
             host.completed(server, id);
         }

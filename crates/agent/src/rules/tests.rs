@@ -172,7 +172,7 @@ fn links_and_imports_of_a_project_stay_inside() {
         ("../home/.claude/.credentials.json", Err(SECRET)),
         ("../home/.claude/history.jsonl", Err(OUTSIDE)),
         ("/etc/hostname", Err(OUTSIDE)),
-        ("/proc/self/environ", Err(OUTSIDE)),
+        ("/proc/self/environ", Err(SECRET)),
     ] {
         for name in ["AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md", "import"] {
             let (_keep, root) = project(&files);

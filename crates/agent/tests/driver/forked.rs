@@ -46,7 +46,7 @@ async fn the_subagent_has_the_prompt_and_the_session_its_answer() {
     assert!(
         lines[1].starts_with("call fork_")
             && lines[1]
-                .ends_with(r#": task {"agent":"explore","description":"/audit src","prompt":"/audit src"}"#),
+                .ends_with(r#": task {"description":"/audit src","prompt":"/audit src","agent":"explore"}"#),
         "{lines:?}"
     );
     assert!(lines[2].ends_with(": all is well"), "{lines:?}");

@@ -116,6 +116,10 @@ pub(crate) struct HookedAsk {
 }
 
 impl Ask for HookedAsk {
+    fn completed(&self, server: &str, id: &str) {
+        self.otherwise.completed(server, id);
+    }
+
     fn ask(&self, question: Question) -> BoxFuture<'static, Answer> {
         let (hooks, otherwise) = (self.hooks.clone(), self.otherwise.clone());
         Box::pin(async move {
