@@ -298,13 +298,21 @@ fn a_running_session_undoes_redoes_and_rewinds() {
 #[test]
 fn changes_of_an_imported_session_are_undone_only_if_the_user_made_the_file() {
     let bench = Bench::new(&[("a.txt", "one\n")]);
-    let write = |text: &str| json!([{ "text": "Now.", "calls": [{ "name": "write", "input": { "path": "a.txt", "content": text } }] }, { "text": "Done." }]);
+    let write = |text: &str| {
+        json!([
+            { "text": "Read.", "calls": [{ "name": "read", "input": { "path": "a.txt" } }] },
+            { "text": "Write.", "calls": [{ "name": "write", "input": { "path": "a.txt", "content": text } }] },
+            { "text": "Done." },
+        ])
+    };
     play(&bench, &write("two\n"), "write", &[]);
-    let file = becket(&bench, &["export", "--format", "jsonl", "--with-secrets"], 0);
+    assert_eq!(bench.project.read("a.txt"), "two\n");
+    let file = becket(&bench, &["export", "--format", "jsonl", "--with-secrets", "--blobs"], 0);
     bench.project.write("moved.jsonl", &file);
     let id = bench.ledgers().remove(0).parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
     let again = |args: &[&str]| {
         becket(&bench, &["sessions", "rm", &id], 0);
+        becket(&bench, &["sessions", "gc", "--now"], 0);
         becket(&bench, &[&["import", "moved.jsonl"], args].concat(), 0)
     };
 
