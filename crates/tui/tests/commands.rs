@@ -194,8 +194,9 @@ fn an_edited_earlier_prompt_is_a_draft_of_its_own() {
     assert!(stage.screen().contains("› my new draft"), "{}", stage.screen());
     stage.key(KeyCode::Up);
     stage.update(Input::Paste("!".into()));
+    // The draft of the walk before is the newest entry of the history.
     stage.key(KeyCode::Up);
-    assert!(stage.screen().contains("› second\n"), "{}", stage.screen());
+    assert!(stage.screen().contains("› my new draft"), "{}", stage.screen());
     stage.key(KeyCode::Down);
     assert!(stage.screen().contains("› second!"), "{}", stage.screen());
 }
