@@ -132,9 +132,9 @@ pub struct Environment {
 /// The caller's changes to the prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PromptSettings {
-    /// Use [`SHORT_PROMPT`] in place of [`SYSTEM_PROMPT`].
+    /// Use `SHORT_PROMPT` in place of `SYSTEM_PROMPT`.
     pub brief: bool,
-    /// Replaces [`SYSTEM_PROMPT`] (`--system-prompt`).
+    /// Replaces `SYSTEM_PROMPT` (`--system-prompt`).
     pub replace: Option<String>,
     /// Text to append (`--append-system-prompt`).
     pub append: Option<String>,

@@ -9,10 +9,10 @@
 //!
 //! Invariants:
 //! - While the keyboard is in the composer, no character, no Enter and no paste chooses an answer, whenever it comes.
-//! - The list takes the keyboard only after the question has been read: it was drawn, and [`ARM`] milliseconds passed without
-//!   a key, or [`ARM_TYPING`] while the composer holds text.
+//! - The list takes the keyboard only after the question has been read: it was drawn, and `ARM` milliseconds passed without
+//!   a key, or `ARM_TYPING` while the composer holds text.
 //! - If the composer holds text when the list takes the keyboard, or if Up gave it the keyboard, the list answers only after another
-//!   [`ARM`] without a key. So Tab pressed to queue a message, followed by the next message, chooses nothing, nor do Up and Enter.
+//!   `ARM` without a key. So Tab pressed to queue a message, followed by the next message, chooses nothing, nor do Up and Enter.
 //! - A key that means nothing to the list gives the keyboard back to the composer.
 //!
 //! Holds no clock: [`AnswerList::painted`] asks for a timer, [`AnswerList::due`] reports that it ran out.
@@ -24,7 +24,7 @@ use ratatui::text::{Line, Span};
 
 /// A question counts as read after this many milliseconds on the screen without a key.
 pub(crate) const ARM: u64 = 300;
-/// The value of [`ARM`] while the composer holds text: people pause for longer than [`ARM`] in the middle of a
+/// The value of `ARM` while the composer holds text: people pause for longer than `ARM` in the middle of a
 /// sentence.
 pub(crate) const ARM_TYPING: u64 = 1_500;
 
@@ -92,7 +92,7 @@ pub enum Pressed {
 }
 
 impl AnswerList {
-    /// Creates the list for a follow-up question. It has the keyboard at once, and [`ARM`] must still pass before it
+    /// Creates the list for a follow-up question. It has the keyboard at once, and `ARM` must still pass before it
     /// answers.
     pub fn following() -> Self {
         Self { focused: true, reading: Quiet::Over, ..Self::default() }
@@ -247,7 +247,7 @@ impl AnswerList {
         }
     }
 
-    /// Makes the list wait for another [`ARM`] without a key before it answers. A key that turned a page must not
+    /// Makes the list wait for another `ARM` without a key before it answers. A key that turned a page must not
     /// answer as well while it is held down.
     pub fn settle_again(&mut self) {
         self.settling = Quiet::Fresh;

@@ -180,7 +180,7 @@ pub fn quoted(words: &str, style: Style, code: Style) -> Vec<Span<'static>> {
     spans
 }
 
-/// Like [`wrap_joined`], without the relations between lines.
+/// Like `wrap_joined`, without the relations between lines.
 pub fn wrap(
     spans: &[Span<'_>],
     columns: usize,

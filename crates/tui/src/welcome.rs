@@ -5,7 +5,7 @@
 //! and provides entries that arrive later (servers that were found).
 //!
 //! Invariants:
-//! - Keys pressed before the page was seen choose nothing. The page is armed [`ARMED`] after a frame, and every key
+//! - Keys pressed before the page was seen choose nothing. The page is armed `ARMED` after a frame, and every key
 //!   before that restarts this time. A paste never chooses.
 //! - Letters choose nothing, and a number chooses only after an arrow was pressed. Typing a sentence disarms the page
 //!   and returns the cursor to the first entry, so the caller's first entry must be harmless.

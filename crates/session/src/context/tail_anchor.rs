@@ -1,6 +1,6 @@
 //! The tail anchor: the assistant's last words before a compaction's cut, kept word for word in the summary.
 //!
-//! [`extract`] finds them in the head. [`splice`] adds them to the end of the summary in a `<verbatim_tail>`
+//! `extract` finds them in the head. [`splice`] adds them to the end of the summary in a `<verbatim_tail>`
 //! block, which no text can forge or close early. Splicing is idempotent: the result has exactly one block,
 //! the newest, whatever the summary contained before.
 //!
