@@ -3,6 +3,7 @@
 use crate::support::{Api, Bench, Running, says};
 use becket_testkit::{Answer, MockServer};
 use serde_json::{Value, json};
+use std::time::{Duration, Instant};
 
 /// A driven session.
 struct Session {
@@ -147,6 +148,14 @@ fn commands_in_the_background_are_tasks_that_a_program_can_read_and_stop() {
     assert_eq!(ids, ["1", "2"]);
     session.line(&["\"type\":\"result\""]);
 
+    // The command is known before its shell has printed anything.
+    let printed = json!({ "output": "it waits\n", "total_bytes": 9, "truncated": false });
+    let read = json!({ "subtype": "get_task_output", "task_id": "2" });
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while session.ask(read.clone()) != printed {
+        assert!(Instant::now() < deadline, "the command printed nothing");
+    }
+
     assert!(session.refusal(json!({ "subtype": "get_task_output", "task_id": "9" })).contains("\"9\""));
     assert!(session.refusal(json!({ "subtype": "stop_task", "task_id": "9" })).contains("no task"));
     let stop = json!({ "type": "control_request", "request_id": "stop", "request": { "subtype": "stop_task", "task_id": "2" } });
@@ -157,8 +166,7 @@ fn commands_in_the_background_are_tasks_that_a_program_can_read_and_stop() {
     assert_eq!(session.line(&["task_notification", "\"2\""])["status"], "stopped");
     let left = session.line(&["background_tasks_changed"]);
     assert_eq!(left["tasks"].as_array().unwrap().len(), 1, "{left}");
-    let output = session.ask(json!({ "subtype": "get_task_output", "task_id": "2" }));
-    assert_eq!(output, json!({ "output": "it waits\n", "total_bytes": 9, "truncated": false }));
+    assert_eq!(session.ask(read), printed);
 
     std::fs::write(bench.project.root().join("go"), "").unwrap();
     let ended = session.line(&["task_notification", "\"task_id\":\"1\""]);
