@@ -27,14 +27,17 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("becket-sandbox", &["becket-types", "becket-files", "becket-network"]),
     ("becket-tool-read", &["becket-types", "becket-tool"]),
     ("becket-tool-edit", &["becket-types", "becket-tool"]),
-    ("becket-tool-shell", &["becket-types", "becket-tool", "becket-sandbox", "becket-shell-syntax"]),
+    (
+        "becket-tool-shell",
+        &["becket-types", "becket-files", "becket-tool", "becket-sandbox", "becket-shell-syntax"],
+    ),
     ("becket-tool-search", &["becket-types", "becket-files", "becket-tool"]),
     ("becket-tool-skill", &["becket-types", "becket-files", "becket-tool"]),
     ("becket-tool-session", &["becket-types", "becket-tool"]),
     ("becket-tool-lsp", &["becket-types", "becket-tool", "becket-sandbox"]),
     ("becket-tool-web", &["becket-types", "becket-tool", "becket-network"]),
     ("becket-hooks", &["becket-types", "becket-sandbox", "becket-network"]),
-    ("becket-mcp", &["becket-types", "becket-tool", "becket-sandbox"]),
+    ("becket-mcp", &["becket-types", "becket-files", "becket-tool", "becket-sandbox"]),
     (
         "becket-agent",
         &[

@@ -165,7 +165,8 @@ fn a_request_that_cannot_get_smaller_ends_with_its_size() {
     assert!(text.contains("client_max_body_size"), "{text}");
     assert_eq!(server.requests().len(), 1, "{:?}", sizes(&server.requests()));
     assert!(!ran.stdout.contains("compact_boundary"), "{}", ran.stdout);
-    // The limit may be larger by now: a later process asks once more, and says the same.
+    // A later process sends the large request once more, because the server's limit may have grown. It is refused again
+    // and ends with the same exit code.
     let ran = run(bench.print(Api::Chat, &server).args(["--continue", "again"])).expect(7);
     assert_eq!(server.requests().len(), 2, "{}", ran.stderr);
 }

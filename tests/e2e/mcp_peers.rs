@@ -148,7 +148,7 @@ fn the_scenarios_of_the_newest_protocol() {
     all_conform("the_scenarios_of_the_newest_protocol", "conformance-next", version, &scenarios);
 }
 
-/// Scenarios of authorization that both versions of the suite have.
+/// Scenarios of authorization that both installed packages have, `conformance` and `conformance-next`.
 const AUTHORIZATION: &[&str] = &[
     "auth/metadata-default",
     "auth/metadata-var1",

@@ -275,8 +275,8 @@ impl State {
             out.push(Action::Compact { trigger });
             self.phase = Phase::Compacting { trigger, in_turn: false };
         } else if !self.steer.is_empty() || !self.queue.is_empty() {
-            // Steering messages that arrived too late for their turn become one prompt. Each queued message
-            // gets its own turn.
+            // Steering messages that arrived too late for their turn share one new turn. Each queued message gets its
+            // own.
             if self.steer.is_empty() {
                 self.steer.extend(self.queue.pop_front());
             }

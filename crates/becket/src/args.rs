@@ -8,6 +8,7 @@ mod changes;
 mod driven;
 mod exec;
 mod help;
+mod inspect;
 mod login;
 mod mcp;
 mod rights;
@@ -21,6 +22,7 @@ pub(crate) use changes::*;
 pub(crate) use driven::{is_driven, understood};
 pub(crate) use exec::{ExecArgs, ExecOptions, ExecSettings, ExecWhat, ReviewArgs};
 pub(crate) use help::{parse_run, run_command, whole_command};
+pub(crate) use inspect::*;
 pub(crate) use login::*;
 pub(crate) use mcp::*;
 pub(crate) use rights::*;
@@ -213,7 +215,7 @@ pub(crate) struct Permissions {
     /// Allow everything that no rule denies. Use it only where no harm can be done, such as in a container.
     #[arg(long)]
     pub dangerously_skip_permissions: bool,
-    /// In this run, use the project's hooks, servers, commands and .claude/settings.json without asking about them.
+    /// In this run, use the project's hooks, MCP servers, commands, skills and .claude/settings.json without showing them first.
     #[arg(long)]
     pub trust: bool,
     /// Allow tools to use this directory too.
@@ -419,62 +421,6 @@ pub(crate) struct DemoArgs {
     /// Print one JSON object at the end instead of the running commentary.
     #[arg(long)]
     pub json: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct DoctorArgs {
-    #[command(subcommand)]
-    pub what: Option<DoctorWhat>,
-    /// Make repaired copies of all damaged sessions, or of the named one. The originals are not changed.
-    #[arg(long, global = true)]
-    pub repair: bool,
-    /// Search the files and sessions of this folder for secrets. Prints their locations, never a whole secret.
-    #[arg(long, conflicts_with = "repair")]
-    pub secrets: bool,
-    /// Print JSON.
-    #[arg(long, global = true)]
-    pub json: bool,
-    /// Work in this directory.
-    #[arg(short = 'C', long = "cd", value_name = "DIR", global = true)]
-    pub cd: Option<PathBuf>,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum DoctorWhat {
-    /// Check one session: its chain of hashes, its blobs, and the repairs in the model's view.
-    Session {
-        /// The session: its id, the start of its id, or its title.
-        id: String,
-    },
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ConfigCommandArgs {
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
-    /// Print the JSON Schema of the configuration.
-    #[arg(long)]
-    pub schema: bool,
-    #[command(flatten)]
-    pub config: ConfigArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ModelsArgs {
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
-    /// Also ask the configured servers for their models.
-    #[arg(long)]
-    pub remote: bool,
-    /// Update windows and prices from the configured servers' own lists and from `models.catalog`, save them, and show
-    /// the changes.
-    #[arg(long, conflicts_with = "remote")]
-    pub refresh: bool,
-    /// Work in this directory.
-    #[arg(short = 'C', long = "cd", value_name = "DIR")]
-    pub cd: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -111,7 +111,7 @@ fn search(environment: &Environment, config: &Config) -> Option<Result<WebSearch
     let key = environment.var(named).filter(|_| may_go).map(str::to_owned);
     if !may_go && environment.var(named).is_some() {
         return Some(Err(format!(
-            "{named} is a key for {home} and is not sent to another address; if it is meant for web.search.url, set \
+            "web.search.url is not {home}, so becket does not send it the key in {named}; if that key is for web.search.url, set \
              web.search.api_key_env = \"{named}\""
         )));
     }

@@ -124,10 +124,13 @@ pub(crate) fn forget(environment: &Environment, provider: &str) -> Result<bool, 
 pub(crate) fn provider(key: &str) -> Result<&'static str, String> {
     let begins = |start: &str| key.starts_with(start);
     match key {
-        _ if STARTS.iter().all(|(start, _)| !begins(start)) => Err(
-            "it does not begin like a key of a known provider (sk-ant-, sk-, sk-or-, AIza, gsk_, xai-); becket login PROVIDER takes others"
-                .to_owned(),
-        ),
+        _ if STARTS.iter().all(|(start, _)| !begins(start)) => {
+            let known: Vec<&str> = STARTS.iter().map(|(start, _)| *start).collect();
+            Err(format!(
+                "it does not begin like a key of a known provider ({}); becket login PROVIDER takes others",
+                known.join(", ")
+            ))
+        }
         _ if !key.bytes().all(|b| b.is_ascii_graphic()) => {
             Err("a key has no spaces and only ASCII characters".to_owned())
         }

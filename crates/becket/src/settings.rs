@@ -343,7 +343,7 @@ fn no_prompt(args: &Run) -> &'static str {
         || !args.permissions.add_dir.is_empty()
         || !args.mcp.mcp_config.is_empty();
     if any {
-        "put -- before the prompt: a flag that takes a list took it (--allowedTools Edit -- \"task\")"
+        "put -- before the prompt: a flag that takes a list may have taken it (--allowedTools Edit -- \"task\")"
     } else {
         "becket -p \"task\", or pipe it in: echo \"task\" | becket -p"
     }

@@ -87,7 +87,7 @@ impl Keys {
         Ok(out)
     }
 
-    /// Returns the address that a variable gives to a provider: the variable and its value.
+    /// Returns the environment variable that sets this provider's address: its name and its value.
     pub(crate) fn variable(&self, provider: &str) -> Option<(&str, &str)> {
         self.addresses.get(provider).map(|(name, value)| (name.as_str(), value.as_str()))
     }

@@ -103,7 +103,9 @@ impl Settings {
     /// here makes `config` again from the merged values. A value that does not fit the key is ignored.
     pub fn set(&mut self, key: &str, value: Value, source: Source) {
         let before = self.merged.clone();
-        self.merged.insert(key.to_owned(), Merged { value, sources: vec![source], lines: Vec::new() });
+        let elements = value.as_array().map_or(1, |items| items.len().max(1));
+        let merged = Merged { value, sources: vec![source; elements], lines: vec![None; elements] };
+        self.merged.insert(key.to_owned(), merged);
         match Config::read(&unflatten(&self.merged)) {
             Ok(config) => self.config = config,
             Err(_) => self.merged = before,

@@ -136,7 +136,7 @@ impl Builder<'_> {
     /// Checks an address of HTTP.
     pub(crate) fn check_address(&mut self, key: &str, url: &str, example: &str) {
         if url.contains("://") && url.split('/').nth(2).unwrap_or_default().contains('@') {
-            self.complain(key, "the address contains a login; write it without one, and give the key with `becket login` or api_key_env");
+            self.complain(key, "the address contains a user name or password; write it without them, and give the key with `becket login` or api_key_env");
         } else if !is_address(url) {
             self.complain(key, format!("{} is not an address; write it like {example}", shown(url)));
         }

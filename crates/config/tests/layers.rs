@@ -139,6 +139,17 @@ fn permission_lists_add_up_with_their_sources() {
 }
 
 #[test]
+fn every_element_of_a_list_that_is_set_later_has_its_source() {
+    let mut settings = run(Case::default()).unwrap();
+    for names in [vec![], vec!["read"], vec!["read", "grep", "bash"]] {
+        settings.set("tools.enabled", serde_json::json!(names), Source::Session);
+        let expected: Vec<_> = names.iter().map(|name| ((*name).to_owned(), Source::Session)).collect();
+        assert_eq!(settings.sourced("tools.enabled"), expected);
+        assert_eq!(settings.origins("tools.enabled").len(), names.len());
+    }
+}
+
+#[test]
 fn a_misspelt_variable_is_named_and_others_are_not() {
     let env = vec![
         ("BECKET_PERMISION_MODE", "plan"),

@@ -6,7 +6,7 @@ use crate::rule::Rule;
 use becket_types::Access;
 use std::path::Path;
 
-/// Describes the calls that a rule matches, as an object for a sentence.
+/// Says in words which calls a rule matches, such as "every change of src/". For text that is no rule: "it is no rule".
 pub fn covers(rule: &str) -> String {
     let Ok(parsed) = Rule::parse(rule) else { return "it is no rule".to_owned() };
     let Some(inner) = inner(rule) else { return format!("every use of {rule}") };

@@ -241,7 +241,7 @@ impl Tree<'_> {
         let common = match self.files.text(&inner.join("commondir")) {
             Ok(text) => {
                 let common = (self.resolve)(&inner.join(text.trim()));
-                // The directory of a worktree is always `worktrees/NAME` of the common one.
+                // The Git directory of a linked worktree is always `worktrees/NAME` in the repository's common one.
                 if inner.parent().and_then(Path::parent) != Some(common.as_path()) {
                     return Some(format!("{} names another repository", inner.join("commondir").display()));
                 }

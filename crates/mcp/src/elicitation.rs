@@ -13,7 +13,8 @@ pub enum Elicitation {
     /// Every question is cancelled.
     #[default]
     Cancel,
-    /// Forms are accepted with their own default values; addresses are cancelled.
+    /// Forms are accepted with their default values, if these fill every required field. Other forms, and questions with
+    /// an address, are cancelled.
     Defaults,
     /// The host asks the user.
     Ask(Arc<dyn Ask>),

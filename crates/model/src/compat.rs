@@ -298,7 +298,7 @@ impl Compat {
         }
     }
 
-    /// Appends the user's own fields to a body that already has a field.
+    /// Appends the user's own fields. Each begins with a comma, so the body must already have a field.
     pub(crate) fn put_body(&self, out: &mut Vec<u8>) {
         for (name, value) in &self.body {
             out.push(b',');

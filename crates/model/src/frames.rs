@@ -85,7 +85,7 @@ mod tests {
     use base64::engine::general_purpose::STANDARD;
     use proptest::prelude::*;
 
-    /// A message as AWS's own Python library (botocore 1.44) reads it: the event `messageStop`.
+    /// The bytes of one event `messageStop` in base64. AWS's own Python library (botocore 1.44) accepts them.
     const STOP: &str = "AAAAhQAAAFEASIHpDTptZXNzYWdlLXR5cGUHAAVldmVudAs6ZXZlbnQtdHlwZQcAC21lc3NhZ2VTdG9wDTpjb250ZW50LXR5cGUHABBhcHBsaWNhdGlvbi9qc29ueyJzdG9wUmVhc29uIjoiZW5kX3R1cm4iLCJwIjoiYWJjZCJ9wbdmEg==";
 
     fn parse(chunks: &[&[u8]]) -> (Vec<(String, String)>, Result<(), ModelError>, bool) {

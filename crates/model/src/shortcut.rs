@@ -144,7 +144,8 @@ impl DeltaFrame {
         }
     }
 
-    /// The text of an event with these surroundings; `None` if the event differs in anything else.
+    /// Returns the text of an event whose other bytes are those of this frame. Only the padding, and blanks between the
+    /// closing brackets, may differ. `None` for any other event and for an empty text.
     fn text<'d>(&self, name: &str, data: &'d str) -> Option<Cow<'d, str>> {
         let rest = data.strip_prefix(self.before.as_str())?;
         if name != self.name {

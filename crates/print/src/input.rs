@@ -12,7 +12,7 @@ pub enum InputLine {
     /// A message that a program has put together (`client_composed`). It is sent as it is: nothing in it is a command or names
     /// something to attach.
     Composed(PromptInput),
-    /// A control request that the binary answers itself: its id, its kind and the whole request.
+    /// A control request that the crate `becket` answers, not the agent: its id, its kind and the whole request.
     Request {
         request_id: String,
         subtype: String,

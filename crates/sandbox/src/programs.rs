@@ -185,8 +185,7 @@ fn cache_variables(caches: &Path) -> Vec<(OsString, OsString)> {
 
 /// Makes a folder that only its owner can use. Returns its path without symbolic links.
 fn private_folder(dir: &Path) -> std::io::Result<PathBuf> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    becket_files::private::dir(dir)?;
     // The folder may be written by what is granted it. A link in its place would be granted, too.
     if !dir.symlink_metadata()?.is_dir() {
         return Err(std::io::ErrorKind::NotADirectory.into());

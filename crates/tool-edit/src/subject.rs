@@ -12,8 +12,7 @@ pub(crate) struct Edit {
     pub old: String,
     pub new: String,
     pub all: bool,
-    /// True if `old` and `new` are bytes, with escapes for those that are not text. Only an exact run of
-    /// these bytes matches.
+    /// True if `old` and `new` describe bytes: `\xNN` is a byte that is not text. They match only exactly.
     pub raw: bool,
     /// Prefix of a refusal if a call has several edits: `Edit 2: `.
     pub label: String,

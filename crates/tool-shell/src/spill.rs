@@ -7,9 +7,9 @@
 use crate::sys;
 use becket_tool::Host;
 use becket_types::BlobId;
-use std::fs::{DirBuilder, File, Permissions};
+use std::fs::{File, Permissions};
 use std::io::{self, Read};
-use std::os::unix::fs::{DirBuilderExt as _, FileExt, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileExt, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -79,7 +79,7 @@ impl SpillStore {
 ///
 /// If the folder cannot be created, belongs to another user, or its permissions cannot be changed.
 pub(crate) fn private_folder(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    becket_files::private::dir(folder)?;
     let meta = std::fs::metadata(folder)?;
     let us = rustix::process::geteuid();
     if !us.is_root() && meta.uid() != us.as_raw() {

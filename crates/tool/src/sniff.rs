@@ -1,8 +1,8 @@
 //! Detection of a file's kind by its first bytes.
 //!
 //! Owns the table of magic numbers and the definition of text. The file name is used only if the bytes do not
-//! decide (a notebook is JSON). Reads no file itself. `edit` refuses to change files that `read` cannot show,
-//! unless the model asks for it explicitly.
+//! decide (a notebook is JSON). Reads no file itself. `edit` refuses files that `read` does not show as text (images,
+//! PDF, other binary files) unless the call sets `binary`; `apply_patch` always refuses them.
 
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
 use std::path::Path;

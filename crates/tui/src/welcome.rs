@@ -116,7 +116,7 @@ struct InputLine {
     judge: Judge,
     /// Judges the address of a server.
     judge_address: Judge,
-    /// Id of the entry that asks for a line, and the text written so far.
+    /// The entry that asks for a line (its id), and the text typed so far.
     writing: Option<(String, String)>,
     /// The address with which the line begins.
     proposed_address: String,

@@ -253,7 +253,7 @@ impl Conversation {
         };
         let mut snapshot = Snapshot::of(lock(&self.core.session).view(), request);
         if trigger == CompactionTrigger::Manual && !self.spending.in_turn {
-            // However the last turn ended, the agent waits for the user after this.
+            // A compaction by hand between turns continues nothing, so it does not matter how the last turn ended.
             snapshot.turn_state = TurnState::AwaitingUser;
         }
         snapshot

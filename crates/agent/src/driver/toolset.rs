@@ -255,8 +255,8 @@ impl Toolset {
         conversation.core.synthetic(Synthetic::Reminder, text, Map::new());
     }
 
-    /// Informs the model of files that it has read and that others have changed since. Each change is reported once, in a
-    /// message of its own.
+    /// Informs the model of files that it has read and that others have changed since, all in one message. A file that was
+    /// reported is not reported again until the model has read it again.
     pub(super) fn tell_changed_files(&self, cwd: &Path, core: &mut Core) {
         let changed = self.host.watch().changed();
         if let Some(text) = self.host.watch().notice() {

@@ -110,9 +110,10 @@ impl Reading {
         Ok(Self { summary, view, entries, bad, model, models, proof, in_memory: None })
     }
 
-    /// Returns the budget of the session's model, and true if its window is known. The window is `given` for this
-    /// command, else set for the session, else the one its server reported, else the catalog's. Limits learned from the server's refusals reduce it,
-    /// unless it is `given`.
+    /// Returns the budget of the session's model, and true if its window is known and not assumed. The window is `given` for
+    /// this command, else `context.window`, else the configuration's figure for the model, else the one its server
+    /// reported, else the catalog's. A smaller limit that was learned from refusals replaces it, unless it is `given`; the
+    /// window is then known, too.
     pub(crate) fn budget(&self, given: Option<u64>) -> (Budget, bool) {
         let info = info(self.model.as_deref(), &self.models);
         let window = given.unwrap_or(info.window);

@@ -1,4 +1,5 @@
-//! `becket login`, `logout` and `auth status`: the keys in the user's own file, and the keys in use.
+//! `becket login`, `logout` and `auth status`: keys in the system's keychain or the user's own file, logins by a browser or
+//! a code, and the keys in use.
 //!
 //! Owns reading a key without showing it, and the messages about keys. A key is never printed and never an argument,
 //! because others on this machine can see arguments.

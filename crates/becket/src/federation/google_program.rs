@@ -19,7 +19,9 @@ const PATIENCE: (u64, u64, u64) = (30_000, 5_000, 120_000);
 pub(super) async fn subject(file: &Value, source: &Value, is_allowed: bool) -> Result<String, String> {
     let command = source["command"].as_str().ok_or("the credential source names no `command`")?;
     if !is_allowed {
-        return Err(format!("the credentials run the program `{command}`; if that is right, set {ALLOW}=1"));
+        return Err(format!(
+            "the file of credentials wants to run the program `{command}`, which needs {ALLOW}=1; set it if you trust that program"
+        ));
     }
     let output = source["output_file"].as_str();
     if let Some(kept) = output.and_then(|path| std::fs::read_to_string(path).ok())

@@ -94,7 +94,7 @@ pub(super) fn approved(
     items.into_iter().filter(|(_, item)| trust.state(item) == State::Trusted).map(|(path, _)| path).collect()
 }
 
-/// Notes the files that are not approved in `trust`, which lists them for the user.
+/// Adds the files that the user has not approved to the list that `trust` shows the user.
 pub(crate) fn note_unused(
     environment: &Environment,
     root: &Path,

@@ -26,7 +26,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Most bytes of a script that are shown. Of a longer one, the size and the hash are shown.
+/// A script of up to this many bytes is shown whole. Of a longer one, or one that is not UTF-8, the size and the hash are
+/// shown, and above [`MAX_HASHED`] the size and the time of its last change.
 const MAX_SHOWN: usize = 64 * 1024;
 /// Most bytes of a script that is compared by its content.
 const MAX_HASHED: u64 = 32 << 20;
@@ -514,9 +515,10 @@ impl<'a> Search<'a> {
             let name = &body[..length];
             let close = if braced { body.find('}').map(|end| end + 1) } else { Some(length) };
             if let (Some(values), Some(close)) = (self.variables.get(name), close) {
-                // A value that names its own variable would be put in place for ever.
-                let values: Vec<String> =
-                    values.iter().filter(|v| !v.contains(&format!("${name}"))).cloned().collect();
+                // A value that names its own variable is left out: each replacement would bring the variable back, until
+                // `MAX_DEPTH`.
+                let names = |v: &String| v.contains(&format!("${name}")) || v.contains(&format!("${{{name}"));
+                let values: Vec<String> = values.iter().filter(|v| !names(v)).cloned().collect();
                 return Some((at..at + 1 + usize::from(braced) + close, values))
                     .filter(|(_, v)| !v.is_empty());
             }

@@ -9,7 +9,7 @@ use rmcp::transport::auth::{AuthError, CredentialRefreshGuard, CredentialStore, 
 use serde_json::{Value, json};
 use std::fmt::Debug;
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use url::Url;
@@ -146,7 +146,7 @@ fn entry_of(text: &[u8]) -> Option<String> {
 /// Writes a file that only its owner can read, completely or not at all.
 fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("/"));
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    becket_files::private::dir(dir)?;
     let new = path.with_extension(format!("new-{}", std::process::id()));
     let mut file =
         std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
@@ -254,8 +254,7 @@ impl CredentialStore for ServerTokens {
     async fn acquire_refresh_guard(&self) -> Result<Option<CredentialRefreshGuard>, AuthError> {
         let path = self.file.with_extension("lock");
         let locked = tokio::task::spawn_blocking(move || {
-            let dir = path.parent().unwrap_or(Path::new("/")).to_path_buf();
-            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+            becket_files::private::dir(path.parent().unwrap_or(Path::new("/")))?;
             let file = std::fs::OpenOptions::new()
                 .write(true)
                 .create(true)

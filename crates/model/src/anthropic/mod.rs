@@ -1,8 +1,9 @@
 //! Anthropic Messages: `POST /v1/messages`, and servers that speak it.
 //!
-//! Cache breakpoints never change bytes that were sent: one on the last system block (covers the tools too), one on the
-//! last block of the first user message, and the automatic one for the moving tail as a fixed top-level field. The
-//! summary of a compaction is a user text block, so the system prompt stays as it is, and cached.
+//! Cache breakpoints have fixed places, so a longer conversation changes no bytes that were sent; only another lifetime of
+//! the cache does. One is on the last system block (it covers the tools too), one on the last block of the first user
+//! message. The third, for the end of the conversation, is a top-level field: the server places it. The summary of a
+//! compaction is a user text block, so the system prompt stays as it is, and cached.
 
 mod decode;
 mod encode;

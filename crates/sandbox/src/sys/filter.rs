@@ -145,10 +145,10 @@ const NAMESPACES: &[i32] = &[
     libc::CLONE_NEWCGROUP,
 ];
 
-/// Requests of `ioctl`: typing into a terminal in place of its user (`TIOCSTI`, `TIOCLINUX`), and file attributes such
-/// as "immutable", which can be set through a file that is open only for reading (`FS_IOC_SETFLAGS`,
-/// `FS_IOC_FSSETXATTR`, `FS_IOC_ENABLE_VERITY`, `FS_IOC_SET_ENCRYPTION_POLICY`, `FAT_IOCTL_SET_ATTRIBUTES`). The rest make and
-/// remove volumes of btrfs through a folder that is open only for reading: Landlock does not see them.
+/// Requests of `ioctl` that are refused. Two type into a terminal in place of its user (`TIOCSTI`, `TIOCLINUX`). Five set
+/// attributes of a file that is open only for reading, such as "immutable" (`FS_IOC_SETFLAGS`, `FS_IOC_FSSETXATTR`,
+/// `FS_IOC_ENABLE_VERITY`, `FS_IOC_SET_ENCRYPTION_POLICY`, `FAT_IOCTL_SET_ATTRIBUTES`). The others make and remove
+/// subvolumes of btrfs through a folder that is open only for reading, which Landlock does not see.
 const REQUESTS: &[u32] = &[
     0x5412,
     0x541C,

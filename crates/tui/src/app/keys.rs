@@ -184,8 +184,7 @@ impl App {
         }
         let reason = prompt.text.trim().to_owned();
         if prompt.images.is_empty() && approval::means_an_answer(&reason) {
-            let text =
-                "The question is still open. Press Tab, then Enter, to allow it once; a text refuses it.";
+            let text = "The question is still open. Press Tab, then Enter, to allow it once; any other text refuses it.";
             self.note(Weight::Warning, text.to_owned());
             self.editor.composer.set(&prompt.text);
             return Vec::new();

@@ -112,7 +112,7 @@ impl Approvals {
                 "Enter refuses",
             ],
             _ if writing.drafting && self.list.is_read() => &[
-                "Enter sends your message, the question stays · pause, then Tab answers · Esc {refuses}",
+                "Enter sends your message, the question stays · Tab, then after a pause Enter answers · Esc {refuses}",
                 "Enter sends this, the question stays · Tab answers · Esc {refuses}",
                 "Enter sends this · Esc {refuses}",
                 "Enter sends this · Esc refuses",

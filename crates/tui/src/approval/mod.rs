@@ -395,8 +395,8 @@ impl Approvals {
         Vec::new()
     }
 
-    /// Changes to another step of the question. Its end must be seen, and the list must settle, before an answer
-    /// counts.
+    /// Changes to another step of the question. No answer counts before the list has been on the screen for a moment
+    /// without a key, and an answer that allows counts only after the end was shown.
     fn go(&mut self, step: Step) {
         (self.step, self.seen_end, self.scroll) = (step, false, 0);
         self.list = AnswerList::following();

@@ -157,7 +157,8 @@ impl<W: Write> Screen<W> {
     ///
     /// Fails if the terminal cannot be written to or its modes cannot be restored.
     pub fn leave(&mut self) -> io::Result<()> {
-        // A second run would move the cursor back and overwrite the message of a panic.
+        // The terminal is restored only once. After a panic the hook has done it; doing it again would move the cursor
+        // back over the panic's message.
         if !std::mem::replace(&mut self.entered, false) || !TAKEN.swap(false, Ordering::SeqCst) {
             return Ok(());
         }

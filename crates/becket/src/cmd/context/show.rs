@@ -125,7 +125,7 @@ fn head(sent: &Sent<'_>, made: &Rebuilt, out: &mut dyn Write) -> Result<(), Fail
         )
     });
     let text = format!(
-        "request {} of {} ({}), entry {}, {}\n{} bytes, SHA-256 {} ({proof}){usage}\n",
+        "request {} to {} (for: {}), entry {}, {}\n{} bytes, SHA-256 {} ({proof}){usage}\n",
         sent.number,
         sent.record.model,
         sent.record.purpose,

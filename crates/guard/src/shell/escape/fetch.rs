@@ -82,7 +82,7 @@ fn takes_next(name: &str, letters: &str) -> bool {
         || name.len() > 1 && VALUED.split(' ').any(|known| known == name)
 }
 
-/// True if `name` is on the list, or a long name that is short for one.
+/// True if `name` is on the list, or is the beginning of a long name on it (`outp` for `output`).
 fn may_be(list: &str, name: &str) -> bool {
     !name.is_empty()
         && list.split(' ').any(|known| known == name || name.len() > 1 && known.starts_with(name))

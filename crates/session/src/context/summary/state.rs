@@ -54,7 +54,8 @@ fn bounded(text: &str, max: Tokens) -> String {
     if cut.len() == text.len() { text.to_owned() } else { format!("{cut}\n[… cut …]") }
 }
 
-/// Parses `[{content|text|title, status}]`, also under `items` or `todos`.
+/// Returns a todo list as text. Takes an array, also under `items` or `todos`, of strings or of objects with `content`,
+/// `text`, `title` or `task`, and `status` or `state`.
 pub(super) fn todo(value: &Value) -> Option<String> {
     let items = ["items", "todos"].iter().find_map(|k| value.get(k)).unwrap_or(value).as_array()?;
     let lines: Vec<String> = items
