@@ -517,8 +517,7 @@ impl<'a> Search<'a> {
             if let (Some(values), Some(close)) = (self.variables.get(name), close) {
                 // A value that names its own variable is left out: each replacement would bring the variable back, until
                 // `MAX_DEPTH`.
-                let names = |v: &String| v.contains(&format!("${name}")) || v.contains(&format!("${{{name}"));
-                let values: Vec<String> = values.iter().filter(|v| !names(v)).cloned().collect();
+                let values: Vec<String> = values.iter().filter(|v| !names(v, name)).cloned().collect();
                 return Some((at..at + 1 + usize::from(braced) + close, values))
                     .filter(|(_, v)| !v.is_empty());
             }
@@ -544,6 +543,15 @@ fn note<T: PartialEq>(list: &mut Vec<T>, entry: T) {
 /// Returns a text in one line without control characters.
 fn one_line(text: &str) -> String {
     becket_tool::text::clean(text).replace('\n', " ").chars().take(200).collect()
+}
+
+/// True if `text` contains `$name` or `${name}`, and not only a variable with a longer name.
+fn names(text: &str, name: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.match_indices(name).any(|(at, _)| {
+        let before = &text[..at];
+        (before.ends_with('$') || before.ends_with("${")) && !text[at + name.len()..].starts_with(is_word)
+    })
 }
 
 #[cfg(test)]

@@ -102,6 +102,8 @@ fn every_spelling_finds_the_script() {
         ("cd \"$CLAUDE_PROJECT_DIR/deep/er\" && ./x.sh", &["deep/er/x.sh"]),
         ("(cd deep; cd er; ./x.sh)", &["deep/er/x.sh"]),
         ("D=\"$CLAUDE_PROJECT_DIR/tools\"; bash \"$D/run all.sh\"", &["tools/run all.sh"]),
+        ("DD=\"$PWD/tools\"; D=\"$DD\"; bash \"$D/run all.sh\"", &["tools/run all.sh"]),
+        ("TOOLS=\"${TOOLS}\"; bash \"$TOOLS/run all.sh\"", &["tools/run all.sh"]),
         ("S='./a b.sh'; \"$S\"", &["a b.sh"]),
         ("bash \"$TOOLS/run all.sh\"", &["tools/run all.sh"]),
         ("PATH=\"$PWD/bin:$PATH\" lint src", &["bin/lint"]),
