@@ -444,10 +444,16 @@ impl<'a> Judge<'a> {
             reason = format!("{reason}; nearest rule: {rule}");
         }
         let dirs = command.dirs.as_deref();
-        let delicate = self.sensitive(words, dirs, None).is_some();
-        let place = delicate || self.names_outside(words, dirs);
-        let rule = Some(if delicate || is_outside { exact_rule(&text) } else { suggestion(words) });
-        self.push(Ask { reason, rule, doubt: false, place });
+        let delicate = self.sensitive(words, dirs, None);
+        let rule = Some(if delicate.is_some() || is_outside { exact_rule(&text) } else { suggestion(words) });
+        let place =
+            delicate.or_else(|| self.names_outside(words, dirs).map(|why| format!("`{shown}`: {why}")));
+        let is_place = place.is_some();
+        if let Some(why) = place.filter(|_| self.guard.confines_freely()) {
+            // Without the place, the sandbox would let the command run without a question.
+            reason = why;
+        }
+        self.push(Ask { reason, rule, doubt: false, place: is_place });
     }
 
     fn nearest(&self, name: &str) -> Option<&'a Rule> {

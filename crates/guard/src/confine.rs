@@ -81,6 +81,23 @@ impl Guard {
         }
     }
 
+    /// True if a command that stays in the workspace runs without a question, because the sandbox keeps it there.
+    pub(crate) fn confines_freely(&self) -> bool {
+        let works = self.sandbox.works.as_ref();
+        self.mode_confines()
+            && self.wide_root().is_none()
+            && works.is_some_and(|works| works(SandboxLevel::Workspace).is_ok())
+    }
+
+    /// True if the mode leaves commands to the sandbox.
+    fn mode_confines(&self) -> bool {
+        match self.mode() {
+            PermissionMode::Auto => true,
+            PermissionMode::Default | PermissionMode::AcceptEdits => self.sandbox.auto_allow,
+            _ => false,
+        }
+    }
+
     pub fn sandbox(&self) -> &SandboxRules {
         &self.sandbox
     }
@@ -203,11 +220,7 @@ impl Guard {
             let reason = format!("`{shown}` only reads, but nothing keeps it to that here: {why}");
             return Some(Verdict::Ask { reason, rule: found.kind_rule.clone() });
         }
-        let free = match self.mode() {
-            PermissionMode::Auto => true,
-            PermissionMode::Default | PermissionMode::AcceptEdits => self.sandbox.auto_allow,
-            _ => false,
-        };
+        let free = self.mode_confines();
         let unchecked = found.uncertain && self.has_command_rules();
         let place = found.asks.iter().any(|ask| ask.place);
         if !free || unchecked || place || self.is_excluded(command) {
@@ -296,8 +309,15 @@ mod tests {
             ("mkdir d", &[], workspace),
             ("ls", &[], reads),
             ("cargo test", &["Bash(cargo *)"], off),
+            // A slash in a text is no place.
+            ("tr / _ < a.txt | cut -d / -f 1", &[], reads),
+            // The sandbox keeps the system's own folders as they are.
+            ("touch /etc/x", &[], workspace),
             // Outside the workspace, the sandbox does not change the questions.
             ("rm -r ../other", &[], None),
+            ("rm -rf /", &[], None),
+            ("rm -rf --no-preserve-root /", &[], None),
+            ("find / -delete", &[], None),
             ("cp a.txt ~/b", &[], None),
             ("make --directory=/home/u/x", &[], None),
             ("cd / && make", &[], None),
@@ -307,6 +327,17 @@ mod tests {
             ("echo x > .git/hooks/pre-commit", &[], None),
         ] {
             assert_eq!(level(&guard(rules, M::Auto, true), command), want, "{command} {rules:?}");
+        }
+        // The question names what the sandbox does not settle.
+        for (command, place) in [
+            ("rm -rf ~", "`rm -rf ~`: ~ is outside the workspace"),
+            ("rm -r ../other", "../other is outside the workspace"),
+            ("cd / && make", "it changes to a folder that may be outside the workspace"),
+            ("python3 x.py .env", ".env"),
+        ] {
+            let verdict = guard(&[], M::Auto, true).check("bash", &Access::execute(command), &Value::Null);
+            let Verdict::Ask { reason, .. } = verdict else { panic!("{command}: {verdict:?}") };
+            assert!(reason.contains(place) && !reason.contains("no rule allows"), "{command}: {reason}");
         }
         for command in ["cargo test", "echo x > a.txt"] {
             assert_eq!(level(&guard(&[], M::Default, true), command), None, "{command}");

@@ -55,20 +55,33 @@ impl Judge<'_> {
         }
     }
 
-    /// True if the command runs in, or changes to, a folder that is not known to be in the workspace, or if a word of it is a
-    /// path outside the workspace. The system's own folders do not count as outside.
-    pub(super) fn names_outside(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> bool {
+    /// Says how a command leaves the workspace: it runs in, or changes to, a folder that is not known to be there, or a word of
+    /// it is a path outside. The system's own folders do not count as outside, because the sandbox keeps them as they are.
+    pub(super) fn names_outside(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> Option<String> {
         const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/etc", "/nix", "/dev"];
+        // For these, a slash is a character of a text.
+        const OF_TEXT: &[&str] = &[
+            "awk", "basename", "cut", "echo", "expr", "fold", "grep", "join", "jq", "paste", "printf", "rg",
+            "sed", "sort", "split", "test", "tr", "[",
+        ];
         let roots = &self.guard.settings.roots;
         let known = dirs.is_some_and(|dirs| dirs.iter().all(|dir| inside(dir, roots)));
-        if !known || matches!(base_name(&words[0].text), "cd" | "pushd" | "popd") {
-            return true;
+        let name = base_name(&words[0].text);
+        if !known {
+            return Some("the folder in which it runs may be outside the workspace".to_owned());
         }
+        if matches!(name, "cd" | "pushd" | "popd") {
+            return Some("it changes to a folder that may be outside the workspace".to_owned());
+        }
+        let root_counts = !OF_TEXT.contains(&name);
         let outside = |path: &PathBuf| {
             !inside(path, roots) && !is_sink(path) && !SYSTEM.iter().any(|dir| path.starts_with(dir))
         };
         let known = words.iter().skip(1).filter(|word| word.known != Known::Dynamic);
-        known.filter(|word| !word.text.contains("://")).any(|word| {
+        let word = known.filter(|word| !word.text.contains("://")).find(|word| {
+            if word.text == "/" {
+                return root_counts;
+            }
             let texts = candidates(&word.text);
             let mut paths = texts.iter().filter(|text| {
                 text.starts_with('/') && text.len() > 1
@@ -76,7 +89,8 @@ impl Judge<'_> {
                     || text.split('/').any(|part| part == "..")
             });
             paths.any(|text| self.places(text, dirs).is_none_or(|places| places.iter().any(outside)))
-        })
+        });
+        word.map(|word| format!("{} is outside the workspace", word.raw))
     }
 
     /// True if `git -C` leads out of the workspace, to a repository whose configuration git would obey.
