@@ -325,7 +325,9 @@ pub struct ModelError {
 pub fn open(reference: &ModelRef, settings: &Settings) -> Result<Arc<dyn Model>, ModelError> {
     let (provider, name) = match reference {
         ModelRef::Script(file) => {
-            return Ok(Arc::new(ScriptedModel::open(file)?.with_window(settings.window)));
+            return Ok(Arc::new(
+                ScriptedModel::open(file)?.with_window(settings.window).with_retries(settings),
+            ));
         }
         ModelRef::Replay(file) => {
             let recording = Recording::open(file)?;

@@ -4,20 +4,25 @@
 //! in `docs/scripted-model.md`. Requests are encoded as for Chat Completions, so the byte cache and all code that reads
 //! requests behave as with a real model, but nothing is sent.
 
+mod format;
+
 use crate::adapter::Memory;
 use crate::assemble::{AnswerOf, Assembler};
 use crate::chat::{ChatEncoder, head_rest, tail};
 use crate::compat::Compat;
+use crate::ids::SeenCalls;
 use crate::kind::Kind;
-use crate::{ErrorKind, Model, ModelError, ModelEvent, ModelInfo, Prepared, Request};
-use becket_types::{FinishReason, Message, Millis, Part, Prices, Role, Usage};
+use crate::retry::Policy;
+use crate::settings::Sleeper;
+use crate::{ErrorKind, Model, ModelError, ModelEvent, ModelInfo, Prepared, Request, Settings};
+use becket_types::{FinishReason, Message, Millis, Part, Role, Usage};
+use format::{Facts, Match, Script, Step};
 use futures::stream::{BoxStream, StreamExt as _, unfold};
-use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
 use std::io::Read as _;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Number of prepared requests whose facts are kept.
@@ -26,133 +31,6 @@ const KEPT: usize = 8;
 const BYTES_PER_TOKEN: usize = 4;
 /// Longest script, in bytes.
 const MAX_SCRIPT: u64 = 64 * 1024 * 1024;
-
-/// A script, as in the file.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Script {
-    #[serde(default)]
-    name: Option<String>,
-    /// For people who read the file.
-    #[serde(default)]
-    #[serde(rename = "about")]
-    _about: Option<String>,
-    #[serde(default = "default_window")]
-    window: u64,
-    #[serde(default = "default_max_output")]
-    max_output: u64,
-    #[serde(default)]
-    prices: Option<Prices>,
-    /// Start with the first step again after the last one.
-    #[serde(default, rename = "loop")]
-    begin_again: bool,
-    /// The answer to a request for a summary.
-    #[serde(default)]
-    summary: Option<String>,
-    steps: Vec<Step>,
-}
-
-fn default_window() -> u64 {
-    32_000
-}
-
-fn default_max_output() -> u64 {
-    4_096
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Step {
-    when: Option<Match>,
-    expect: Option<Match>,
-    /// Number of requests that the step answers.
-    repeat: Option<u32>,
-    reasoning: Option<String>,
-    text: Option<String>,
-    calls: Vec<ScriptCall>,
-    usage: Option<Usage>,
-    finish: Option<FinishReason>,
-    error: Option<ScriptError>,
-    delay_ms: u64,
-    /// Bytes per delta. Absent: the whole text in one delta.
-    chunk: Option<usize>,
-    chunk_delay_ms: u64,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Match {
-    /// Texts that must be in the messages since the model's last answer.
-    contains: Vec<String>,
-    /// Texts that must be anywhere in the request.
-    anywhere: Vec<String>,
-    /// Texts that must not be in the request.
-    absent: Vec<String>,
-    /// Tools that the request must offer.
-    tools: Vec<String>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ScriptCall {
-    #[serde(default)]
-    id: Option<String>,
-    name: String,
-    #[serde(default)]
-    input: Value,
-    /// Argument text that is sent unchanged, valid or not, instead of `input`.
-    #[serde(default)]
-    arguments: Option<String>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ScriptError {
-    kind: ErrorKind,
-    message: String,
-    #[serde(default)]
-    status: Option<u16>,
-    #[serde(default)]
-    retry_after_ms: Option<u64>,
-}
-
-/// The parts of a request that a script can match.
-#[derive(Clone, Debug, Default)]
-struct Facts {
-    tail: String,
-    /// The whole text; empty unless a matcher needs it.
-    all: String,
-    tools: Vec<String>,
-    summary: bool,
-    bytes: usize,
-}
-
-impl Match {
-    /// Describes the first condition that is not met.
-    fn misses(&self, facts: &Facts) -> Option<String> {
-        let shown = |text: &str| becket_types::cut_end(text, 300).to_owned();
-        for text in &self.contains {
-            if !facts.tail.contains(text.as_str()) {
-                return Some(format!(
-                    "`{text}` in what came since the last answer, which is `{}`",
-                    shown(&facts.tail)
-                ));
-            }
-        }
-        if let Some(text) = self.anywhere.iter().find(|t| !facts.all.contains(t.as_str())) {
-            return Some(format!("`{text}` in the request"));
-        }
-        if let Some(text) = self.absent.iter().find(|t| facts.all.contains(t.as_str())) {
-            return Some(format!("no `{text}` in the request"));
-        }
-        let missing = self.tools.iter().find(|tool| !facts.tools.contains(tool));
-        missing.map(|tool| format!("the tool `{tool}` among {:?}", facts.tools))
-    }
-
-    fn needs_all(&self) -> bool {
-        !self.anywhere.is_empty() || !self.absent.is_empty()
-    }
-}
 
 #[derive(Default)]
 struct Cursor {
@@ -166,11 +44,25 @@ struct Cursor {
 /// The model `script:FILE`.
 pub struct ScriptedModel {
     info: ModelInfo,
-    script: Script,
+    player: Arc<Player>,
     memory: Memory<ChatEncoder>,
     needs_all: bool,
     pending: Mutex<(u64, VecDeque<(u64, Facts)>)>,
+    /// Absent: every failure is final.
+    retries: Option<Retries>,
+}
+
+/// The script, and how far it has come.
+struct Player {
+    script: Script,
     cursor: Mutex<Cursor>,
+}
+
+/// Limits on retries, which are the same as for a server's failures.
+#[derive(Clone)]
+struct Retries {
+    policy: Policy,
+    sleeper: Sleeper,
 }
 
 impl ScriptedModel {
@@ -195,7 +87,7 @@ impl ScriptedModel {
             return Err(refused("it is longer than 64 MB"));
         }
         let model = Self::parse(&text, &name)?;
-        if model.script.steps.is_empty() && model.script.summary.is_none() {
+        if model.player.script.steps.is_empty() && model.player.script.summary.is_none() {
             let message = format!("The script `{name}` has no steps, so it answers nothing.");
             return Err(ModelError::new(ErrorKind::Script, message)
                 .hint("The page on scripted models of the documentation says how a script is written."));
@@ -230,10 +122,13 @@ impl ScriptedModel {
                 source: "script".to_owned(),
             },
             needs_all: matchers.clone().any(Match::needs_all),
-            cursor: Mutex::new(Cursor { given: vec![0; script.steps.len()], ..Cursor::default() }),
-            script,
+            player: Arc::new(Player {
+                cursor: Mutex::new(Cursor { given: vec![0; script.steps.len()], ..Cursor::default() }),
+                script,
+            }),
             memory: Memory::default(),
             pending: Mutex::default(),
+            retries: None,
         })
     }
 
@@ -245,6 +140,21 @@ impl ScriptedModel {
             self.info.input_limit = window;
             self.info.max_output = self.info.max_output.min(window);
         }
+        self
+    }
+
+    /// Retries failures as those of a server are retried. Each retry is another request, which the next step answers.
+    #[must_use]
+    pub fn with_retries(mut self, settings: &Settings) -> Self {
+        let policy = Policy {
+            max_attempts: settings.max_attempts,
+            max_wait: settings.times.max_wait,
+            max_loading: settings.times.max_loading,
+            local: false,
+            replaceable: false,
+            brief: false,
+        };
+        self.retries = Some(Retries { policy, sleeper: settings.sleeper.clone() });
         self
     }
 
@@ -277,7 +187,9 @@ impl ScriptedModel {
             bytes,
         }
     }
+}
 
+impl Player {
     /// Chooses the step that answers. Returns its index and the number of its answer, from 1.
     fn choose(&self, facts: &Facts, cursor: &mut Cursor) -> Result<(usize, u32), ModelError> {
         for round in 0..2 {
@@ -497,26 +409,91 @@ impl Model for ScriptedModel {
         let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         let facts = pending.1.iter().find(|(tag, _)| *tag == prepared.tag).map(|(_, facts)| facts.clone());
         drop(pending);
+        let mut retries = self.retries.clone();
+        if let Some(retries) = &mut retries {
+            (retries.policy.replaceable, retries.policy.brief) = (prepared.replaceable, prepared.brief);
+        }
+        let mut exchange = ScriptedExchange {
+            player: Arc::clone(&self.player),
+            facts: facts.unwrap_or_default(),
+            of: (self.info.provider.clone(), self.info.name.clone(), self.memory.seen.clone()),
+            retries,
+            attempt: 0,
+            items: VecDeque::new(),
+            pause: None,
+            begun: false,
+        };
+        exchange.ask();
+        unfold(exchange, |mut exchange| async move {
+            let item = exchange.next().await?;
+            Some((item, exchange))
+        })
+        .boxed()
+    }
+}
+
+/// A request on its way, with its retries.
+struct ScriptedExchange {
+    player: Arc<Player>,
+    facts: Facts,
+    /// Provider and model of the answer, and the ids of calls that the model has used.
+    of: (String, String, SeenCalls),
+    retries: Option<Retries>,
+    /// Requests so far.
+    attempt: u32,
+    items: VecDeque<Item>,
+    /// The wait before the request is sent again.
+    pause: Option<Duration>,
+    begun: bool,
+}
+
+impl ScriptedExchange {
+    fn ask(&mut self) {
+        self.attempt += 1;
+        let (provider, model, seen) = self.of.clone();
         let of = AnswerOf {
-            provider: self.info.provider.clone(),
-            model: self.info.name.clone(),
+            provider,
+            model,
             cap: 0,
-            seen: self.memory.seen.clone(),
+            seen,
             server: "the script".to_owned(),
             fatal_codes: Vec::new(),
-            id: std::sync::Arc::default(),
+            id: Arc::default(),
         };
-        let items = match self.answer(&facts.unwrap_or_default()) {
+        self.items = match self.player.answer(&self.facts) {
             Ok(answer) => answer.items(of),
             Err(error) => VecDeque::from([(Duration::ZERO, Err(error))]),
         };
-        unfold(items, |mut items| async move {
-            let (wait, item) = items.pop_front()?;
-            if !wait.is_zero() {
-                tokio::time::sleep(wait).await;
+    }
+
+    async fn next(&mut self) -> Option<Result<ModelEvent, ModelError>> {
+        if let (Some(pause), Some(retries)) = (self.pause.take(), &self.retries) {
+            retries.sleeper.sleep(pause).await;
+            self.ask();
+        }
+        let (wait, item) = self.items.pop_front()?;
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
+        match item {
+            Err(error) if !self.begun => Some(self.failed(error)),
+            item => {
+                self.begun = true;
+                Some(item)
             }
-            Some((item, items))
-        })
-        .boxed()
+        }
+    }
+
+    /// Handles a failure before the answer began. Scripts are deterministic, so the wait has no jitter.
+    fn failed(&mut self, error: ModelError) -> Result<ModelEvent, ModelError> {
+        let Some(retries) = self.retries.as_ref().filter(|_| error.kind != ErrorKind::Template) else {
+            return Err(error);
+        };
+        let (max, status, text) =
+            (retries.policy.retries_for(error.kind), error.status, error.message.clone());
+        let delay = retries.policy.next(self.attempt, error, 0.0)?;
+        self.pause = Some(delay);
+        let delay = Millis(delay.as_millis() as u64);
+        Ok(ModelEvent::Retry { attempt: self.attempt, max, delay, status, error: text })
     }
 }

@@ -76,6 +76,33 @@ async fn loops_matchers_expectations_and_errors() {
     assert_eq!(last.finish(), Some(FinishReason::Length));
 }
 
+/// A script is retried like a server, and each retry is a request that takes the next step.
+#[tokio::test]
+async fn failures_are_retried_like_those_of_a_server() {
+    let mut settings = Settings::default();
+    settings.sleeper = Sleeper::new(|_| Box::pin(std::future::ready(())));
+    let of = |steps: &serde_json::Value| script(&json!({ "steps": steps })).with_retries(&settings);
+    for kind in ["rate_limit", "overloaded", "server", "network", "timeout", "stalled", "malformed"] {
+        let failing = json!({ "error": { "kind": kind, "message": "no", "retry_after_ms": 100 } });
+        let model = of(&json!([failing, { "text": "ok after" }]));
+        let ran = run(&model, &hello()).await;
+        assert_eq!((ran.text().as_str(), ran.error), ("ok after", None), "{kind}");
+    }
+    // What no retry cures is final, and so is a failure after the answer has begun.
+    for (step, text) in [
+        (json!({ "error": { "kind": "auth", "message": "no" } }), ""),
+        (json!({ "text": "part", "error": { "kind": "stream_broken", "message": "cut" } }), "part"),
+        (json!({ "error": { "kind": "rate_limit", "message": "no", "retry_after_ms": 3_600_000 } }), ""),
+    ] {
+        let model = of(&json!([step, { "text": "ok after" }]));
+        let ran = run(&model, &hello()).await;
+        assert!(ran.error.is_some() && ran.text() == text, "{step}");
+    }
+    // The number of attempts is limited.
+    let model = of(&json!([{ "error": { "kind": "server", "message": "no" }, "repeat": 99 }]));
+    assert!(run(&model, &hello()).await.error.is_some());
+}
+
 #[tokio::test]
 async fn requests_for_a_summary_do_not_move_the_cursor() {
     let model =
