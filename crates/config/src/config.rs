@@ -208,3 +208,17 @@ fn close(schema: &mut serde_json::Value) {
         _ => {}
     }
 }
+
+/// Adds all keys of a schema, each with its default.
+pub(crate) fn known_keys(schema: &Value, path: &mut Vec<String>, out: &mut Vec<(String, Value)>) {
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+        let default = schema.get("default").cloned().unwrap_or(Value::Null);
+        out.push((path.join("."), default));
+        return;
+    };
+    for (name, inner) in properties {
+        path.push(name.clone());
+        known_keys(inner, path, out);
+        path.pop();
+    }
+}

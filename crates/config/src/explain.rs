@@ -1,6 +1,6 @@
 //! Output of `becket config`: every key with its value and source, secrets masked.
 
-use crate::config::json_schema;
+use crate::config::{json_schema, known_keys};
 use crate::layers::Settings;
 use crate::secret::{IN_KEYCHAIN, mask, mask_url};
 use crate::source::Source;
@@ -93,17 +93,4 @@ fn row(key: &str, value: &Value, source: &Source) -> Row {
         other => other.to_string(),
     };
     Row { key: key.to_owned(), value, source: source.to_string() }
-}
-
-fn known_keys(schema: &Value, path: &mut Vec<String>, out: &mut Vec<(String, Value)>) {
-    let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
-        let default = schema.get("default").cloned().unwrap_or(Value::Null);
-        out.push((path.join("."), default));
-        return;
-    };
-    for (name, inner) in properties {
-        path.push(name.clone());
-        known_keys(inner, path, out);
-        path.pop();
-    }
 }

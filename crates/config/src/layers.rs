@@ -1,6 +1,6 @@
 //! The layers and how they are merged: each leaf key separately, keeping the sources of its value.
 
-use crate::config::{Config, json_schema};
+use crate::config::{Config, json_schema, known_keys};
 use crate::document::{Kind, Node, parse_json, parse_toml, position};
 use crate::error::{ConfigError, Problem};
 use crate::files::{Layer, Scope, SettingSources};
@@ -408,6 +408,16 @@ impl Builder<'_> {
         self.merge(&root, source, base, Some((origin, text)));
     }
 
+    /// Returns the key of another table that has this name, such as `ui.theme` for `theme`. `None` if there is none, or more
+    /// than two.
+    fn elsewhere(&self, name: &str) -> Option<String> {
+        let mut keys = Vec::new();
+        known_keys(&self.schema, &mut Vec::new(), &mut keys);
+        let same = |key: &&String| key.rsplit('.').next() == Some(name);
+        let found: Vec<String> = keys.iter().map(|(key, _)| key).filter(same).cloned().collect();
+        (1..=2).contains(&found.len()).then(|| found.join(" or "))
+    }
+
     /// Removes unknown keys, with a warning for each.
     fn unknown(&mut self, node: &mut Node, schema: &Value, path: &mut Vec<String>, origin: &str, text: &str) {
         let entries = match (&mut node.kind, schema.get("items"), schema.get("additionalProperties")) {
@@ -436,8 +446,8 @@ impl Builder<'_> {
             match known.get(&entry.key) {
                 Some(inner) => self.unknown(&mut entry.value, inner, path, origin, text),
                 None => {
-                    let near = nearest(&entry.key, known.keys().map(String::as_str));
-                    let advice = match near {
+                    let near = nearest(&entry.key, known.keys().map(String::as_str)).map(str::to_owned);
+                    let advice = match near.or_else(|| self.elsewhere(&entry.key)) {
                         Some(near) => format!("did you mean {near}?"),
                         None => "it is ignored; `becket config` lists the keys".to_owned(),
                     };
