@@ -14,7 +14,7 @@ use becket_types::{
     FileSnapshot, FileState, PathChange, SkippedPath,
 };
 use serde::Serialize;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 impl Recorder {
@@ -369,7 +369,7 @@ pub(super) fn is_object(path: &Path) -> bool {
 /// A sentence for people if the command could destroy files that could not be kept. For a command that destroys only the
 /// paths it names, only those count.
 fn warning(risk: &Risk, skipped: &[SkippedPath]) -> Option<String> {
-    let at_risk: Vec<&SkippedPath> = match risk.level {
+    let mut at_risk: Vec<&SkippedPath> = match risk.level {
         Level::Ordinary => return None,
         Level::Named => {
             let named = |path: &Path| risk.targets.iter().any(|target| path.starts_with(target));
@@ -377,6 +377,9 @@ fn warning(risk: &Risk, skipped: &[SkippedPath]) -> Option<String> {
         }
         Level::Destructive => skipped.iter().collect(),
     };
+    // A folder and what is in it are skipped at the same path.
+    let mut seen = BTreeSet::new();
+    at_risk.retain(|skipped| seen.insert(&skipped.path.0));
     if at_risk.is_empty() {
         return None;
     }
