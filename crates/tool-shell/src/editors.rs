@@ -12,15 +12,20 @@ const SCRIPTED: &[&str] =
 
 /// Returns the reason, a message for the model, if `command` is refused.
 pub(crate) fn refusal(command: &str) -> Option<String> {
+    waiting_editor(command).map(|name| {
+        format!(
+            "`{name}` waits for keys and there is no terminal; the command was not run. Edit files with the tools for \
+             it, or start it with `pty` and type with `input`."
+        )
+    })
+}
+
+/// Returns the name of the editor in `command` that would wait for keys.
+pub fn waiting_editor(command: &str) -> Option<String> {
     simple_commands(command).iter().find_map(|words| {
         let (name, args) = program(words)?;
         let scripted = args.iter().any(|arg| SCRIPTED.iter().any(|s| arg.starts_with(s)));
-        (EDITORS.contains(&name) && !scripted).then(|| {
-            format!(
-                "`{name}` waits for keys and there is no terminal; the command was not run. Edit files with the tools for \
-                 it, or start it with `pty` and type with `input`."
-            )
-        })
+        (EDITORS.contains(&name) && !scripted).then(|| name.to_owned())
     })
 }
 

@@ -51,6 +51,7 @@ mod watcher;
 mod withheld;
 
 pub use capture::Window;
+pub use editors::waiting_editor;
 pub use job_changes::{JobChange, JobEnd, JobOutcome, JobText};
 pub use job_tools::{JobKill, JobOutput};
 pub use limits::Limits;

@@ -31,7 +31,7 @@ use ratatui::style::Style;
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
@@ -69,6 +69,8 @@ pub struct Speaker {
     renaming: bool,
     /// The user changed the permission mode, and the confirmation is pending.
     changing_mode: bool,
+    /// The folder of the session. Paths in it are spoken relative to it.
+    folder: PathBuf,
 }
 
 impl Speaker {
@@ -85,6 +87,9 @@ impl Speaker {
     /// Returns the lines that describe an event.
     pub fn event(&mut self, event: &Event) -> Vec<String> {
         let mut out = Vec::new();
+        if let Event::SessionStarted { cwd, .. } = event {
+            self.folder.clone_from(cwd);
+        }
         if let Event::SessionStarted { model, .. } | Event::ModelChosen { model } = event {
             self.model.clone_from(model);
         }
@@ -171,7 +176,7 @@ impl Speaker {
             }
             Event::CompactionPlanned(plan) => compaction_plan(plan, out),
             Event::UndoPlanned(plan) => self.undo_plan(plan, out),
-            Event::UndoDone(outcome) => out.push(undo::outcome_text(outcome, Path::new(""))),
+            Event::UndoDone(outcome) => out.push(undo::outcome_text(outcome, &self.folder)),
             Event::SessionStarted { resumed: true, title, .. } => {
                 out.push(format!("{}.", crate::transcript::resumed_line(title.as_deref())));
             }
@@ -214,7 +219,7 @@ impl Speaker {
             out.push(why);
             return;
         }
-        out.extend(replies::without_fences(&undo::page(plan, Path::new(""))));
+        out.extend(replies::without_fences(&undo::page(plan, &self.folder)));
         let force = if undo::has_conflicts(plan) { ", /f to overwrite what others changed" } else { "" };
         out.push(format!("Question: carry this out? Answer /y{force}, or /n."));
         (self.undo, self.asked) = (Some(plan.plan), true);

@@ -320,6 +320,9 @@ fn export(arguments: &str) -> Result<Action, String> {
         Some((first, file)) => (first, file.trim_start()),
         None => ("", arguments),
     };
+    if first.is_empty() && ["md", "jsonl", "html"].contains(&rest) {
+        return Err(format!("/export {rest} needs a file: /export {rest} session.{rest}"));
+    }
     let ending = Path::new(rest).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     let (format, file) = match (first, ending) {
         ("md", _) => (ExportFormat::Md, rest),
@@ -423,6 +426,10 @@ mod tests {
         }
         let why = export("json out").unwrap_err();
         assert_eq!(why, "there is no format json: write md, jsonl or html before the file");
+        for format in ["md", "jsonl", "html"] {
+            let why = export(format).unwrap_err();
+            assert_eq!(why, format!("/export {format} needs a file: /export {format} session.{format}"));
+        }
     }
 
     #[test]
