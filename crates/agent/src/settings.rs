@@ -182,6 +182,8 @@ pub struct RequestSettings {
     pub effort: Option<String>,
     /// Replaces the catalog's context window, in tokens (`--context-window`).
     pub context_window: Option<u64>,
+    /// The model with an assumed window about which the user was informed in an earlier run.
+    pub known_assumption: Option<String>,
     /// Ask a model for the summary of a compaction; otherwise becket makes it from the session's record.
     pub summaries: bool,
 }
@@ -221,7 +223,7 @@ impl Default for ToolSettings {
 
 impl Default for RequestSettings {
     fn default() -> Self {
-        Self { max_output: None, effort: None, context_window: None, summaries: true }
+        Self { max_output: None, effort: None, context_window: None, known_assumption: None, summaries: true }
     }
 }
 

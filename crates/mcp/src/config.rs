@@ -247,13 +247,18 @@ const KEYS: &[&str] = &[
 pub struct Parsed {
     pub servers: Vec<ServerConfig>,
     pub problems: Vec<String>,
+    /// The first of these messages that is an error, for a caller to whom a left out server is a failure.
+    pub refusal: Option<String>,
 }
 
 /// Parses `{"mcpServers": {NAME: {…}}}`, or the inner object alone. `vars` returns the value of a variable.
 pub fn parse(value: &Value, vars: &dyn Fn(&str) -> Option<String>) -> Parsed {
     let mut out = Parsed::default();
     match entries(value) {
-        Err(why) => out.problems.push(why),
+        Err(why) => {
+            out.problems.push(why.clone());
+            out.refusal = Some(why);
+        }
         Ok(entries) => {
             for (name, entry) in entries {
                 match server(name, entry, vars) {
@@ -261,7 +266,11 @@ pub fn parse(value: &Value, vars: &dyn Fn(&str) -> Option<String>) -> Parsed {
                         out.problems.extend(odd);
                         out.servers.push(server);
                     }
-                    Err(why) => out.problems.push(format!("the MCP server {name:?} is not used: {why}")),
+                    Err(why) => {
+                        out.problems.push(format!("the MCP server {name:?} is not used: {why}"));
+                        out.refusal
+                            .get_or_insert_with(|| format!("the MCP server {name:?} cannot be used: {why}"));
+                    }
                 }
             }
         }
@@ -304,7 +313,10 @@ pub fn server(
     let mut odd = Vec::new();
     if let Some(object) = value.as_object() {
         for key in object.keys().filter(|key| !KEYS.contains(&key.as_str())) {
-            odd.push(format!("the MCP server {name:?} has the unknown key {key:?}, which does nothing"));
+            odd.push(format!(
+                "the MCP server {name:?} has the unknown key {key:?}, which does nothing{}",
+                meant(key)
+            ));
         }
     }
     let mut missing = Vec::new();
@@ -315,7 +327,10 @@ pub fn server(
         ));
     }
     let written: Written = serde_json::from_value(filled).map_err(|e| e.to_string())?;
-    let endpoint = endpoint(&written)?;
+    let endpoint = endpoint(&written).map_err(|why| match unknown_key(value) {
+        Some(key) => format!("{why}, and the key {key:?} is unknown{}", meant(&key)),
+        None => why,
+    })?;
     let limit = |key, given: &Option<Value>, variable| match given {
         Some(value) => duration(key, value).map(Some),
         // Variables that users of other agents set: milliseconds.
@@ -340,6 +355,17 @@ pub fn server(
         },
         odd,
     ))
+}
+
+/// Returns the first unknown key of a server's entry.
+fn unknown_key(entry: &Value) -> Option<String> {
+    entry.as_object()?.keys().find(|key| !KEYS.contains(&key.as_str())).cloned()
+}
+
+/// Returns the question after the known key that is most like an unknown one; empty if none is.
+fn meant(key: &str) -> String {
+    let near = becket_tool::text::nearest(key, KEYS.iter().copied());
+    near.map(|near| format!(" (did you mean {near:?}?)")).unwrap_or_default()
 }
 
 fn endpoint(written: &Written) -> Result<Endpoint, String> {
@@ -509,7 +535,14 @@ mod tests {
         assert_eq!(parse(&json!([]), &vars).problems.len(), 1);
         assert_eq!(parse(&json!({"mcpServers": []}), &vars).problems.len(), 1);
         let odd = parse(&json!({"a": {"command": "x", "comand": 1}}), &vars);
-        assert_eq!((odd.servers.len(), odd.problems.len()), (1, 1));
+        assert_eq!((odd.servers.len(), odd.problems.len(), odd.refusal), (1, 1, None));
+        assert!(odd.problems[0].contains("did you mean \"command\"?"), "{:?}", odd.problems);
+        let bad = parse(&json!({"a": {"comand": "x"}}), &vars).refusal.unwrap();
+        assert_eq!(
+            bad,
+            "the MCP server \"a\" cannot be used: it has neither a command nor a url, and the key \"comand\" is \
+             unknown (did you mean \"command\"?)"
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 mod common;
 
-use becket_model::{ErrorKind, Model, ScriptedModel};
+use becket_model::{ErrorKind, Model, ScriptedModel, Settings, Sleeper};
 use becket_types::{Context, FinishReason, Message, Usage};
 use common::{context, run, wrap};
 use serde_json::json;
@@ -79,8 +79,8 @@ async fn loops_matchers_expectations_and_errors() {
 /// A script is retried like a server, and each retry is a request that takes the next step.
 #[tokio::test]
 async fn failures_are_retried_like_those_of_a_server() {
-    let mut settings = Settings::default();
-    settings.sleeper = Sleeper::new(|_| Box::pin(std::future::ready(())));
+    let sleeper = Sleeper::new(|_| Box::pin(std::future::ready(())));
+    let settings = Settings { sleeper, ..Settings::default() };
     let of = |steps: &serde_json::Value| script(&json!({ "steps": steps })).with_retries(&settings);
     for kind in ["rate_limit", "overloaded", "server", "network", "timeout", "stalled", "malformed"] {
         let failing = json!({ "error": { "kind": kind, "message": "no", "retry_after_ms": 100 } });

@@ -103,7 +103,7 @@ pub fn adopt(
         bad,
         bad_blobs: Vec::new(),
     };
-    let there = session_dirs(root, None).into_iter().find(|dir| layout::id_of(dir) == Some(id));
+    let there = session_dirs(root, None)?.into_iter().find(|dir| layout::id_of(dir) == Some(id));
     if let Some(there) = there {
         let path = layout::ledger_path(&there);
         let known = fs::read(&path).map_err(StoreError::io("read", &path))?;

@@ -44,6 +44,8 @@ pub struct Page {
 pub struct Pages {
     ledger: PathBuf,
     length: u64,
+    /// Later entries are left out, with their effects. `None`: there are none to leave out.
+    upto: Option<Seq>,
     /// The part of the file that was searched for reverts.
     seen: Range<u64>,
     /// Reverted entry, by the number of the entry that reverts it.
@@ -83,10 +85,19 @@ impl Pages {
         Self {
             ledger: ledger_path(session_dir),
             length: length.max(1),
+            upto: None,
             seen: 0..0,
             reverts: BTreeMap::new(),
             targets: HashMap::new(),
         }
+    }
+
+    /// Leaves out all entries after this one, also those that are appended while the pages are read: for a copy of a
+    /// session that another process continues.
+    #[must_use]
+    pub fn upto(mut self, last: Seq) -> Self {
+        self.upto = Some(last);
+        self
     }
 
     /// Returns the last page; the whole session if it is short.
@@ -97,7 +108,7 @@ impl Pages {
     pub fn last(&mut self) -> Result<Page, StoreError> {
         let length = self.file()?.metadata().map_err(self.failed())?.len();
         let most = if length <= WHOLE.max(self.length) { length } else { self.length };
-        self.backward(Seq(1), Seq(u64::MAX), most)
+        self.backward(Seq(1), self.end(Seq(u64::MAX)), most)
     }
 
     /// Returns the page that ends before `to`, with entries from `from` on.
@@ -106,7 +117,7 @@ impl Pages {
     ///
     /// Returns [`StoreError::Io`].
     pub fn before(&mut self, from: Seq, to: Seq) -> Result<Page, StoreError> {
-        self.backward(from, to, self.length)
+        self.backward(from, self.end(to), self.length)
     }
 
     /// Returns the page that begins with `from`, with entries before `to`.
@@ -116,6 +127,7 @@ impl Pages {
     /// Returns [`StoreError::Io`].
     pub fn after(&mut self, from: Seq, to: Seq) -> Result<Page, StoreError> {
         let mut file = self.file()?;
+        let to = self.end(to);
         let start = self.line_of(&mut file, from)?;
         let mut entries = Located::new();
         let (mut behind_turn, mut end) = (true, to);
@@ -146,7 +158,7 @@ impl Pages {
         back: bool,
         is: &mut dyn FnMut(&Page) -> bool,
     ) -> Result<Option<Page>, StoreError> {
-        let Range { start: mut from, end: mut to } = range;
+        let (mut from, mut to) = (range.start, self.end(range.end));
         while from < to {
             let page = if back { self.before(from, to)? } else { self.after(from, to)? };
             if is(&page) {
@@ -251,7 +263,11 @@ impl Pages {
                     items(Reader::new(&line[..])).filter_map(Result::ok).map(|(_, entry)| entry).collect();
                 // A message that was dropped from the context manually still belongs to the conversation.
                 let by_hand: Vec<Seq> = entries.iter().flat_map(|entry| edit::by_hand(&entry.kind)).collect();
-                for entry in entries.iter().filter(|entry| !by_hand.contains(&entry.seq)) {
+                let upto = self.upto;
+                for entry in entries
+                    .iter()
+                    .filter(|e| upto.is_none_or(|upto| e.seq <= upto) && !by_hand.contains(&e.seq))
+                {
                     if let EntryKind::Revert { entry: target } = entry.kind {
                         self.reverts.insert(entry.seq, target);
                     }
@@ -292,6 +308,11 @@ impl Pages {
             }
         }
         Ok(Effects { gone, undone })
+    }
+
+    /// Returns the end of a range; `Seq(u64::MAX)` means the end of the session.
+    fn end(&self, to: Seq) -> Seq {
+        self.upto.map_or(to, |last| to.min(last.next()))
     }
 
     fn file(&self) -> Result<File, StoreError> {

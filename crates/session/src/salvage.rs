@@ -104,7 +104,7 @@ pub fn salvage(
     let from = layout::id_of(source).unwrap_or_default();
     let bytes = fs::metadata(layout::ledger_path(source)).map_err(failed())?.len();
     let mark = json!({ "from": from, "bytes": bytes, "blobs": broken.len() });
-    let made = store::list(root, None).into_iter().find(|s| s.extra.get(REPAIRED) == Some(&mark));
+    let made = store::list(root, None)?.into_iter().find(|s| s.extra.get(REPAIRED) == Some(&mark));
     if let Some(made) = made {
         return Ok(Outcome::Done(made.id));
     }

@@ -134,7 +134,7 @@ fn life(home: &Path, io: &Arc<dyn Io>, case: &str) -> Kept {
         let dir = fork.dir().to_path_buf();
         kept.leave(fork, case);
         if trash::throw_away(io.as_ref(), &trash, &dir, Millis(7)).is_ok() {
-            for thrown in trash::trashed(&trash) {
+            for thrown in trash::trashed(&trash).unwrap() {
                 let _ = trash::bring_back(io.as_ref(), &root, &thrown);
             }
         }
@@ -146,8 +146,9 @@ fn life(home: &Path, io: &Arc<dyn Io>, case: &str) -> Kept {
 fn check(home: &Path, kept: &Kept, case: &str) {
     let root = home.join("sessions");
     let places: Vec<PathBuf> = store::session_dirs(&root, None)
+        .unwrap()
         .into_iter()
-        .chain(store::session_dirs(&home.join("trash"), None))
+        .chain(store::session_dirs(&home.join("trash"), None).unwrap())
         .collect();
     for (id, entries) in &kept.sessions {
         let at: Vec<&PathBuf> = places.iter().filter(|dir| dir.ends_with(id.to_string())).collect();
@@ -242,8 +243,8 @@ fn an_index_damaged_anywhere_serves_or_is_made_anew() {
         fs::write(&db, &bytes).unwrap();
         // A list never fails and never lacks a session.
         let ids = |list: Vec<SessionSummary>| list.iter().map(|s| s.id).collect::<BTreeSet<_>>();
-        let listed = ids(index::list(&db, &root, None).0);
-        assert_eq!(listed, ids(store::list(&root, None)), "page {page}");
+        let listed = ids(index::list(&db, &root, None).unwrap().0);
+        assert_eq!(listed, ids(store::list(&root, None).unwrap()), "page {page}");
     }
     // And deleted, it is as it was.
     index::Index::rebuild(&db, &root).unwrap();
@@ -307,7 +308,7 @@ fn a_clock_that_jumps_changes_no_order() {
         assert_eq!(purged.len(), gone, "thrown away at {thrown}, looked at {looked}");
         assert_eq!(at.exists(), gone == 0);
         if gone == 0 {
-            trash::bring_back(&Unforced, &root, &trash::trashed(&trash)[0]).unwrap();
+            trash::bring_back(&Unforced, &root, &trash::trashed(&trash).unwrap()[0]).unwrap();
         }
     }
 }

@@ -168,7 +168,7 @@ fn has_worked() -> Duration {
 }
 
 fn ledgers(root: &Path) -> u64 {
-    becket_session::store::list(root, None).iter().map(|s| s.ledger.bytes).sum()
+    becket_session::store::list(root, None).unwrap().iter().map(|s| s.ledger.bytes).sum()
 }
 
 fn size(path: &Path) -> u64 {

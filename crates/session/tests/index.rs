@@ -93,8 +93,11 @@ fn it_reads_what_is_new_and_forgets_what_is_gone() {
     assert_eq!(statistics.models[0].usage, usage + usage);
     assert_eq!((statistics.models[0].requests, statistics.models[0].cost.0), (2, 0.5));
 
-    assert_eq!(index.list(None).unwrap(), store::list(&home.root, None));
-    assert_eq!(index.list(Some(&home.project)).unwrap(), store::list(&home.root, Some(&home.project)));
+    assert_eq!(index.list(None).unwrap(), store::list(&home.root, None).unwrap());
+    assert_eq!(
+        index.list(Some(&home.project)).unwrap(),
+        store::list(&home.root, Some(&home.project)).unwrap()
+    );
     assert_eq!(index.list(Some(&home.project)).unwrap()[0].label(), "Parser");
 
     let gone = b.dir().to_path_buf();
@@ -104,7 +107,7 @@ fn it_reads_what_is_new_and_forgets_what_is_gone() {
     assert_eq!(index.list(None).unwrap().len(), 1);
     let (rebuilt, done) = Index::rebuild(&home.db, &home.root).unwrap();
     assert_eq!(done, caught_up(1, 0));
-    assert_eq!(rebuilt.list(None).unwrap(), store::list(&home.root, None));
+    assert_eq!(rebuilt.list(None).unwrap(), store::list(&home.root, None).unwrap());
 }
 
 #[test]
@@ -215,13 +218,13 @@ fn a_broken_or_deleted_index_is_made_anew_and_a_newer_one_is_left_alone() {
     let newer = rusqlite::Connection::open(&home.db).unwrap();
     newer.pragma_update(None, "user_version", 99).unwrap();
     drop(newer);
-    let (sessions, error) = index::list(&home.db, &home.root, None);
+    let (sessions, error) = index::list(&home.db, &home.root, None).unwrap();
     assert_eq!(sessions.len(), 1);
     assert!(matches!(error, Some(index::IndexError::Newer { found: 99 })));
     // A directory in its place: the folders serve.
     fs::remove_file(&home.db).unwrap();
     fs::create_dir(&home.db).unwrap();
-    let (sessions, error) = index::list(&home.db, &home.root, None);
+    let (sessions, error) = index::list(&home.db, &home.root, None).unwrap();
     assert_eq!((sessions.len(), error.is_some()), (1, true));
 }
 

@@ -234,7 +234,7 @@ impl Run {
             }
             Deed::Restore(n) => {
                 let place = self.home.path().join("trash");
-                let mut lying = trash::trashed(&place);
+                let mut lying = trash::trashed(&place).unwrap();
                 assert_eq!(lying.len(), self.trash.len());
                 if !lying.is_empty() {
                     let thrown = lying.remove(n % lying.len());
@@ -320,7 +320,7 @@ impl Run {
     fn all_agree(&mut self) {
         self.agree();
         self.open = None;
-        let mut listed: Vec<_> = store::list(&self.root(), None);
+        let mut listed: Vec<_> = store::list(&self.root(), None).unwrap();
         listed.sort_by_key(|s| s.id);
         let mut wanted: Vec<&Want> = self.wants.iter().collect();
         wanted.sort_by_key(|w| w.id);
@@ -330,7 +330,7 @@ impl Run {
             assert_eq!((&found.title, &found.tags, found.archived), (&want.title, &want.tags, want.archived));
             assert_eq!(told(&stored(&found.dir)), told(&want.world.entries));
         }
-        let lying = trash::trashed(&self.home.path().join("trash"));
+        let lying = trash::trashed(&self.home.path().join("trash")).unwrap();
         assert_eq!(lying.len(), self.trash.len());
         for thrown in lying {
             let want = self.trash.iter().find(|w| w.id == thrown.summary.id).unwrap();

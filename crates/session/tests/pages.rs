@@ -147,6 +147,27 @@ proptest! {
             prop_assert_eq!(counts, want_counts);
         }
     }
+
+    /// A copy has the entries up to a number, whatever its source appends or takes back later.
+    #[test]
+    fn pages_of_a_copy_end_where_the_copy_does(ops in few_ops(), commit in 1usize..4, share in 0usize..100) {
+        let mut world = World::new();
+        world.message(Message::user("first"));
+        for op in &ops {
+            world.run(op);
+        }
+        let entries = with_reverts_of_what_is_there(entries_of(&world));
+        let dir = stored(&entries, commit);
+        let kept = entries[..=share * (entries.len() - 1) / 100].to_vec();
+        let last = kept.last().unwrap().seq;
+        let page = Pages::of(dir.path()).upto(last).last().unwrap();
+        prop_assert_eq!((page.from, page.to), (Seq(1), last.next()));
+        let want = replay::events(kept);
+        let ((got, counts), (want, want_counts)) = (told(&page.events), told(&want));
+        let names = |events: Vec<&Event>| events.into_iter().map(name).collect::<Vec<_>>();
+        prop_assert_eq!(names(got), names(want));
+        prop_assert_eq!(counts, want_counts);
+    }
 }
 
 /// Turns as the agent makes them, long and short; compactions, some undone, one for good; two rewinds, one far.

@@ -49,7 +49,7 @@ fn copied(to: &Path) -> PathBuf {
         }
     }
     copy(&fixture(), to);
-    store::session_dirs(to, None).pop().unwrap()
+    store::session_dirs(to, None).unwrap().pop().unwrap()
 }
 
 /// Every file below a folder, with its bytes.
@@ -233,7 +233,7 @@ fn a_sound_session_is_not_copied() {
         Outcome::Sound => {}
         other => panic!("{other:?}"),
     }
-    assert_eq!(store::session_dirs(root.path(), None).len(), 1);
+    assert_eq!(store::session_dirs(root.path(), None).unwrap().len(), 1);
 }
 
 #[test]
@@ -243,5 +243,5 @@ fn of_a_session_of_which_nothing_can_be_read_no_copy_is_made() {
     fs::write(store::ledger_path(&dir), b"\x00\xffnoise\nmore noise").unwrap();
     let original = files(&dir);
     assert!(matches!(salvage(&dir, root.path(), root.path(), options()).unwrap(), Outcome::Lost));
-    assert_eq!((store::session_dirs(root.path(), None).len(), files(&dir)), (1, original));
+    assert_eq!((store::session_dirs(root.path(), None).unwrap().len(), files(&dir)), (1, original));
 }

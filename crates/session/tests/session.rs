@@ -189,12 +189,12 @@ fn any_working_directory_is_kept_byte_for_byte() {
     let at = session.dir().to_path_buf();
     drop(session);
     assert_eq!(open(&at).info().cwd, cwd);
-    let listed = store::list(&root, Some(&cwd));
+    let listed = store::list(&root, Some(&cwd)).unwrap();
     assert_eq!(listed.len(), 1);
     assert_eq!(listed[0].cwd, cwd);
     let link = dir.path().join("link");
     std::os::unix::fs::symlink(&cwd, &link).unwrap();
-    assert_eq!(store::list(&root, Some(&link)), listed, "found from every alias");
+    assert_eq!(store::list(&root, Some(&link)).unwrap(), listed, "found from every alias");
 }
 
 #[test]
@@ -276,14 +276,14 @@ fn find_takes_ids_prefixes_and_titles_and_lists_candidates() {
     for query in ["", "bbb", "cccc", "green", "../s", "make it red"] {
         assert!(matches!(find(query, None), Err(StoreError::NotFound { .. })), "{query}");
     }
-    let listed = store::list(&root, Some(&there));
+    let listed = store::list(&root, Some(&there)).unwrap();
     assert_eq!(
         listed.iter().map(|s| s.prompt.as_deref()).collect::<Vec<_>>(),
         [Some("make it red"), Some("make it blue")]
     );
-    assert_eq!(store::most_recent(&root, &there, |_| true).map(|s| s.id), Some(ids[2]));
-    assert_eq!(store::most_recent(&root, &there, |s| s.id != ids[2]).map(|s| s.id), Some(ids[1]));
-    assert_eq!(store::most_recent(&root, dir.path(), |_| true), None);
+    assert_eq!(store::most_recent(&root, &there, |_| true).unwrap().map(|s| s.id), Some(ids[2]));
+    assert_eq!(store::most_recent(&root, &there, |s| s.id != ids[2]).unwrap().map(|s| s.id), Some(ids[1]));
+    assert_eq!(store::most_recent(&root, dir.path(), |_| true).unwrap(), None);
     assert!(matches!(
         create_with(&root, &here, CreateOptions { id: Some(ids[0]), ..options() }),
         Err(StoreError::Exists { .. })
@@ -306,7 +306,7 @@ fn a_damaged_session_is_listed_opened_and_exported() {
     assert_eq!(entries(&again).len(), 2);
     assert_eq!(again.take_notices().len(), 2);
     drop(again);
-    assert_eq!(store::list(dir.path(), None).len(), 1);
+    assert_eq!(store::list(dir.path(), None).unwrap().len(), 1);
     let mut out = Vec::new();
     becket_exchange::export::export(&at, Format::Markdown, Secrets::Mask, &mut out).unwrap();
     let markdown = String::from_utf8(out).unwrap();
@@ -383,7 +383,7 @@ fn thirty_two_sessions_start_at_once_in_one_directory() {
             });
         }
     });
-    let sessions = store::list(&root, Some(dir.path()));
+    let sessions = store::list(&root, Some(dir.path())).unwrap();
     assert_eq!(sessions.len(), 32);
     assert!(sessions.iter().all(|s| s.ledger.messages == Some(50)));
     for session in sessions {

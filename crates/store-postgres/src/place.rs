@@ -100,7 +100,8 @@ impl Postgres {
         let kept: HashSet<PathBuf> =
             rows.iter().map(|row| self.dir(&row.place, &row.project, row.id)).collect();
         for place in [SESSIONS, TRASH] {
-            for dir in becket_session::store::session_dirs(&self.root.join(place), None) {
+            let there = becket_session::store::session_dirs(&self.root.join(place), None);
+            for dir in there.map_err(io::Error::other)? {
                 let lock = File::open(dir.join(LOCK));
                 let free = lock.as_ref().is_ok_and(|lock| lock.try_lock().is_ok());
                 if free && !kept.contains(&dir) {

@@ -74,7 +74,7 @@ impl Machine {
 
     fn listed(&self) -> Vec<becket_types::SessionId> {
         (self.pull)();
-        store::list(&self.root(), None).iter().map(|s| s.id).collect()
+        store::list(&self.root(), None).unwrap().iter().map(|s| s.id).collect()
     }
 }
 
@@ -192,7 +192,7 @@ fn forks_and_the_trash(a: &Machine, b: &Machine) {
     let at = store::session_dir(&a.root(), Path::new(PROJECT), id);
     trash::throw_away(a.io.as_ref(), &a.trash(), &at, day).unwrap();
     assert!(!b.listed().contains(&id));
-    let lying = trash::trashed(&b.trash());
+    let lying = trash::trashed(&b.trash()).unwrap();
     assert_eq!(lying.iter().map(|t| (t.summary.id, t.at)).collect::<Vec<_>>(), [(id, day)]);
     trash::bring_back(b.io.as_ref(), &b.root(), &lying[0]).unwrap();
     assert!(a.listed().contains(&id));
@@ -200,7 +200,7 @@ fn forks_and_the_trash(a: &Machine, b: &Machine) {
     let at = store::session_dir(&a.root(), Path::new(PROJECT), id);
     trash::throw_away(a.io.as_ref(), &a.trash(), &at, day).unwrap();
     assert_eq!(trash::purge(a.io.as_ref(), &a.trash(), Millis(10), true).unwrap().len(), 1);
-    assert!(!b.listed().contains(&id) && trash::trashed(&b.trash()).is_empty());
+    assert!(!b.listed().contains(&id) && trash::trashed(&b.trash()).unwrap().is_empty());
     // Blobs that a fork shares with a deleted session stay.
     assert_eq!(b.open(forked).unwrap().blobs().get(&blob), Some(b"shared ".repeat(300)));
 }

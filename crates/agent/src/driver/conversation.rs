@@ -65,8 +65,10 @@ impl Conversation {
     pub(super) fn budget(&mut self) -> Budget {
         let model = self.model();
         let info = model.info();
+        let requests = &self.settings.requests;
         if info.source == "default"
-            && self.settings.requests.context_window.is_none()
+            && requests.context_window.is_none()
+            && requests.known_assumption.as_ref() != Some(&info.id)
             && !self.budget.window_noticed
         {
             self.budget.window_noticed = true;

@@ -92,7 +92,7 @@ async fn it_works_in_a_context_of_its_own_and_its_last_words_are_the_result() {
     assert!(!told.iter().any(|e| matches!(e, Event::TextDelta { .. } | Event::ContextUsed { .. })));
 
     // It has a session of its own, and each names the other.
-    let summaries = becket_session::store::list(&sessions, None);
+    let summaries = becket_session::store::list(&sessions, None).unwrap();
     let its = summaries.iter().find(|s| s.id == report.session).unwrap();
     let of = its.subagent_of().unwrap();
     let above = {

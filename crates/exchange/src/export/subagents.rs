@@ -45,7 +45,8 @@ impl Subagents {
         let (Some(project), Some(id)) = (session_dir.parent(), id_of(session_dir)) else {
             return Self::default();
         };
-        let dirs = session_dirs_in(project);
+        // The session itself is exported also if its neighbours cannot be listed.
+        let dirs = session_dirs_in(project).unwrap_or_default();
         let mut known: Vec<LinkedSubagent> =
             dirs.iter().filter_map(|dir| LinkedSubagent::of(summary(dir)?)).collect();
         known.retain(|k| k.summary.id != id);

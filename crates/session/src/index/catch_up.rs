@@ -42,15 +42,16 @@ pub(super) fn catch_up(connection: &mut Connection, root: &Path) -> Result<Caugh
     let mut done = CaughtUp::default();
     let known = known(connection)?;
     let (mut seen, mut behind) = (BTreeSet::new(), Vec::new());
-    for dir in session_dirs(root, None) {
+    for dir in session_dirs(root, None)? {
         let Some(id) = layout::id_of(&dir) else { continue };
         let name = id.to_string();
+        // A session that cannot be read now stays in the index.
+        seen.insert(name.clone());
         let Ok(metadata) = fs::metadata(layout::ledger_path(&dir)) else {
             done.unreadable += 1;
             continue;
         };
         let now = (metadata.len(), dir.clone());
-        seen.insert(name.clone());
         if known.get(&name) == Some(&now) {
             continue;
         }

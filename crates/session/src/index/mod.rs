@@ -18,7 +18,7 @@ pub use catch_up::CaughtUp;
 pub use search::{Hit, Query};
 pub use statistics::{DayStatistics, ModelStatistics, Statistics, ToolStatistics};
 
-use crate::store::{self, LedgerFigures, SessionSummary, path_from_bytes, project_name};
+use crate::store::{self, LedgerFigures, SessionSummary, StoreError, path_from_bytes, project_name};
 use becket_types::{Millis, Usage};
 use rusqlite::{Connection, Row};
 use std::path::{Path, PathBuf};
@@ -32,6 +32,9 @@ pub enum IndexError {
     Newer { found: i64 },
     #[error("the index cannot be read or written: {0}")]
     Io(#[from] std::io::Error),
+    /// The sessions themselves cannot be read.
+    #[error(transparent)]
+    Sessions(#[from] StoreError),
 }
 
 impl IndexError {
@@ -45,7 +48,7 @@ impl IndexError {
         match self {
             Self::Io(_) => true,
             Self::Sqlite(error) => schema::is_of_the_disk(error),
-            Self::Newer { .. } => false,
+            Self::Newer { .. } | Self::Sessions(_) => false,
         }
     }
 }
@@ -163,12 +166,20 @@ fn serve_from_file<T>(
     }
 }
 
+/// Sessions, and the reason if the index could not be used.
+pub type Listed = (Vec<SessionSummary>, Option<IndexError>);
+
 /// Returns the sessions of a project, or all: from the index, or from the folders if the index cannot be
 /// used. In that case also returns the reason.
-pub fn list(db: &Path, root: &Path, project: Option<&Path>) -> (Vec<SessionSummary>, Option<IndexError>) {
+///
+/// # Errors
+///
+/// Returns [`StoreError::Io`] if a folder with sessions cannot be read.
+pub fn list(db: &Path, root: &Path, project: Option<&Path>) -> Result<Listed, StoreError> {
     match serve_from_file(db, root, |index| index.list(project)) {
-        Ok(sessions) => (sessions, None),
-        Err(error) => (store::list(root, project), Some(error)),
+        Ok(sessions) => Ok((sessions, None)),
+        Err(IndexError::Sessions(error)) => Err(error),
+        Err(error) => Ok((store::list(root, project)?, Some(error))),
     }
 }
 

@@ -56,11 +56,11 @@ impl Index {
     ///
     /// Fails if the index cannot be read.
     pub fn statistics(&self, project: Option<&Path>) -> Result<Statistics, IndexError> {
-        let project = project.map(project_name);
+        let name = project.map(project_name);
         let mut all = self.connection.query_row(
             "SELECT count(*), coalesce(sum(messages), 0), coalesce(sum(bytes), 0)
              FROM sessions WHERE ?1 IS NULL OR project = ?1",
-            [&project],
+            [&name],
             |row| {
                 let models = Vec::new();
                 Ok(Statistics {
@@ -71,13 +71,24 @@ impl Index {
                 })
             },
         )?;
+        all.models = self.models(project, 0)?;
+        Ok(all)
+    }
+
+    /// Returns usage by model from day `since` on, the most expensive first.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the index cannot be read.
+    pub fn models(&self, project: Option<&Path>, since: u64) -> Result<Vec<ModelStatistics>, IndexError> {
         let mut statement = self.connection.prepare_cached(
             "SELECT u.model, sum(requests), sum(input), sum(output), sum(cache_read), sum(cache_write),
                     sum(reasoning), sum(cost)
              FROM usage u JOIN sessions s ON s.id = u.session
-             WHERE (?1 IS NULL OR s.project = ?1) AND u.requests > 0 GROUP BY u.model ORDER BY sum(cost) DESC, u.model",
+             WHERE (?1 IS NULL OR s.project = ?1) AND u.day >= ?2 AND u.requests > 0
+             GROUP BY u.model ORDER BY sum(cost) DESC, u.model",
         )?;
-        let rows = statement.query_map([&project], |row| {
+        let rows = statement.query_map((project.map(project_name), since as i64), |row| {
             Ok(ModelStatistics {
                 model: row.get(0)?,
                 requests: unsigned(row, 1)?,
@@ -85,8 +96,7 @@ impl Index {
                 cost: Cost(row.get(7)?),
             })
         })?;
-        all.models = rows.collect::<Result<_, _>>()?;
-        Ok(all)
+        Ok(rows.collect::<Result<_, _>>()?)
     }
 
     /// Returns usage by day and project from day `since` on, oldest first.

@@ -1,6 +1,6 @@
 //! Errors of stored sessions, with messages for people: what happened, and what to do.
 
-use becket_types::SessionId;
+use becket_types::{Millis, SessionId};
 use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
@@ -54,6 +54,9 @@ pub struct Candidate {
     pub id: SessionId,
     /// Title or first words.
     pub label: String,
+    /// Time of the last write.
+    pub updated: Millis,
+    pub cwd: PathBuf,
 }
 
 fn candidate_lines(candidates: &[Candidate]) -> String {

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use std::cmp::Reverse;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// Number of bytes at either end of a ledger that a summary is made from.
@@ -96,55 +96,124 @@ impl SessionSummary {
     }
 }
 
-/// Returns the folders of all sessions below `root`, or of one project, in no particular order.
-pub fn session_dirs(root: &Path, project: Option<&Path>) -> Vec<PathBuf> {
+/// Returns the folders of all sessions below `root`, or of one project, in no particular order. None if `root` does not
+/// exist.
+///
+/// # Errors
+///
+/// Returns [`StoreError::Io`] if a folder exists and cannot be read: its sessions must not look deleted.
+pub fn session_dirs(root: &Path, project: Option<&Path>) -> Result<Vec<PathBuf>, StoreError> {
     let projects = match project {
         Some(cwd) => vec![layout::project_dir(root, cwd)],
-        None => directories(root),
+        None => directories(root)?,
     };
-    projects.iter().flat_map(|dir| session_dirs_in(dir)).collect()
+    let mut found = Vec::new();
+    for project in &projects {
+        found.extend(session_dirs_in(project)?);
+    }
+    Ok(found)
 }
 
-/// Returns the folders of the sessions in a project's folder.
-pub fn session_dirs_in(project: &Path) -> Vec<PathBuf> {
-    let mut dirs = directories(project);
-    dirs.retain(|dir| layout::id_of(dir).is_some() && layout::ledger_path(dir).is_file());
-    dirs
+/// Returns the folders of the sessions in a project's folder, also of those that cannot be read.
+///
+/// # Errors
+///
+/// Returns the errors of [`session_dirs`].
+pub fn session_dirs_in(project: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let mut dirs = directories(project)?;
+    dirs.retain(|dir| layout::id_of(dir).is_some() && has_ledger(dir));
+    Ok(dirs)
 }
 
-fn directories(dir: &Path) -> Vec<PathBuf> {
-    let Ok(listing) = fs::read_dir(dir) else { return Vec::new() };
-    listing.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+/// True if there is a ledger, or if nobody can tell.
+fn has_ledger(dir: &Path) -> bool {
+    match fs::metadata(layout::ledger_path(dir)) {
+        Ok(metadata) => metadata.is_file(),
+        Err(error) => !is_missing(&error),
+    }
 }
 
-/// Returns all sessions, or those of one project, most recently written first. Unreadable ones are left out.
-pub fn list(root: &Path, project: Option<&Path>) -> Vec<SessionSummary> {
-    let mut sessions: Vec<_> = session_dirs(root, project).iter().filter_map(|dir| summary(dir)).collect();
+/// True if the path does not exist. Every other error means that something may be there.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+fn directories(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let listing = match fs::read_dir(dir) {
+        Err(error) if is_missing(&error) => return Ok(Vec::new()),
+        listing => listing.map_err(StoreError::io("read", dir))?,
+    };
+    let mut found = Vec::new();
+    for entry in listing {
+        let path = entry.map_err(StoreError::io("read", dir))?.path();
+        if path.is_dir() {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+/// Returns all sessions, or those of one project, most recently written first. Ledgers that cannot be read are left out:
+/// [`unreadable`] returns those.
+///
+/// # Errors
+///
+/// Returns the errors of [`session_dirs`].
+pub fn list(root: &Path, project: Option<&Path>) -> Result<Vec<SessionSummary>, StoreError> {
+    let dirs = session_dirs(root, project)?;
+    let mut sessions: Vec<_> = dirs.iter().filter_map(|dir| summary(dir)).collect();
     sessions.sort_by_key(|s| Reverse((s.ledger.updated, s.id)));
-    sessions
+    Ok(sessions)
+}
+
+/// Returns an error for each session, of all or of one project, whose ledger exists and cannot be opened.
+///
+/// # Errors
+///
+/// Returns the errors of [`session_dirs`].
+pub fn unreadable(root: &Path, project: Option<&Path>) -> Result<Vec<StoreError>, StoreError> {
+    let mut errors = Vec::new();
+    for dir in session_dirs(root, project)? {
+        errors.extend(open_ledger(&dir).err());
+    }
+    Ok(errors)
 }
 
 /// Returns the sessions of subagents that worked for this session, oldest first.
-pub fn subagents(root: &Path, of: &SessionSummary) -> Vec<SessionSummary> {
-    let mut found = list(root, Some(&of.cwd));
+///
+/// # Errors
+///
+/// Returns the errors of [`session_dirs`].
+pub fn subagents(root: &Path, of: &SessionSummary) -> Result<Vec<SessionSummary>, StoreError> {
+    let mut found = list(root, Some(&of.cwd))?;
     found.retain(|s| s.subagent_of().is_some_and(|above| above.session == of.id));
     found.sort_by_key(|s| (s.ledger.created, s.id));
-    found
+    Ok(found)
 }
 
 /// Returns the session of the project that was written last, among those that `accept` passes.
+///
+/// # Errors
+///
+/// Returns the errors of [`session_dirs`], and [`StoreError::Io`] if the newest session cannot be read: an older one must
+/// not be taken for it.
 pub fn most_recent(
     root: &Path,
     project: &Path,
     accept: impl Fn(&SessionSummary) -> bool,
-) -> Option<SessionSummary> {
-    let mut dirs: Vec<(Millis, PathBuf)> = session_dirs(root, Some(project))
+) -> Result<Option<SessionSummary>, StoreError> {
+    let mut dirs: Vec<(Millis, PathBuf)> = session_dirs(root, Some(project))?
         .into_iter()
         .map(|dir| (fs::metadata(layout::ledger_path(&dir)).and_then(|m| m.modified()).map(millis), dir))
         .map(|(modified, dir)| (modified.unwrap_or_default(), dir))
         .collect();
     dirs.sort_by(|a, b| b.cmp(a));
-    dirs.iter().filter_map(|(_, dir)| summary(dir)).find(|summary| accept(summary))
+    for (_, dir) in &dirs {
+        if let Some(summary) = read_summary(dir)?.filter(&accept) {
+            return Ok(Some(summary));
+        }
+    }
+    Ok(None)
 }
 
 /// Finds the session that `query` means: its id, the start of its id (at least 4 characters), or its exact
@@ -152,17 +221,21 @@ pub fn most_recent(
 ///
 /// # Errors
 ///
-/// Returns [`StoreError::NotFound`], or [`StoreError::Ambiguous`] with the candidates.
+/// Returns [`StoreError::NotFound`], [`StoreError::Ambiguous`] with the candidates, or [`StoreError::Io`] if the session, or
+/// one that may be it, cannot be read.
 pub fn find(root: &Path, query: &str, project: Option<&Path>) -> Result<SessionSummary, StoreError> {
     let query = query.trim();
-    let dirs = session_dirs(root, None);
+    let dirs = session_dirs(root, None)?;
     let id = query.to_ascii_lowercase();
     let is_prefix = id.len() >= MIN_PREFIX && id.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
     let named = |dir: &&PathBuf| {
         let name = dir.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
         name == id || (is_prefix && name.starts_with(&id))
     };
-    let mut found: Vec<SessionSummary> = dirs.iter().filter(named).filter_map(|dir| summary(dir)).collect();
+    let mut found = Vec::new();
+    for dir in dirs.iter().filter(named) {
+        found.extend(read_summary(dir)?);
+    }
     if let Some(exact) = found.iter().position(|s| s.id.to_string() == id) {
         return Ok(found.swap_remove(exact));
     }
@@ -183,8 +256,19 @@ pub fn find(root: &Path, query: &str, project: Option<&Path>) -> Result<SessionS
     }
     if found.len() > 1 {
         found.sort_by_key(|s| Reverse((s.ledger.updated, s.id)));
-        let candidates = found.iter().map(|s| Candidate { id: s.id, label: s.label().to_owned() }).collect();
+        let candidate = |s: &SessionSummary| Candidate {
+            id: s.id,
+            label: s.label().to_owned(),
+            updated: s.ledger.updated,
+            cwd: s.cwd.clone(),
+        };
+        let candidates = found.iter().map(candidate).collect();
         return Err(StoreError::Ambiguous { query: query.to_owned(), candidates });
+    }
+    if found.is_empty()
+        && let Some(error) = dirs.iter().find_map(|dir| open_ledger(dir).err())
+    {
+        return Err(error);
     }
     found.pop().ok_or_else(|| StoreError::NotFound { query: query.to_owned() })
 }
@@ -212,11 +296,28 @@ const ANSWER: &[u8] = br#""role":"assistant""#;
 /// Ends of a turn in which the model failed. A turn without an end was cut off, which is another matter.
 const FAILED: [&[u8]; 2] = [br#""end":"model_error""#, br#""end":"failed""#];
 
+/// Opens the ledger in a session's folder. `None` if there is none.
+fn open_ledger(dir: &Path) -> Result<Option<File>, StoreError> {
+    let path = layout::ledger_path(dir);
+    match File::open(&path) {
+        Err(error) if is_missing(&error) => Ok(None),
+        opened => opened.map(Some).map_err(StoreError::io("read", path)),
+    }
+}
+
 /// Returns the summary of the session in this folder; `None` if it has no readable ledger.
 pub fn summary(dir: &Path) -> Option<SessionSummary> {
-    let id = layout::id_of(dir)?;
-    let mut file = File::open(layout::ledger_path(dir)).ok()?;
-    let metadata = file.metadata().ok()?;
+    read_summary(dir).ok().flatten()
+}
+
+/// Returns the summary of the session in this folder; `None` if there is none.
+fn read_summary(dir: &Path) -> Result<Option<SessionSummary>, StoreError> {
+    let (Some(id), Some(file)) = (layout::id_of(dir), open_ledger(dir)?) else { return Ok(None) };
+    summary_of(id, dir, file).map(Some).map_err(StoreError::io("read", layout::ledger_path(dir)))
+}
+
+fn summary_of(id: SessionId, dir: &Path, mut file: File) -> io::Result<SessionSummary> {
+    let metadata = file.metadata()?;
     let bytes = metadata.len();
     let mut summary = SessionSummary::empty(id, dir);
     summary.ledger.updated = metadata.modified().map(millis).unwrap_or_default();
@@ -224,9 +325,9 @@ pub fn summary(dir: &Path) -> Option<SessionSummary> {
     let whole = bytes <= 2 * PART;
     let mut start = Vec::new();
     let mut reader = BufReader::new(&file);
-    reader.by_ref().take(FIRST_LINE).read_until(b'\n', &mut start).ok()?;
+    reader.by_ref().take(FIRST_LINE).read_until(b'\n', &mut start)?;
     let rest = (2 * PART).saturating_sub(start.len() as u64);
-    reader.take(if whole { rest } else { rest.min(PART) }).read_to_end(&mut start).ok()?;
+    reader.take(if whole { rest } else { rest.min(PART) }).read_to_end(&mut start)?;
     for line in start.split(|b| *b == b'\n') {
         facts_of_line(line, &mut summary, &[SESSION, MESSAGE, TITLE, TAGS, ARCHIVED]);
     }
@@ -236,13 +337,13 @@ pub fn summary(dir: &Path) -> Option<SessionSummary> {
         summary.unanswered = has_failed && occurrences(&start, ANSWER) == 0;
     } else {
         let mut tail = Vec::new();
-        file.seek(SeekFrom::Start(bytes.saturating_sub(PART))).ok()?;
-        file.take(PART).read_to_end(&mut tail).ok()?;
+        file.seek(SeekFrom::Start(bytes.saturating_sub(PART)))?;
+        file.take(PART).read_to_end(&mut tail)?;
         for line in tail.split(|b| *b == b'\n').skip(1) {
             facts_of_line(line, &mut summary, &[TITLE, TAGS, ARCHIVED]);
         }
     }
-    Some(summary)
+    Ok(summary)
 }
 
 /// Adds a line's facts to the summary, if it contains an entry of one of these kinds.

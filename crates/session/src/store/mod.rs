@@ -19,7 +19,7 @@ pub use layout::{BLOBS, canonical, id_of, ledger_path, project_dir, project_name
 pub(crate) use listing::{CWD_BYTES, cwd_of};
 pub use listing::{
     LedgerFigures, SessionSummary, find, first_words, list, most_recent, session_dirs, session_dirs_in,
-    subagents, summary,
+    subagents, summary, unreadable,
 };
 pub use stored::{Entries, read_entries, read_entries_without};
 pub use sys::Named;

@@ -46,7 +46,11 @@ pub fn throw_away(io: &dyn Io, trash: &Path, dir: &Path, now: Millis) -> Result<
 }
 
 /// Returns all sessions in the trash, most recently deleted first.
-pub fn trashed(trash: &Path) -> Vec<Trashed> {
+///
+/// # Errors
+///
+/// Returns [`StoreError::Io`] if a folder of the trash cannot be read.
+pub fn trashed(trash: &Path) -> Result<Vec<Trashed>, StoreError> {
     let of = |dir: &PathBuf| {
         let stamp = fs::read_to_string(dir.join(STAMP)).ok();
         let at = stamp.and_then(|text| text.trim().parse().ok()).map(Millis);
@@ -55,9 +59,9 @@ pub fn trashed(trash: &Path) -> Vec<Trashed> {
         // clock.
         Some(Trashed { at: at.unwrap_or_default().max(summary.ledger.updated), bytes: size(dir), summary })
     };
-    let mut found: Vec<Trashed> = session_dirs(trash, None).iter().filter_map(of).collect();
+    let mut found: Vec<Trashed> = session_dirs(trash, None)?.iter().filter_map(of).collect();
     found.sort_by_key(|t| std::cmp::Reverse((t.at, t.summary.id)));
-    found
+    Ok(found)
 }
 
 /// Moves a session back to its folder below `root`.
@@ -86,7 +90,7 @@ pub fn bring_back(io: &dyn Io, root: &Path, trashed: &Trashed) -> Result<PathBuf
 /// Returns [`StoreError::Io`] for the first folder that cannot be deleted; earlier ones are deleted.
 pub fn purge(io: &dyn Io, trash: &Path, now: Millis, all: bool) -> Result<Vec<(SessionId, u64)>, StoreError> {
     let mut gone = Vec::new();
-    for old in trashed(trash) {
+    for old in trashed(trash)? {
         let dir = &old.summary.dir;
         if !(all || now.0.saturating_sub(old.at.0) >= KEPT.0) || locked(io, dir).is_err() {
             continue;

@@ -51,7 +51,7 @@ fn a_server_proves_who_it_is_as_far_as_the_address_asks() {
     let id = session.id();
     drop(session);
     let (_other, copy) = connect(&known("localhost", "verify-full")).unwrap();
-    let there = becket_session::store::list(&copy.path().join("sessions"), None);
+    let there = becket_session::store::list(&copy.path().join("sessions"), None).unwrap();
     assert_eq!(there.iter().map(|s| (s.id, s.ledger.bytes > 500_000)).collect::<Vec<_>>(), [(id, true)]);
 
     connect(&known("127.0.0.1", "verify-ca")).unwrap();
