@@ -491,7 +491,7 @@ fn agents_are_listed_with_the_place_of_each() {
         "from: you, ",
         "at most: 3 requests",
         "from: built in",
-        "not used: you have not trusted this project",
+        "used by `becket -p` alone: you have not trusted this project",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }

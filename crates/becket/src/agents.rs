@@ -17,6 +17,7 @@ pub(crate) use definition::{DefinedIn, Definition, MemoryScope};
 pub(crate) use given::{GivenAgents, of_json};
 pub(crate) use session::SessionAgents;
 use std::fmt::Write as _;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Most files that are read, and most bytes of each.
@@ -39,9 +40,11 @@ impl Agents {
         dirs.push(environment.config_dir.join("agents"));
         dirs.extend(environment.claude_dir().map(|dir| dir.join("agents")));
         let mut out = Self { all: given.to_vec(), warnings: Vec::new() };
-        let paths =
-            dirs.iter().enumerate().flat_map(|(at, dir)| files(dir).into_iter().map(move |path| (at, path)));
-        for (at, path) in paths.take(MOST) {
+        let mut paths = Vec::new();
+        for (at, dir) in dirs.iter().enumerate() {
+            paths.extend(files(dir, &mut out.warnings).into_iter().map(|path| (at, path)));
+        }
+        for (at, path) in paths.into_iter().take(MOST) {
             let of_project = at < of_project;
             let readable = if of_project && leads_outside(&root, &path) {
                 Err("it is a link to a file outside of the project".to_owned())
@@ -139,8 +142,16 @@ fn memory_folder(environment: &Environment, root: &Path, scope: MemoryScope) -> 
 }
 
 /// Returns the Markdown files of a folder, sorted by name.
-fn files(dir: &Path) -> Vec<PathBuf> {
-    let Ok(listing) = std::fs::read_dir(dir) else { return Vec::new() };
+fn files(dir: &Path, warnings: &mut Vec<String>) -> Vec<PathBuf> {
+    let listing = match std::fs::read_dir(dir) {
+        Ok(listing) => listing,
+        Err(error) => {
+            if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) {
+                warnings.push(format!("{}: agents cannot be read: {error}", dir.display()));
+            }
+            return Vec::new();
+        }
+    };
     let mut files: Vec<PathBuf> = listing
         .flatten()
         .map(|entry| entry.path())

@@ -110,7 +110,7 @@ pub(crate) struct Output {
     #[arg(long, conflicts_with_all = ["print", "inline"])]
     pub ax: bool,
     /// Also write the final answer to this file.
-    #[arg(short = 'o', long, value_name = "FILE")]
+    #[arg(short = 'o', long, value_name = "FILE", value_parser = values::named_file)]
     pub output_last_message: Option<PathBuf>,
 }
 
@@ -165,10 +165,10 @@ pub(crate) struct ModelArgs {
     #[arg(long, value_name = "LEVEL")]
     pub effort: Option<String>,
     /// Write all requests and answers to a new file. `--model replay:FILE` plays it back without network and key.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = values::named_file)]
     pub record: Option<PathBuf>,
     /// Pin becket's version, model, tools and rules in this file; if it exists, run only if they are the same.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = values::named_file)]
     pub locked: Option<PathBuf>,
     /// Treat the model's context window as this many tokens, such as 32000 or `32k` (also BECKET_CONTEXT_WINDOW).
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
@@ -430,7 +430,7 @@ pub(crate) struct ExportArgs {
     /// Format of the file.
     #[arg(long, value_enum, default_value_t = ExportFormat::Md)]
     pub format: ExportFormat,
-    /// File to write; without it, standard output.
+    /// File to write; without it, or as `-`, standard output.
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// With -o: replace the file if it exists.

@@ -36,6 +36,7 @@ use becket_tool_shell::Shell;
 use becket_tool_skill::Skills;
 use becket_types::{Blobs, MessageId, PermissionMode, SessionId, SystemItem, ToolSpec, TurnState, Used};
 use offered_tools::{AnswerForm, ToolParts};
+pub(crate) use open_session::EarlierMessages;
 use open_session::{Existing, existing, session};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -65,8 +66,8 @@ pub(crate) struct Assembled {
 /// The agent's session, as it was when it was opened.
 pub(crate) struct OpenedSession {
     pub id: SessionId,
-    /// The folder of a continued session, which holds its earlier messages.
-    pub past: Option<PathBuf>,
+    /// The earlier messages of a continued session.
+    pub past: Option<EarlierMessages>,
     /// The folder of a new session that is kept.
     pub begun: Option<PathBuf>,
     /// Usage of the session before this run.
@@ -81,15 +82,15 @@ pub(crate) struct OpenedSession {
 
 impl OpenedSession {
     /// `persist`: a new session is kept.
-    fn of(session: &Session, resumed: bool, persist: bool) -> Self {
+    fn of(session: &Session, past: Option<EarlierMessages>, persist: bool) -> Self {
         let view = session.view();
         // Prompts waiting in the session's inbox also count as an unfinished turn.
         let waits = view.state("inbox").and_then(|value| value.as_array()).is_some_and(|l| !l.is_empty());
-        let dir = || session.dir().to_owned();
+        let resumed = past.is_some();
         Self {
             id: session.info().id,
-            past: resumed.then(dir),
-            begun: (persist && !resumed).then(dir),
+            past,
+            begun: (persist && !resumed).then(|| session.dir().to_owned()),
             used: view.used(),
             blobs: session.blobs(),
             unfinished: resumed && (waits || view.turn_state() != TurnState::AwaitingUser),
@@ -212,11 +213,16 @@ async fn assembled(
     if let (Err(_), Some(mcp)) = (&session, &mcp) {
         mcp.stop().await;
     }
-    let (session, resumed) = session?;
-    let opened = begun(run, &session, resumed, outside.as_ref(), &mut notes);
+    let (session, past) = session?;
+    let resumed = past.is_some();
+    let opened = begun(run, &session, past, outside.as_ref(), &mut notes);
     let active_skills = active_skills(session.view().state("skills"));
     let mut settings = session_settings(environment, run, &own, resumed);
     settings.session.api_key_source = providers::key_origin(&reference, &run.settings);
+    if run.command.is_none() && run.session.persist {
+        settings.requests.known_assumption =
+            crate::servers::known_assumption(environment, model.info(), &model_settings);
+    }
     equipment.describe_in(&mut settings, environment, run, model.info());
     settings.tools.source =
         mcp.clone().map(|hub| own.own_tools(Arc::new(becket_mcp::HubTools(hub)), &started.of_agents));
@@ -277,14 +283,14 @@ async fn assembled(
 fn begun(
     run: &RunSettings,
     session: &Session,
-    resumed: bool,
+    past: Option<EarlierMessages>,
     outside: Option<&hooks::OutsideHooks>,
     notes: &mut Vec<String>,
 ) -> OpenedSession {
     if run.goes_on() {
         notes.extend(unused_prompts(run, session.view().system_items()));
     }
-    let opened = OpenedSession::of(session, resumed, run.session.persist);
+    let opened = OpenedSession::of(session, past, run.session.persist);
     if let Some(hooks) = outside {
         hooks.begin(opened.id, Some(session.dir()), &run.project.cwd);
     }
@@ -350,7 +356,8 @@ fn equip(
     let skills = offered_skills(environment, run);
     notes.extend(skills.warnings().iter().cloned());
     own.agents.load_skills(&skills);
-    notes.append(&mut own.agents.warnings);
+    notes.extend(own.take_notes());
+    notes.extend(own.note_about_place(environment, &project.cwd).filter(|_| !project.trust_content));
     let programs =
         crate::sandbox::programs(environment, &config.tools.sandbox, sandbox.as_ref(), &project.roots);
     let spill = run.session.persist.then(|| environment.data_dir.join("spill"));

@@ -9,6 +9,7 @@ mod config;
 use crate::args::{
     ExecArgs, ExecOptions, ExecSettings, ExecWhat, InputFormat, OutputFormat, ReviewArgs, Run,
 };
+use crate::cmd::store_failure;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::RunSettings;
@@ -121,7 +122,8 @@ fn choose(environment: &Environment, run: &mut Run, what: ExecWhat) -> Result<()
 
 /// Returns the id of the session of any directory that was written last.
 fn newest_of_all(environment: &Environment) -> Result<String, Failure> {
-    let mut sessions = becket_session::store::list(&environment.sessions_dir(), None).into_iter();
+    let mut sessions =
+        becket_session::store::list(&environment.sessions_dir(), None).map_err(store_failure)?.into_iter();
     let newest = sessions.find(|session| session.subagent_of().is_none() && !session.unanswered);
     newest.map(|session| session.id.to_string()).ok_or_else(|| {
         Failure::usage("there is no session to continue").hint("start one with: becket exec \"task\"")

@@ -7,7 +7,7 @@
 //! - the user's shell commands and drafts ([`user_shell`]) and custom commands ([`custom_commands`]);
 //! - earlier messages of a continued session ([`past`]), questions before the first session ([`first`]), and the
 //!   question about a session that another process has open ([`open_elsewhere`]);
-//! - the change from one session to another ([`switch`]);
+//! - the change from one session to another ([`switch`]), and a session that is only shown ([`viewed`]);
 //! - questions of MCP servers ([`elicitation`]);
 //! - images of the transcript ([`images`]), stored preferences ([`preferences`]), models and keys to choose from
 //!   ([`accounts`]), the agent's thread ([`agent_thread`]), other programs ([`programs`]), signals ([`signals`]) and
@@ -39,23 +39,24 @@ mod signals;
 mod switch;
 mod tasks_page;
 pub(crate) mod user_shell;
+mod viewed;
 
 use crate::args::Run;
-use crate::assemble::{Assembled, OpenedSession, leave};
+use crate::assemble::{Assembled, OpenedSession};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::guardian::Guardian;
 use crate::settings::{RunSettings, Screen};
 use crate::slash::Slash;
 use accounts::Accounts;
-use agent_thread::{agent_left, start, stop};
+use agent_thread::{agent_left, end_session, pass_on, start, stop};
 use becket_config::UiConfig;
 use becket_print::ExitStatus;
 use becket_tool_shell::Shell;
 use becket_tui::input::{Input, Keep, PageRequest, Reply, Request};
 use becket_tui::terminal::Place;
-use becket_tui::{Ended, Host, Options};
-use becket_types::{Command, Event, Part, PromptInput, SessionId};
+use becket_tui::{Host, Options};
+use becket_types::{Command, Part, PromptInput, SessionId};
 use custom_commands::{CommandPrompt, CustomCommands, SessionSkills};
 use elicitation::{AskUser, OpenQuestions};
 use files::Files;
@@ -63,8 +64,8 @@ use futures::future::BoxFuture;
 use line_input::LineInput;
 use pages::Pages;
 use past::{Past, StoredConversation};
-use std::io::{self, IsTerminal as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use switch::Next;
@@ -142,9 +143,9 @@ async fn session(
     let Assembled { agent, handle, shell, programs, mcp, mut notes, session, .. } = assembled;
     let OpenedSession { id: session, past, used, begun, .. } = session;
     let accounts = Accounts::new(environment, settings, assembled.models);
-    let opening = assembled.opening;
     let (sender, events) = mpsc::unbounded_channel();
-    let past = past.map(|dir| Arc::new(Past::of(&dir)));
+    let copied = past.as_ref().and_then(|past| past.copy_of).map(|(source, _)| source);
+    let past = past.map(|place| Arc::new(Past::of(place)));
     let mut end = past.as_ref().and_then(|past| past.end(&mut notes));
     if typed.is_some() {
         // A screen reader needs every earlier message once and in order.
@@ -157,10 +158,11 @@ async fn session(
     let config = &settings.settings.config;
     let places = (settings.project.cwd.as_path(), root.as_path());
     let (preferences, notifications) = preferences::of_screen(environment, config, places, &mut notes);
-    for notice in switch::first_notices(&settings.session.choice, session, notes, failed) {
+    for notice in switch::first_notices(&settings.session, session, copied, notes, failed) {
         let _ = sender.send(notice);
     }
     let agent = start(agent)?;
+    let from_screen = viewed::commands(settings, &handle.commands, &sender);
     // One stream carries the earlier messages first and new events after them.
     tokio::spawn(pass_on(handle.events, sender, environment.clone()));
     if let Some(text) = settings.task.prompt.clone() {
@@ -179,13 +181,13 @@ async fn session(
         environment: environment.clone(),
         root,
         cwd: settings.project.cwd.clone(),
-        session: session.to_string(),
+        session: copied.filter(|_| settings.session.only_shown).unwrap_or(session).to_string(),
         config: settings.settings.config.clone(),
         trusted: settings.project.trusted,
         roots: settings.project.roots.clone(),
         programs,
         mcp: mcp.clone(),
-        opening,
+        opening: assembled.opening,
         hooks: assembled.hooks,
         live: handle.session,
     };
@@ -200,17 +202,16 @@ async fn session(
         accounts,
     );
     host.draft.typed = settings.task.draft.take();
-    host.stored.past = past.or_else(|| begun.as_deref().map(|dir| Arc::new(Past::of(dir))));
-    let on_disk = host.stored.past.is_some();
+    host.stored.past = past.or_else(|| begun.as_deref().map(Past::of_begun));
     let options = Options {
         preferences,
         notifications,
         place: if settings.screen == Screen::Inline { Place::Inline } else { Place::Alternate },
         end,
         used,
-        on_disk,
+        on_disk: host.stored.past.as_ref().is_some_and(|past| past.is_all()),
         choose_session: std::mem::take(&mut settings.session.choose),
-        commands: handle.commands,
+        commands: from_screen,
         events,
         outside: inputs,
         host: Box::new(host),
@@ -226,7 +227,8 @@ async fn session(
     end_session(&ended, &shell, begun.as_deref()).await;
     settings.settings.config.ui = kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
     agent_left(left)?;
-    Ok(Next::after(ended, session))
+    // A copy in memory cannot be opened again, but its source can.
+    Ok(Next::after(ended, copied.unwrap_or(session)))
 }
 
 /// Sends the prompt of the command line. Returns the text if it has to wait in the composer instead: sent with Enter, such a
@@ -239,32 +241,6 @@ async fn send_first(text: String, slash: &Slash, commands: &mpsc::Sender<Command
             None
         }
         Ok(_) | Err(_) => Some(text),
-    }
-}
-
-/// Ends the background jobs of a session that was left, and removes a new session in which nothing happened.
-async fn end_session(ended: &Ended, shell: &Shell, begun: Option<&Path>) {
-    if *ended != Ended::Terminated {
-        for line in shell.end_jobs().await {
-            let _ = writeln!(io::stderr(), "becket: {line}");
-        }
-    }
-    if matches!(ended, Ended::Quit | Ended::AgentGone) {
-        leave(begun);
-    }
-}
-
-/// Passes events on to the interface until it is gone.
-async fn pass_on(
-    mut from: mpsc::UnboundedReceiver<Event>,
-    to: mpsc::UnboundedSender<Event>,
-    environment: Environment,
-) {
-    while let Some(event) = from.recv().await {
-        crate::servers::forget_firsts_after(&environment, &event);
-        if to.send(event).is_err() {
-            break;
-        }
     }
 }
 
@@ -428,7 +404,7 @@ impl Host for InteractiveHost {
             }
             Request::Sessions => {
                 let pages = Arc::clone(&self.pages);
-                beside(move || Some(Reply::Sessions(pages.session_list())))
+                beside(move || Some(pages.session_list()))
             }
             Request::Shell { command } => Box::pin(self.user_shell.run(command)),
             Request::StopShell => {
@@ -511,7 +487,7 @@ impl InteractiveHost {
             }
             Request::ClipboardImage => Box::pin(async { Some(programs::clipboard_image().await) }),
             Request::Picture { number, blob, protocol, columns } => {
-                let session = self.stored.transcript.parent().map(Path::to_path_buf).unwrap_or_default();
+                let session = self.stored.folder();
                 Box::pin(images::picture(session, number, blob, protocol, columns))
             }
             Request::Attach { text } => {

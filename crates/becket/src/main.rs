@@ -195,6 +195,15 @@ fn command_of(words: Vec<OsString>) -> Result<ExitStatus, Failure> {
 
 /// Handles arguments of a command that clap refuses. A mistyped command of `becket sessions` gets a suggestion.
 fn refused_command(error: &clap::Error, arguments: &[OsString]) -> Result<ExitStatus, Failure> {
+    let after_config = arguments.get(1).is_some_and(|word| word == "config")
+        && arguments.get(2).is_some_and(|word| {
+            ["set", "get", "unset", "add", "edit", "list", "show"].iter().any(|verb| word == verb)
+        });
+    if after_config {
+        let file = Environment::read().config_dir.join("config.toml");
+        return Err(Failure::usage("`becket config` shows the settings and changes none")
+            .hint(format!("write them into {}; `becket config` alone lists the keys", file.display())));
+    }
     let Some(word) = args::unknown_sessions_command(error, arguments) else { return clap_exit(error) };
     let near = args::near_sessions_command(word);
     let hint = near.unwrap_or_else(|| "becket sessions \"WORDS\", with the words in quotes".to_owned());
@@ -314,11 +323,19 @@ fn prints_parts_of_sessions(command: &Subcommands) -> bool {
     }
 }
 
+/// True for commands that read and write nothing in becket's own folders.
+fn uses_no_folder(command: &Subcommands) -> bool {
+    use Subcommands::{Completions, Demo, Help, Man, Sandbox, Screenshot, Version};
+    matches!(command, Help(_) | Version | Completions(_) | Man(_) | Sandbox(_) | Screenshot(_) | Demo(_))
+}
+
 fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
     let mut environment = storage::place(Environment::read())?;
     let notes = environment.notes.len();
     environment.load_plugins(&command.plugin_dirs());
-    for note in &environment.notes[notes..] {
+    // Notes about folders matter to commands that keep something there, such as a key.
+    let from = if uses_no_folder(&command) { notes } else { 0 };
+    for note in &environment.notes[from..] {
         let _ = writeln!(io::stderr(), "becket: {}", becket_print::clean(note));
     }
     let stdout = io::BufWriter::new(io::stdout().lock());

@@ -116,14 +116,11 @@ pub(crate) fn found(
     }
     for text in given {
         let value = given_config(text)?;
-        let before = out.problems.len();
-        out.add(environment, cwd, Place::Flag, &value, everything);
         // The caller named this server, so the run does not begin if the server cannot be used.
-        if let Some(problem) = out.problems.get(before) {
-            let wrong = !problem.contains("which does nothing");
-            if wrong {
-                return Err(Failure::usage(format!("--mcp-config: {problem}")));
-            }
+        if let Some(refusal) = out.add(environment, cwd, Place::Flag, &value, everything) {
+            let text = format!("--mcp-config: {refusal}, so nothing was run");
+            return Err(Failure::usage(text)
+                .hint("mend the entry or remove it; `becket mcp list` shows the configured servers"));
         }
     }
     Ok(out)
@@ -171,7 +168,15 @@ fn variable_for_project(environment: &Environment, name: &str) -> Option<String>
 }
 
 impl Found {
-    fn add(&mut self, environment: &Environment, cwd: &Path, place: Place, value: &Value, everything: bool) {
+    /// Adds the servers of one source. Returns the reason if one of them, or the source, cannot be used.
+    fn add(
+        &mut self,
+        environment: &Environment,
+        cwd: &Path,
+        place: Place,
+        value: &Value,
+        everything: bool,
+    ) -> Option<String> {
         let vars = |name: &str| match place {
             Place::Project => variable_for_project(environment, name),
             _ => environment.vars.get(name).cloned(),
@@ -194,6 +199,7 @@ impl Found {
             let config = ServerConfig { scope: Some(place.as_str().to_owned()), ..server };
             self.servers.insert(name, Configured { place, config, allowed });
         }
+        parsed.refusal
     }
 }
 
@@ -229,6 +235,37 @@ fn project(cwd: &Path) -> PathBuf {
 
 /// Returns the line that shows which file a plain name runs: for a name without a path, the user's `PATH` decides that.
 pub(crate) fn program_line(environment: &Environment, cwd: &Path, server: &ServerConfig) -> Option<String> {
+    let (command, found) = found_program(environment, cwd, server)?;
+    Some(match found {
+        Some(path) => format!("{command} runs {path}"),
+        None => format!("{command} is not found in PATH"),
+    })
+}
+
+/// Returns a warning if the program of a server does not exist now.
+pub(crate) fn missing_program(
+    environment: &Environment,
+    cwd: &Path,
+    server: &ServerConfig,
+) -> Option<String> {
+    let Endpoint::Stdio { command, .. } = &server.endpoint else { return None };
+    if command.contains('/') {
+        // A variable is filled in when the server starts.
+        let is_missing = !command.contains('$') && !cwd.join(command).exists();
+        return is_missing.then(|| format!("the program {command} does not exist now"));
+    }
+    let (command, found) = found_program(environment, cwd, server)?;
+    found.is_none().then(|| {
+        format!("the program {command} is not found in PATH now; an address begins with http:// or https://")
+    })
+}
+
+/// Returns the plain name of a server's program, and the file that it runs. `None` if it has no plain name.
+fn found_program<'a>(
+    environment: &Environment,
+    cwd: &Path,
+    server: &'a ServerConfig,
+) -> Option<(&'a str, Option<String>)> {
     let Endpoint::Stdio { command, env, .. } = &server.endpoint else { return None };
     if command.contains('/') {
         return None;
@@ -237,10 +274,7 @@ pub(crate) fn program_line(environment: &Environment, cwd: &Path, server: &Serve
     let project = project(cwd);
     let avoided = (server.scope.as_deref() != Some(config::PROJECT)).then_some(project.as_path());
     let search = program::search_path(env, path.as_slice(), avoided);
-    Some(match program::find(command, &search, cwd) {
-        Some(path) => format!("{command} runs {path}"),
-        None => format!("{command} is not found in PATH"),
-    })
+    Some((command, program::find(command, &search, cwd)))
 }
 
 /// Returns the text that the user allows: the entry of the server, the program that it runs, and the project's files that it
@@ -281,12 +315,19 @@ pub(crate) fn is_trusted(environment: &Environment, cwd: &Path, name: &str, text
     known.is_some_and(|known| known.contains_key(&key))
 }
 
+/// Returns what the user has allowed. A file that cannot be read is an error, because it would be replaced.
+fn approved(path: &Path) -> io::Result<Map<String, Value>> {
+    match becket_files::read_text(path, MOST_BYTES) {
+        Ok(text) => Ok(serde_json::from_str(&text).unwrap_or_default()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Map::new()),
+        Err(error) => Err(error),
+    }
+}
+
 /// Allows a server of the project as it is written now.
 pub(crate) fn approve(environment: &Environment, cwd: &Path, name: &str, text: &str) -> io::Result<()> {
     let path = approvals(environment);
-    let known =
-        becket_files::read_text(&path, MOST_BYTES).ok().and_then(|known| serde_json::from_str(&known).ok());
-    let mut known: Map<String, Value> = known.unwrap_or_default();
+    let mut known = approved(&path)?;
     known.insert(
         approval(cwd, name, text),
         json!({"root": project_root(cwd).to_string_lossy(), "name": name}),
@@ -297,9 +338,7 @@ pub(crate) fn approve(environment: &Environment, cwd: &Path, name: &str, text: &
 /// Forgets the permissions of this project. Returns how many servers were allowed.
 pub(crate) fn forget(environment: &Environment, cwd: &Path) -> io::Result<usize> {
     let path = approvals(environment);
-    let known =
-        becket_files::read_text(&path, MOST_BYTES).ok().and_then(|known| serde_json::from_str(&known).ok());
-    let mut known: Map<String, Value> = known.unwrap_or_default();
+    let mut known = approved(&path)?;
     let (root, before) = (project_root(cwd), known.len());
     known.retain(|_, entry| entry.get("root").and_then(Value::as_str) != Some(&*root.to_string_lossy()));
     let gone = before - known.len();

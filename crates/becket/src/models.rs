@@ -185,11 +185,46 @@ pub(crate) async fn choose(
     model: &mut becket_model::Settings,
 ) -> Result<Found, Failure> {
     if let Some(name) = &settings.config.model.name {
-        let found = find(name, &settings.config.model.others.aliases, model)?;
+        let found = match find(name, &settings.config.model.others.aliases, model) {
+            Ok(found) => found,
+            Err(failure) => served(environment, settings, model, name).await.ok_or(failure)?,
+        };
         crate::servers::ask(environment, model, &found.reference, None).await;
         return Ok(found);
     }
     unnamed(environment, settings, model).await.map(|reference| Found { reference, note: None })
+}
+
+/// Finds a name that no known model has among the models of the servers whose addresses the user has set. `None` if no
+/// server lists it, or several do.
+async fn served(
+    environment: &Environment,
+    settings: &Settings,
+    model: &becket_model::Settings,
+    name: &str,
+) -> Option<Found> {
+    if name.contains(['/', ':']) {
+        return None;
+    }
+    let own = crate::providers::names(settings)
+        .filter(|provider| crate::providers::has_own_address(environment, settings, provider));
+    let asked = own.map(|provider| async move {
+        let any = ModelRef::named(provider, "");
+        let listed = tokio::time::timeout(PATIENCE, becket_model::probe::list(&any, model)).await;
+        let listed = listed.ok().and_then(Result::ok).unwrap_or_default();
+        let names = listed.into_iter().map(|listed| ModelRef::named(provider, &listed.name));
+        names.collect::<Vec<ModelRef>>()
+    });
+    let listed: Vec<ModelRef> = futures::future::join_all(asked).await.into_iter().flatten().collect();
+    let with = |is: &dyn Fn(&str) -> bool| -> Vec<&ModelRef> {
+        listed.iter().filter(|reference| is(reference.name())).collect()
+    };
+    let mut found = with(&|other| other == name);
+    if found.is_empty() {
+        found = with(&|other| other.eq_ignore_ascii_case(name));
+    }
+    let [reference] = found[..] else { return None };
+    Some(Found { note: Some(format!("`{name}` means the model {reference}")), reference: reference.clone() })
 }
 
 /// Chooses the model of a run that names none.

@@ -32,11 +32,14 @@ pub(crate) fn names(settings: &Settings) -> impl Iterator<Item = &str> {
 
 /// True if the user configured the server's address, or it is a server for the user's own machine.
 pub(crate) fn is_own_server(environment: &Environment, settings: &Settings, name: &str) -> bool {
-    let built_in = vendor(name);
-    built_in.is_none_or(|vendor| vendor.local)
-        || settings.config.provider(name).base_url.is_some()
-        || built_in
-            .is_some_and(|vendor| vendor.urls.iter().any(|variable| environment.var(variable).is_some()))
+    vendor(name).is_none_or(|vendor| vendor.local) || has_own_address(environment, settings, name)
+}
+
+/// True if the user has set the address of this provider's server, in the configuration or in a variable.
+pub(crate) fn has_own_address(environment: &Environment, settings: &Settings, name: &str) -> bool {
+    let in_variable =
+        |vendor: &becket_config::Vendor| vendor.urls.iter().any(|url| environment.var(url).is_some());
+    settings.config.provider(name).base_url.is_some() || vendor(name).is_some_and(in_variable)
 }
 
 pub(crate) fn endpoint(environment: &Environment, settings: &Settings, name: &str) -> Endpoint {

@@ -185,7 +185,7 @@ pub(crate) fn model(environment: &Environment, run: &RunSettings) -> Option<Stri
     let root = environment.sessions_dir();
     let summary = match &run.session.choice {
         SessionChoice::New { .. } => return None,
-        SessionChoice::Continue { .. } => newest(environment, &run.project.cwd)?.session,
+        SessionChoice::Continue { .. } => newest(environment, &run.project.cwd).ok()??.session,
         SessionChoice::Resume { query, .. } => store::find(&root, query, Some(&run.project.cwd)).ok()?,
     };
     Remembered::of_ledger(&summary.dir).model

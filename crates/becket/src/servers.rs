@@ -7,7 +7,7 @@
 
 use crate::environment::Environment;
 use becket_model::probe::{self, Listed, ServerModels};
-use becket_model::{Kind, ModelRef, Settings};
+use becket_model::{Kind, ModelInfo, ModelRef, Settings};
 use becket_types::{Event, Millis, TurnEnd};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -16,6 +16,8 @@ use std::time::{Duration, SystemTime};
 
 /// After this time, a server is asked again.
 const HOLDS: Duration = Duration::from_hours(24);
+/// Most bytes of the list of models with assumed windows. In a longer one nothing is looked up.
+const MOST_ASSUMED: u64 = 1 << 20;
 
 fn path(environment: &Environment) -> PathBuf {
     environment.data_dir.join("server-models.json")
@@ -102,6 +104,28 @@ pub(crate) fn forget_firsts_after(environment: &Environment, event: &Event) {
     if matches!(result.end, TurnEnd::ModelError { .. }) {
         let _ = std::fs::remove_file(firsts_path(environment));
     }
+}
+
+/// Returns the model if the user was informed earlier that its window is assumed. Otherwise remembers that this run does it.
+pub(crate) fn known_assumption(
+    environment: &Environment,
+    info: &ModelInfo,
+    settings: &Settings,
+) -> Option<String> {
+    if info.source != becket_model::catalog::UNKNOWN {
+        return None;
+    }
+    // The same name at another server is another model.
+    let place = settings.endpoint(&info.provider).map(becket_model::Endpoint::place).unwrap_or_default();
+    let line = format!("{} ({place})", info.id);
+    let file = environment.data_dir.join("assumed-windows");
+    let known = becket_files::read_text(&file, MOST_ASSUMED).unwrap_or_default();
+    if known.lines().any(|known| known == line) {
+        return Some(info.id.clone());
+    }
+    // If it cannot be remembered, the user is informed again.
+    let _ = becket_files::private::append(&file, format!("{line}\n").as_bytes());
+    None
 }
 
 fn now() -> Duration {

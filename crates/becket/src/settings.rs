@@ -49,10 +49,16 @@ pub(crate) fn enter(cd: Option<&Path>) -> Result<PathBuf, Failure> {
         std::env::set_current_dir(dir)
             .map_err(|e| Failure::usage(format!("cannot work in {} (-C): {e}", dir.display())))?;
     }
-    std::env::current_dir().and_then(|cwd| cwd.canonicalize()).map_err(|e| {
+    let cwd = std::env::current_dir().and_then(|cwd| cwd.canonicalize()).map_err(|e| {
         Failure::usage(format!("the working directory cannot be used: {e}"))
             .hint("it may have been deleted; go to another one, or name one with -C DIR")
-    })
+    })?;
+    // Otherwise the first file that is looked up there would be named, although it does not exist.
+    std::fs::metadata(cwd.join(".")).map_err(|e| {
+        Failure::usage(format!("the working directory {} cannot be entered: {e}", cwd.display()))
+            .hint("check its permissions; or go to another one, or name one with -C DIR")
+    })?;
+    Ok(cwd)
 }
 
 /// Loads the configuration for `cwd`. `trusted`: the project's files may do more than forbid.
@@ -268,6 +274,7 @@ impl RunSettings {
             choice: session_choice(&args.session)?,
             take_over: args.session.take_over,
             persist: !args.session.no_session_persistence,
+            only_shown: false,
             title: args.session.name,
         };
         let agents = agents(&args.agents)?;

@@ -5,6 +5,9 @@
 
 use crate::environment::Environment;
 use crate::failure::Failure;
+use std::fs;
+use std::io;
+use std::path::Path;
 
 const STORE: &str = "BECKET_STORE";
 
@@ -13,16 +16,58 @@ const STORE: &str = "BECKET_STORE";
 /// # Errors
 ///
 /// Returns a failure for the user if the store cannot be used.
-pub(crate) fn place(environment: Environment) -> Result<Environment, Failure> {
-    // The environment takes a relative home for none, so the variable is looked at.
-    if let Some(home) = environment.var("HOME").filter(|home| std::path::Path::new(home).is_relative()) {
-        return Err(Failure::usage(format!("HOME is not an absolute path: {home}"))
-            .hint("sessions and settings would be in another place for each directory; set HOME to a path that begins with /"));
+pub(crate) fn place(mut environment: Environment) -> Result<Environment, Failure> {
+    // The environment takes a relative path for none, so the variables are looked at.
+    for name in ["HOME", "BECKET_HOME"] {
+        let relative = |path: &&str| !path.is_empty() && Path::new(path).is_relative();
+        if let Some(path) = environment.var(name).filter(relative) {
+            return Err(Failure::usage(format!("{name} is not an absolute path: {path}")).hint(format!(
+                "sessions and settings would be in another place for each directory; set {name} to a path that \
+                 begins with /"
+            )));
+        }
     }
+    let unreadable = unreadable(&environment);
+    environment.notes.extend(unreadable);
     match environment.var(STORE).map(str::to_owned) {
         Some(address) => connected(environment, &address),
         None => Ok(environment),
     }
+}
+
+/// Files and folders of becket that are read as empty if they cannot be read, because that allows nothing.
+const OF_DATA: [&str; 4] =
+    ["trusted-directories", "trusted-content.jsonl", "mcp-approved.json", "history.jsonl"];
+const OF_CONFIGURATION: [&str; 3] = ["commands", "projects", "AGENTS.md"];
+
+/// Returns a note for everything of becket's own that exists and cannot be read. It must not look as if it were gone.
+fn unreadable(environment: &Environment) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (folder, names) in
+        [(&environment.data_dir, &OF_DATA[..]), (&environment.config_dir, &OF_CONFIGURATION)]
+    {
+        if let Some(why) = why_unreadable(folder) {
+            notes.push(format!("{} cannot be read: {why}; nothing of it is used", folder.display()));
+            continue;
+        }
+        for path in names.iter().map(|name| folder.join(name)) {
+            if let Some(why) = why_unreadable(&path) {
+                notes.push(format!("{} cannot be read: {why}; it is not used", path.display()));
+            }
+        }
+    }
+    notes
+}
+
+/// Returns the error if something is at this path, or may be, and cannot be read.
+fn why_unreadable(path: &Path) -> Option<io::Error> {
+    let read = match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => fs::read_dir(path).map(drop),
+        Ok(metadata) if metadata.is_file() => fs::File::open(path).map(drop),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error),
+    };
+    read.err().filter(|error| !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory))
 }
 
 #[cfg(feature = "postgres")]

@@ -124,7 +124,16 @@ impl Search {
         if depth >= MAX_DEPTH {
             return;
         }
-        let Ok(entries) = std::fs::read_dir(dir) else { return };
+        let entries = match std::fs::read_dir(dir) {
+            Ok(entries) => entries,
+            Err(error) => {
+                // A folder that was removed meanwhile needs no word.
+                if error.kind() != std::io::ErrorKind::NotFound {
+                    self.warnings.push(format!("{}: skills cannot be read: {error}", dir.display()));
+                }
+                return;
+            }
+        };
         let mut below: Vec<PathBuf> = entries
             .take(MAX_DIRS * 4)
             .flatten()

@@ -3,7 +3,7 @@
 //! A session keeps its agent: the name is recorded in the session's state, and later runs use it unless they name another
 //! one. The kind's model, effort, mode and limit hold below values that are set for the run or kept by the session.
 
-use super::{Agents, Definition, GivenAgents};
+use super::{Agents, DefinedIn, Definition, GivenAgents};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::remembered::{self, is_given};
@@ -19,6 +19,8 @@ use std::sync::Arc;
 pub(crate) struct SessionAgents {
     pub agents: Agents,
     main: Option<String>,
+    /// Warnings about agents that the run itself defines.
+    given: Vec<String>,
 }
 
 impl SessionAgents {
@@ -37,7 +39,6 @@ impl SessionAgents {
         settings: &mut Settings,
     ) -> Result<Self, Failure> {
         let mut agents = Agents::find(environment, cwd, trusted, &given.definitions);
-        agents.warnings.splice(0..0, given.warnings.iter().cloned());
         let named = given.main.as_ref().or(kept.as_ref());
         let found = named.and_then(|name| agents.get(name)).cloned();
         match (&found, &given.main, kept) {
@@ -75,7 +76,43 @@ impl SessionAgents {
                 )
             }));
         }
-        Ok(Self { agents, main: found.map(|definition| definition.kind.name) })
+        let main = found.map(|definition| definition.kind.name);
+        Ok(Self { agents, main, given: given.warnings.clone() })
+    }
+
+    /// Takes the warnings that a run shows: those about agents that it names. Others are one line, because the run may not
+    /// use these agents at all, and `becket agents` shows their warnings.
+    pub(crate) fn take_notes(&mut self) -> Vec<String> {
+        let mut notes = std::mem::take(&mut self.given);
+        let own = self.main.as_ref().map(|name| format!("the agent {name}"));
+        let is_shown = |warning: &String| {
+            !warning.starts_with("the agent ") || own.as_ref().is_some_and(|own| warning.starts_with(own))
+        };
+        let (shown, others): (Vec<String>, Vec<String>) =
+            std::mem::take(&mut self.agents.warnings).into_iter().partition(is_shown);
+        notes.extend(shown);
+        match others.len() {
+            0 => {}
+            1 => notes.extend(others),
+            count => notes.push(format!("{count} warnings about agents; `becket agents` lists them")),
+        }
+        notes
+    }
+
+    /// Returns a note if the session's agent is defined by a project that the user has not trusted. Only headless runs use
+    /// such a definition.
+    pub(crate) fn note_about_place(&self, environment: &Environment, cwd: &Path) -> Option<String> {
+        let definition = self.agents.get(self.main.as_ref()?)?;
+        let DefinedIn::Project(file) = &definition.place else { return None };
+        let is_trusted = crate::trust::is_trusted(environment, &crate::settings::project_root(cwd));
+        (!is_trusted).then(|| {
+            format!(
+                "the agent {} is defined by the project, in {}, which you have not trusted; a headless run uses it, without its \
+                 hooks and servers",
+                definition.kind.name,
+                file.display()
+            )
+        })
     }
 
     /// Returns the kinds of subagents that the session can have: all, or those that its own agent may start.

@@ -81,7 +81,7 @@ pub(crate) struct ExecOutput {
     #[arg(long, alias = "experimental-json", global = true)]
     pub json: bool,
     /// Also write the final message to this file.
-    #[arg(short = 'o', long, value_name = "FILE", global = true)]
+    #[arg(short = 'o', long, value_name = "FILE", global = true, value_parser = super::values::named_file)]
     pub output_last_message: Option<PathBuf>,
     /// Require the final message to fit the JSON Schema in this file.
     #[arg(long, value_name = "FILE", global = true)]

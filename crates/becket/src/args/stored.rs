@@ -172,7 +172,7 @@ pub(crate) struct SummaryArgs {
     #[arg(long, value_name = "MODEL", conflicts_with = "no_model")]
     pub model: Option<String>,
     /// With --preview: write the summary to this file, for editing.
-    #[arg(short = 'o', long, value_name = "FILE")]
+    #[arg(short = 'o', long, value_name = "FILE", value_parser = super::values::named_file)]
     pub output: Option<PathBuf>,
 }
 
@@ -325,7 +325,7 @@ pub(crate) enum SessionsWhat {
         /// Print JSON.
         #[arg(long)]
         json: bool,
-        /// Write an HTML page with charts to this file.
+        /// Write an HTML page with charts to this file; `-` for standard output.
         #[arg(long, value_name = "FILE")]
         html: Option<PathBuf>,
     },
@@ -395,7 +395,7 @@ pub(crate) struct CostArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Write an HTML page with charts to this file.
+    /// Write an HTML page with charts to this file; `-` for standard output.
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     pub html: Option<PathBuf>,
     #[command(flatten)]

@@ -11,6 +11,14 @@ pub(crate) struct WorkDir {
     pub cd: Option<PathBuf>,
 }
 
+/// Refuses `-` for a file that becket writes beside its output.
+pub(super) fn named_file(text: &str) -> Result<PathBuf, String> {
+    if text == "-" {
+        return Err("name a file; standard output has the output of the command".to_owned());
+    }
+    Ok(PathBuf::from(text))
+}
+
 pub(super) fn whole(text: &str) -> Result<u64, String> {
     match text.parse::<u64>() {
         Ok(n) if n > 0 => Ok(n),

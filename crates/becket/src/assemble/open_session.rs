@@ -1,5 +1,6 @@
 //! The session of a run: found, opened, copied or created.
 
+use crate::cmd::sessions::fork_title;
 use crate::cmd::{newest, store_failure};
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -7,7 +8,9 @@ use crate::remembered::Remembered;
 use crate::settings::{Fork, RunSettings, SessionChoice, policy};
 use becket_session::context::{ModelScope, Policy};
 use becket_session::store::{self, SessionSummary};
-use becket_session::{CreateOptions, Session, StoreError, ledger};
+use becket_session::{CreateOptions, Durability, Session, StoreError, ledger};
+use becket_types::{EntryKind, Seq, SessionId};
+use std::path::{Path, PathBuf};
 
 /// The session that the run continues, and the settings it keeps from earlier runs.
 pub(super) struct Existing {
@@ -15,6 +18,31 @@ pub(super) struct Existing {
     from: From,
     /// A note for the user about how the session was found.
     pub(super) note: Option<String>,
+}
+
+/// The place of the earlier messages of a continued session.
+#[derive(Debug)]
+pub(crate) struct EarlierMessages {
+    /// The folder of the session that holds them.
+    pub(crate) dir: PathBuf,
+    /// A copy in memory has no folder. Its source holds the messages, and may continue: the source, and the last entry
+    /// that the copy has.
+    pub(crate) copy_of: Option<(SessionId, Seq)>,
+}
+
+impl EarlierMessages {
+    /// All messages of the session in this folder.
+    pub(crate) fn all(dir: &Path) -> Self {
+        Self { dir: dir.to_owned(), copy_of: None }
+    }
+
+    /// The messages of a session that was copied from the one in `source`.
+    fn of_copy(copy: &Session, source: PathBuf) -> Self {
+        match copy.info().forked_from {
+            Some(origin) if !copy.is_persistent() => Self { dir: source, copy_of: Some(origin) },
+            _ => Self::all(copy.dir()),
+        }
+    }
 }
 
 #[expect(clippy::large_enum_variant, reason = "one value for a start, and it moves once")]
@@ -33,7 +61,7 @@ pub(super) fn existing(environment: &Environment, run: &RunSettings) -> Result<O
     let (summary, fork) = match &run.session.choice {
         SessionChoice::New { .. } => return Ok(None),
         SessionChoice::Continue { fork } => {
-            let found = newest(environment, &run.project.cwd).ok_or_else(|| {
+            let found = newest(environment, &run.project.cwd)?.ok_or_else(|| {
                 Failure::usage(format!("there is no session of {} to continue", run.project.cwd.display()))
                     .hint("becket sessions --all lists those of other directories")
             })?;
@@ -72,14 +100,14 @@ pub(super) fn existing(environment: &Environment, run: &RunSettings) -> Result<O
     Ok(Some(Existing { remembered, from: From::Opened(Box::new(session)), note }))
 }
 
-/// Opens or creates the session of the run. Returns true if it existed before.
+/// Opens or creates the session of the run. Returns its earlier messages as well if it existed before.
 pub(super) fn session(
     environment: &Environment,
     run: &RunSettings,
     existing: Option<Existing>,
     policy: Policy,
     scope: ModelScope,
-) -> Result<(Session, bool), Failure> {
+) -> Result<(Session, Option<EarlierMessages>), Failure> {
     let root = environment.sessions_dir();
     let create = |id| CreateOptions {
         id,
@@ -91,17 +119,25 @@ pub(super) fn session(
         (Some(From::Opened(mut session)), _) => {
             session.view_mut().set_policy(policy);
             session.view_mut().set_scope(scope);
-            Ok((*session, true))
+            let earlier = EarlierMessages::all(session.dir());
+            Ok((*session, Some(earlier)))
         }
         (Some(From::Copied(summary, fork)), _) => {
             let upto = fork.at.map(|message| crate::resumed_at::end_of(&summary.dir, message)).transpose()?;
-            Session::fork(&summary.dir, upto, &root, &run.project.cwd, create(fork.id), policy, scope)
-                .map(|s| (s, true))
-                .map_err(store_failure)
+            let (source, cwd) = (&summary.dir, &run.project.cwd);
+            let mut copy = Session::fork(source, upto, &root, cwd, create(fork.id), policy, scope)
+                .map_err(store_failure)?;
+            if run.session.persist && run.session.title.is_none() {
+                // Two sessions of one name could not be told apart in lists, and not be resumed by it.
+                let title = fork_title(&summary);
+                copy.append(vec![EntryKind::Title { title }], Durability::Buffered).map_err(store_failure)?;
+            }
+            let earlier = EarlierMessages::of_copy(&copy, summary.dir);
+            Ok((copy, Some(earlier)))
         }
         (None, SessionChoice::New { id }) => {
             Session::create(&root, &run.project.cwd, create(*id), policy, scope)
-                .map(|s| (s, false))
+                .map(|s| (s, None))
                 .map_err(store_failure)
         }
         (None, _) => Err(Failure::error("a session was chosen and not found")),

@@ -1,6 +1,6 @@
 //! `becket agents`: the agents of a folder, with the source of each definition, and its keys.
 //!
-//! Reads files only. Agents of a project that the user has not trusted are listed as not used.
+//! Reads files only. Agents of a project that the user has not trusted are listed as used by headless runs alone.
 
 use crate::agents::{Agents, DefinedIn, Definition};
 use crate::args::AgentsArgs;
@@ -44,7 +44,8 @@ pub(crate) fn run(
         let _ = writeln!(text, "{:<20}  {about}", agent.kind.name);
         let (source, file) = source(agent);
         let file = file.map(|file| format!(", {}", file.display())).unwrap_or_default();
-        let unused = if used { "" } else { " (not used: you have not trusted this project)" };
+        let unused =
+            if used { "" } else { " (used by `becket -p` alone: you have not trusted this project)" };
         let _ = writeln!(text, "  from: {source}{file}{unused}");
         for (label, value) in agent.keys() {
             let _ = writeln!(text, "  {label}: {value}");

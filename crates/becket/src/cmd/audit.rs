@@ -5,7 +5,7 @@
 
 use crate::args::AuditArgs;
 use crate::cmd::sessions::day;
-use crate::cmd::{one_line, when, write};
+use crate::cmd::{one_line, store_failure, when, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_print::clean;
@@ -45,7 +45,7 @@ struct Reading<'a> {
 
 pub(crate) fn run(environment: &Environment, args: &AuditArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let since = args.since.as_deref().map(day).transpose()?;
-    let mut dirs = store::session_dirs(&environment.sessions_dir(), None);
+    let mut dirs = store::session_dirs(&environment.sessions_dir(), None).map_err(store_failure)?;
     // Ids begin with the time of creation, so this sorts by age.
     dirs.sort_by_key(|dir| dir.file_name().map(std::ffi::OsStr::to_owned));
     let mut rows = 0;

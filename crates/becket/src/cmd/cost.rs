@@ -5,7 +5,7 @@
 use crate::args::CostArgs;
 use crate::cmd::context::Reading;
 use crate::cmd::sessions::{day, stats};
-use crate::cmd::{count, count_column, one_line, pick_session, short, write};
+use crate::cmd::{count, count_column, one_line, pick_session, short, store_failure, write, write_page};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::interactive::figures::{Sum, UNPRICED, UsageRow, Usages};
@@ -57,9 +57,7 @@ pub(crate) fn run(
     let subagents = subagents(environment, &reading.summary)?;
     let bill = Bill::of(&reading, &subagents);
     if let Some(path) = &args.html {
-        std::fs::write(path, page(&bill))
-            .map_err(|e| Failure::error(format!("cannot write {}: {e}", path.display())))?;
-        return write(out, &format!("{}\n", path.display()));
+        return write_page(path, &page(&bill), out);
     }
     if args.json {
         return write(out, &format!("{}\n", bill.json()));
@@ -69,7 +67,7 @@ pub(crate) fn run(
 
 /// Reads the sessions of the subagents that worked for this one.
 fn subagents(environment: &Environment, above: &SessionSummary) -> Result<Vec<Sub>, Failure> {
-    let found = store::subagents(&environment.sessions_dir(), above);
+    let found = store::subagents(&environment.sessions_dir(), above).map_err(store_failure)?;
     found
         .into_iter()
         .map(|summary| {

@@ -283,7 +283,11 @@ fn unlisted(provider: &str, configured: Option<&str>, listed: &[&str]) -> Option
 
 fn storage(environment: &Environment) -> Vec<Check> {
     let root = environment.sessions_dir();
-    let dirs = store::session_dirs(&root, None);
+    let read = store::session_dirs(&root, None).and_then(|dirs| Ok((dirs, store::unreadable(&root, None)?)));
+    let (dirs, unreadable) = match read {
+        Ok(read) => read,
+        Err(error) => return vec![check("store", false, error.to_string())],
+    };
     let bytes: u64 =
         dirs.iter().filter_map(|d| fs::metadata(store::ledger_path(d)).ok()).map(|m| m.len()).sum();
     let text =
@@ -294,6 +298,7 @@ fn storage(environment: &Environment) -> Vec<Check> {
         return vec![check("store", false, why)];
     }
     let mut out = vec![check("store", true, text)];
+    out.extend(unreadable.iter().map(|error| check("store", false, error.to_string())));
     match Index::open(&environment.index_path(), &root).map(|mut index| index.catch_up()) {
         Ok(Ok(_)) => {
             out.push(check("index", true, "up to date with the ledgers (it can be deleted at any time)"));
@@ -392,7 +397,7 @@ fn session(environment: &Environment, cwd: &Path, id: &str) -> Result<Vec<Check>
 }
 
 fn repair_all(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failure> {
-    let sessions = store::list(&environment.sessions_dir(), None);
+    let sessions = store::list(&environment.sessions_dir(), None).map_err(store_failure)?;
     let mut out = Vec::new();
     for summary in &sessions {
         let check = repair(environment, cwd, summary)?;

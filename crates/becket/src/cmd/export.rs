@@ -1,7 +1,7 @@
 //! `becket export`: a session as Markdown or one HTML page for people, or as JSONL for programs.
 
 use crate::args::{ExportArgs, ExportFormat};
-use crate::cmd::{one_line, pick_session, short, store_failure, write};
+use crate::cmd::{is_stdout, one_line, pick_session, short, store_failure, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_exchange::export::{self, Format, Secrets};
@@ -28,6 +28,9 @@ pub(crate) fn run(
             ));
         }
     };
+    if args.json && args.output.as_deref().is_some_and(is_stdout) {
+        return Err(Failure::usage("--json reports a written file, so -o needs the name of one"));
+    }
     let session = pick_session(environment, cwd, args.session.as_deref())?;
     let format = match args.format {
         ExportFormat::Jsonl if args.blobs => Format::Whole,
@@ -35,7 +38,7 @@ pub(crate) fn run(
         ExportFormat::Html => Format::Html,
         ExportFormat::Md => Format::Markdown,
     };
-    match &args.output {
+    match args.output.as_deref().filter(|path| !is_stdout(path)) {
         None if format != Format::Jsonl && format != Format::Whole && std::io::stdout().is_terminal() => {
             // A terminal would obey escape sequences in the text. A file gets the text unchanged.
             let mut text = Vec::new();

@@ -46,7 +46,7 @@ pub(crate) fn run(
         conversation.left_out.insert("bytes that are not UTF-8 (replaced by U+FFFD)".to_owned(), signs);
     }
     let digest = becket_session::blobs::id_of(&bytes).to_string();
-    if let Some(known) = known(environment, &digest).filter(|_| !args.again) {
+    if let Some(known) = known(environment, &digest)?.filter(|_| !args.again) {
         return offered(&known, args, out);
     }
     conversation.digest = Some(digest);
@@ -54,11 +54,12 @@ pub(crate) fn run(
 }
 
 /// Returns the session that was made from a file with this hash.
-fn known(environment: &Environment, digest: &str) -> Option<SessionSummary> {
-    let sessions = store::list(&environment.sessions_dir(), None);
-    sessions
+fn known(environment: &Environment, digest: &str) -> Result<Option<SessionSummary>, Failure> {
+    let sessions = store::list(&environment.sessions_dir(), None).map_err(store_failure)?;
+    let found = sessions
         .into_iter()
-        .find(|s| s.extra.get("imported").is_some_and(|imported| imported["digest"] == digest))
+        .find(|s| s.extra.get("imported").is_some_and(|imported| imported["digest"] == digest));
+    Ok(found)
 }
 
 /// Reports that the file was imported before, names that session, and writes nothing.

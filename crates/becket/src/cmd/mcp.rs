@@ -176,7 +176,7 @@ fn add_server(
     scope: McpScope,
 ) -> Result<Done, Failure> {
     // A variable may be set where the server is used, even if it is not set here.
-    let (_, odd) = config::server(name, entry, &|_| Some("x".to_owned())).map_err(Failure::usage)?;
+    let (server, odd) = config::server(name, entry, &|_| Some("x".to_owned())).map_err(Failure::usage)?;
     if let Some(odd) = odd.first() {
         return Err(Failure::usage(odd.clone()));
     }
@@ -196,9 +196,12 @@ fn add_server(
         mcp::approve(environment, cwd, name, &text)
             .map_err(|e| Failure::error(format!("the server was added and is not allowed yet: {e}")))?;
     }
+    // It may be installed later, so this does not refuse the server.
+    let missing = mcp::missing_program(environment, cwd, &server);
+    let note = missing.as_ref().map(|missing| format!("\nbecket: {missing}")).unwrap_or_default();
     Ok(Done {
-        line: format!("added the MCP server {name} to {}", path.display()),
-        json: json!({ "added": name, "file": path.to_string_lossy() }),
+        line: format!("added the MCP server {name} to {}{note}", path.display()),
+        json: json!({ "added": name, "file": path.to_string_lossy(), "warning": missing }),
     })
 }
 

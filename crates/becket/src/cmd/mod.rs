@@ -31,7 +31,7 @@ use crate::environment::Environment;
 use crate::failure::{Failure, unwritten};
 use becket_session::context::ModelScope;
 use becket_session::secrets::mask;
-use becket_session::store::{self, SessionSummary};
+use becket_session::store::{self, Candidate, SessionSummary};
 use becket_session::{Session, StoreError};
 use becket_types::Millis;
 use std::io::Write;
@@ -49,14 +49,22 @@ pub(crate) struct Newest {
 
 /// Returns the newest session of this directory that is not a subagent's. A session in which the model never answered
 /// is chosen only if there is no other, because it contains nothing to undo, export or continue.
-pub(crate) fn newest(environment: &Environment, cwd: &Path) -> Option<Newest> {
+///
+/// # Errors
+///
+/// Returns a failure for the user if the sessions cannot be read.
+pub(crate) fn newest(environment: &Environment, cwd: &Path) -> Result<Option<Newest>, Failure> {
     let root = environment.sessions_dir();
-    let newest = store::most_recent(&root, cwd, |s| s.subagent_of().is_none())?;
+    let last = |accept: &dyn Fn(&SessionSummary) -> bool| {
+        store::most_recent(&root, cwd, |s| s.subagent_of().is_none() && accept(s)).map_err(store_failure)
+    };
+    let Some(newest) = last(&|_| true)? else { return Ok(None) };
     if !newest.unanswered {
-        return Some(Newest { session: newest, note: None });
+        return Ok(Some(Newest { session: newest, note: None }));
     }
-    let answered = store::most_recent(&root, cwd, |s| s.subagent_of().is_none() && !s.unanswered);
-    let Some(session) = answered else { return Some(Newest { session: newest, note: None }) };
+    let Some(session) = last(&|s| !s.unanswered)? else {
+        return Ok(Some(Newest { session: newest, note: None }));
+    };
     let note = format!(
         "the newest session ({:?}) got no answer from its model, so this is the previous one ({:?}); to continue the \
          newest: becket --resume {}",
@@ -64,7 +72,7 @@ pub(crate) fn newest(environment: &Environment, cwd: &Path) -> Option<Newest> {
         one_line(session.label(), 40),
         newest.id
     );
-    Some(Newest { session, note: Some(note) })
+    Ok(Some(Newest { session, note: Some(note) }))
 }
 
 /// Returns the session that the user named, or the newest of this directory.
@@ -77,7 +85,7 @@ pub(crate) fn pick_session(
     match query {
         Some(query) => store::find(&root, query, Some(cwd)).map_err(store_failure),
         None => {
-            let newest = newest(environment, cwd).ok_or_else(|| {
+            let newest = newest(environment, cwd)?.ok_or_else(|| {
                 Failure::usage(format!("there is no session of {} yet", cwd.display()))
                     .hint("start one with: becket -p \"task\"; or name a session (becket sessions --all)")
             })?;
@@ -112,14 +120,29 @@ pub(crate) fn open(
 pub(crate) fn store_failure(error: StoreError) -> Failure {
     let in_use = matches!(error, StoreError::Locked { .. });
     let failure = match error {
+        StoreError::Ambiguous { query, candidates } => ambiguous(&query, &candidates),
         StoreError::NotFound { .. }
-        | StoreError::Ambiguous { .. }
         | StoreError::Locked { .. }
         | StoreError::Newer { .. }
         | StoreError::Exists { .. } => Failure::usage(error.to_string()),
         other => Failure::error(other.to_string()),
     };
     Failure { in_use, ..failure }
+}
+
+/// Lists the sessions that a name may mean, with what tells them apart: the time of the last change, and the folder.
+fn ambiguous(query: &str, candidates: &[Candidate]) -> Failure {
+    const SHOWN: usize = 10;
+    let mut lines =
+        vec![format!("{query:?} could be any of {} sessions; give more of the id:", candidates.len())];
+    lines.extend(candidates.iter().take(SHOWN).map(|candidate| {
+        let (label, place) = (one_line(&candidate.label, 40), candidate.cwd.display());
+        format!("  {}  {}  {label}  {place}", candidate.id, when(candidate.updated))
+    }));
+    if candidates.len() > SHOWN {
+        lines.push(format!("  and {} more", candidates.len() - SHOWN));
+    }
+    Failure::usage(lines.join("\n"))
 }
 
 /// Returns the failure for a change that was not saved, with the reason.
@@ -173,6 +196,21 @@ pub(crate) fn one_line(text: &str, width: usize) -> String {
     let mut out: String = clean.chars().take(width.saturating_sub(1)).collect();
     out.push('…');
     out
+}
+
+/// True for `-`, which names standard output where a file to write is expected.
+pub(crate) fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Writes a page to the file, and its name to `out`; for `-` the page itself to `out`.
+pub(crate) fn write_page(path: &Path, page: &str, out: &mut dyn Write) -> Result<(), Failure> {
+    if is_stdout(path) {
+        return write(out, page);
+    }
+    std::fs::write(path, page)
+        .map_err(|e| Failure::error(format!("cannot write {}: {e}", path.display())))?;
+    write(out, &format!("{}\n", path.display()))
 }
 
 /// Writes text. If the reader closed the pipe, ends the command quietly.

@@ -42,19 +42,8 @@ pub(crate) fn run(
         write(out, &format!("{body}\n"))?;
         return Ok(answered(&remote));
     }
-    // The models of the user's own servers come first, because the table below is long.
-    for (provider, result) in &remote {
-        match result {
-            Err(e) => write(out, &format!("{provider}: {e}\n\n"))?,
-            Ok(models) => {
-                write(out, &format!("{provider} serves:\n"))?;
-                for (name, window) in models {
-                    let window = window.map(|w| format!("  window {}", short(w))).unwrap_or_default();
-                    write(out, &format!("  {provider}/{name}{window}\n"))?;
-                }
-                write(out, "\n")?;
-            }
-        }
+    if args.remote {
+        return served(&remote, out);
     }
     let head =
         format!("{:<40} {:>7} {:>7}  {:>18}  {}", "model", "window", "output", "$ in / out per M", "as of");
@@ -68,9 +57,14 @@ pub(crate) fn run(
             unused.push(name);
             continue;
         }
-        write(out, &format!("\n{}\n", heading(&endpoints, name, &key)))?;
-        for info in models {
+        let is_own = crate::providers::has_own_address(environment, &settings, name);
+        write(out, &format!("\n{}\n", heading(&endpoints, name, &key, is_own)))?;
+        let is_listed = |info: &ModelInfo| !is_own || is_of_user(&endpoints, info);
+        for info in models.into_iter().filter(|info| is_listed(info)) {
             write(out, &row(info))?;
+        }
+        if is_own {
+            write(out, "  becket models --remote lists the models of this server\n")?;
         }
     }
     write(
@@ -84,6 +78,26 @@ pub(crate) fn run(
     Ok(answered(&remote))
 }
 
+/// Lists the models of the servers alone: the table of known models is long, and `becket models` shows it.
+fn served(remote: &[(String, Served)], out: &mut dyn Write) -> Result<ExitStatus, Failure> {
+    for (at, (provider, result)) in remote.iter().enumerate() {
+        if at > 0 {
+            write(out, "\n")?;
+        }
+        match result {
+            Err(e) => write(out, &format!("{provider}: {e}\n"))?,
+            Ok(models) => {
+                write(out, &format!("{provider} serves:\n"))?;
+                for (name, window) in models {
+                    let window = window.map(|w| format!("  window {}", short(w))).unwrap_or_default();
+                    write(out, &format!("  {provider}/{name}{window}\n"))?;
+                }
+            }
+        }
+    }
+    Ok(answered(remote))
+}
+
 /// Returns exit code 7 if servers were asked and none gave its list. The reasons are in the output.
 fn answered(remote: &[(String, Served)]) -> ExitStatus {
     let none = !remote.is_empty() && remote.iter().all(|(_, served)| served.is_err());
@@ -95,12 +109,23 @@ pub(crate) fn usable(endpoints: &becket_model::Settings, provider: &str) -> bool
     endpoints.endpoint(provider).is_some_and(|endpoint| endpoint.credential.is_some() || !endpoint.needs_key)
 }
 
-/// Returns for example `* groq (Groq), key in GROQ_API_KEY`; the mark means that it can be used.
-fn heading(endpoints: &becket_model::Settings, name: &str, key: &str) -> String {
+/// True if the table shows a model for a server at an address of the user: another server than the provider's serves other
+/// models, unless it needs the provider's key.
+fn is_of_user(endpoints: &becket_model::Settings, info: &ModelInfo) -> bool {
+    endpoints
+        .endpoint(&info.provider)
+        .is_none_or(|endpoint| endpoint.needs_key || endpoint.models.iter().any(|own| own.name == info.name))
+}
+
+/// Returns for example `* groq (Groq), key in GROQ_API_KEY`; the mark means that it can be used. Nobody knows if a server
+/// runs on this machine until it is asked, so such a server has the mark only at an address of the user (`is_own`).
+fn heading(endpoints: &becket_model::Settings, name: &str, key: &str, is_own: bool) -> String {
     let built_in = becket_config::vendor(name);
     let title = built_in.map(|vendor| format!(" ({})", vendor.title)).unwrap_or_default();
-    let mark = if usable(endpoints, name) { "*" } else { "-" };
+    let is_unknown = key == "none" && !is_own && built_in.is_some_and(|vendor| vendor.local);
+    let mark = if usable(endpoints, name) && !is_unknown { "*" } else { "-" };
     let state = match (key, built_in) {
+        ("none", _) if is_unknown => "needs no key; start its server on this machine".to_owned(),
         ("none", _) if usable(endpoints, name) => "needs no key".to_owned(),
         ("none", Some(vendor)) if !vendor.keys.is_empty() => format!("no key: set {}", vendor.keys[0]),
         ("none", _) => "no key".to_owned(),

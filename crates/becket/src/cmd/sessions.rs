@@ -8,7 +8,7 @@ pub(crate) mod stats;
 pub(crate) use branches::{fork_at, place_in};
 
 use crate::args::{SessionFilters, SessionsArgs, SessionsWhat};
-use crate::cmd::{one_line, when, write};
+use crate::cmd::{one_line, store_failure, when, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_session::index::{self, Hit, Index, IndexError, Query};
@@ -89,14 +89,25 @@ impl Looking<'_> {
         [&n.since, &n.until, &n.model, &n.file, &n.tag].iter().any(|o| o.is_some())
     }
 
+    /// Names sessions that cannot be read, which are missing in every list.
+    fn warn_of_unreadable(&self) -> Result<(), Failure> {
+        let root = self.environment.sessions_dir();
+        for error in store::unreadable(&root, self.project()).map_err(store_failure)? {
+            let _ = writeln!(std::io::stderr(), "becket: not listed: {error}");
+        }
+        Ok(())
+    }
+
     fn list(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let environment = self.environment;
+        self.warn_of_unreadable()?;
         let mut sessions = if self.is_narrowed() {
             let query = self.query("", usize::MAX >> 1)?;
             searched(environment, |index| index.sessions(&query))?
         } else {
             // The index is derived data. If it cannot be used, the folders are read.
-            let all = index::list(&environment.index_path(), &environment.sessions_dir(), self.project()).0;
+            let listed = index::list(&environment.index_path(), &environment.sessions_dir(), self.project());
+            let (all, _) = listed.map_err(store_failure)?;
             all.into_iter().filter(|s| self.filters.archived || !s.archived).collect()
         };
         // The work of subagents belongs to the sessions that started them; `tree` lists the subagents' sessions.
@@ -129,6 +140,7 @@ impl Looking<'_> {
             let words = one_line(words, 60);
             return Err(Failure::usage(format!("\"{words}\" contains no word to search for")));
         }
+        self.warn_of_unreadable()?;
         let query = self.query(words, self.limit)?;
         let hits: Vec<Hit> = searched(self.environment, |index| index.find(&query))?;
         if self.json {
@@ -193,6 +205,11 @@ fn line(s: &SessionSummary, place: Option<&Path>) -> String {
     )
 }
 
+/// Returns the title of a fork that the user has not named.
+pub(crate) fn fork_title(source: &SessionSummary) -> String {
+    format!("{} (fork)", one_line(source.label(), 60))
+}
+
 fn row(s: &SessionSummary) -> Value {
     json!({
         "id": s.id, "title": s.title, "prompt": s.prompt, "cwd": FilePath(s.cwd.clone()), "created": s.ledger.created, "updated": s.ledger.updated,
@@ -209,9 +226,10 @@ fn searched<T>(
     look: impl Fn(&Index) -> Result<T, IndexError>,
 ) -> Result<T, Failure> {
     let asked = index::serve(&environment.index_path(), &environment.sessions_dir(), |index| look(index));
-    asked.map_err(|e| {
-        Failure::error(format!("cannot search: {e}"))
-            .hint(format!("the index can be deleted at any time: {}", environment.index_path().display()))
+    asked.map_err(|e| match e {
+        IndexError::Sessions(error) => store_failure(error),
+        e => Failure::error(format!("cannot search: {e}"))
+            .hint(format!("the index can be deleted at any time: {}", environment.index_path().display())),
     })
 }
 

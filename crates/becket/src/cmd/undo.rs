@@ -70,7 +70,8 @@ pub(crate) fn run(
 
 /// Returns the newest session of this directory, other than `than`, that has changes to undo.
 fn changed_before(environment: &Environment, cwd: &Path, than: &SessionSummary) -> Option<SessionSummary> {
-    let others = store::list(&environment.sessions_dir(), Some(cwd));
+    // Only a hint: the session that was asked for has been read.
+    let others = store::list(&environment.sessions_dir(), Some(cwd)).unwrap_or_default();
     let mut others = others.into_iter().filter(|s| s.id != than.id && s.subagent_of().is_none());
     others
         .by_ref()
@@ -290,7 +291,8 @@ fn shown(plan: &UndoPlan, cwd: &Path, force: bool, is_done: bool) -> String {
     }
     if plan.unchanged > 0 {
         let paths = count(usize::try_from(plan.unchanged).unwrap_or(usize::MAX), "path");
-        let _ = writeln!(text, "  not listed: {paths} that already have the wanted content");
+        let have = if plan.unchanged == 1 { "has" } else { "have" };
+        let _ = writeln!(text, "  not listed: {paths} that already {have} the wanted content");
     }
     becket_print::clean(&text).into_owned()
 }

@@ -1,9 +1,15 @@
-//! The thread on which the agent of an interactive session runs: its start and its end. A fault of the agent is never taken
+//! The thread on which the agent of an interactive session runs: its start, its events and its end. A fault of the agent is never taken
 //! for a normal end.
 
+use crate::assemble::leave;
+use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_agent::Agent;
-use becket_types::Command;
+use becket_tool_shell::Shell;
+use becket_tui::Ended;
+use becket_types::{Command, Event};
+use std::io::{self, Write as _};
+use std::path::Path;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -37,4 +43,30 @@ pub(super) async fn stop(
 /// Reports why the agent's thread ended, unless it ended by itself. The user must not take a fault for a normal end.
 pub(super) fn agent_left(left: std::thread::Result<Result<(), Failure>>) -> Result<(), Failure> {
     left.unwrap_or_else(|panic| Err(crate::failure::broken(&*panic)))
+}
+
+/// Ends the background jobs of a session that was left, and removes a new session in which nothing happened.
+pub(super) async fn end_session(ended: &Ended, shell: &Shell, begun: Option<&Path>) {
+    if *ended != Ended::Terminated {
+        for line in shell.end_jobs().await {
+            let _ = writeln!(io::stderr(), "becket: {line}");
+        }
+    }
+    if matches!(ended, Ended::Quit | Ended::AgentGone) {
+        leave(begun);
+    }
+}
+
+/// Passes events on to the interface until it is gone.
+pub(super) async fn pass_on(
+    mut from: mpsc::UnboundedReceiver<Event>,
+    to: mpsc::UnboundedSender<Event>,
+    environment: Environment,
+) {
+    while let Some(event) = from.recv().await {
+        crate::servers::forget_firsts_after(&environment, &event);
+        if to.send(event).is_err() {
+            break;
+        }
+    }
 }

@@ -19,6 +19,7 @@ use crate::trust::content::{ContentTrust, Item, State};
 use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
 use crate::trust::{ContentKind, folders};
 use becket_tool_skill::{Head, Scope, Skills};
+use becket_tui::commands::COMMANDS;
 use becket_tui::input::{Confirm, Custom, Page, Reply, Request};
 use becket_types::TurnTerms;
 use expansion::{Piece, pieces};
@@ -320,12 +321,19 @@ impl CustomCommands {
         trust: bool,
     ) -> Reply {
         let consent = if trust { Consent::Given } else { Consent::Ask };
-        match self.called(&user_shell, &name, &arguments, consent).await {
+        match Arc::clone(&self).called(&user_shell, &name, &arguments, consent).await {
             Called::Prompt(prompt) => {
                 let CommandPrompt { text, terms, .. } = *prompt;
                 Reply::Prompt { text, terms }
             }
-            Called::Unknown => Reply::Done(Err(format!("there is no command /{name}; /help lists them"))),
+            Called::Unknown => {
+                let own: Vec<Custom> = self.list();
+                let known =
+                    COMMANDS.iter().map(|(name, ..)| *name).chain(own.iter().map(|c| c.name.as_str()));
+                let near = becket_tool::text::nearest(&name, known);
+                let near = near.map(|near| format!("did you mean /{near}? ")).unwrap_or_default();
+                Reply::Done(Err(format!("there is no command /{name}; {near}/help lists them")))
+            }
             Called::Failed(why) => Reply::Done(Err(why)),
             Called::Asks { commands, scripts, allows } => {
                 Reply::Page(Ok(question(name, arguments, &commands, &scripts, &allows)))
@@ -385,17 +393,23 @@ fn question(name: String, arguments: String, commands: &[String], scripts: &str,
 }
 
 fn found(name: String, text: String, project: bool) -> CommandFile {
+    let mut wrong = None;
     let (head, body) = match Head::of(&text) {
         Some(Ok((head, body))) => (head, body.trim_start_matches(['\r', '\n'])),
         // A file without a readable head is a prompt as a whole.
-        Some(Err(_)) | None => (Head::default(), text.trim_start_matches('\u{FEFF}')),
+        other => {
+            wrong = other.and_then(Result::err);
+            (Head::default(), text.trim_start_matches('\u{FEFF}'))
+        }
     };
     let mut custom = Custom {
         name,
         description: head.text("description").unwrap_or_default(),
         arguments: head.text("argument-hint").unwrap_or_default(),
     };
-    if custom.description.is_empty() {
+    if let Some(why) = wrong {
+        custom.description = format!("(its frontmatter cannot be read, so it is sent as text: {why})");
+    } else if custom.description.is_empty() {
         let first = body.lines().find(|l| !l.trim().is_empty()).unwrap_or_default();
         first.trim_start_matches('#').trim().clone_into(&mut custom.description);
     }

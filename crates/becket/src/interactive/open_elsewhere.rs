@@ -12,7 +12,7 @@ use std::io::{self, Write as _};
 pub(super) enum Answer {
     Fork,
     TakeOver,
-    /// Show the whole session. It runs in memory, and new messages are not kept.
+    /// Show the whole session, as a copy in memory to which nothing is added.
     Look,
 }
 
@@ -36,6 +36,7 @@ impl Answer {
                     *fork = Some(Fork::default());
                 }
                 settings.session.persist &= self == Self::Fork;
+                settings.session.only_shown = self == Self::Look;
             }
         }
     }
@@ -52,7 +53,7 @@ pub(super) async fn ask(
     let shown = writeln!(
         io::stderr(),
         "{failure}\n\nType one of these words:\n  fork       continue in a copy\n  take over  continue here; the other process can add nothing more\n  \
-         read       show all of it; nothing new is saved\n{otherwise}"
+         read       show all of it; nothing is sent to the model, changed or saved\n{otherwise}"
     );
     shown.map_err(|e| Failure::error(format!("the terminal cannot be used: {e}")))?;
     let _ = write!(io::stderr(), "> ");

@@ -180,15 +180,18 @@ impl Pages {
     }
 
     /// Returns ids and descriptions of the other sessions of this directory, newest first.
-    pub(super) fn session_list(&self) -> Vec<(String, String)> {
+    pub(super) fn session_list(&self) -> Reply {
         let (environment, cwd) = (&self.environment, Some(self.cwd.as_path()));
-        let (sessions, _) =
-            becket_session::index::list(&environment.index_path(), &environment.sessions_dir(), cwd);
+        let listed = becket_session::index::list(&environment.index_path(), &environment.sessions_dir(), cwd);
+        let sessions = match listed {
+            Ok((sessions, _)) => sessions,
+            Err(error) => return Reply::Found(Err(error.to_string())),
+        };
         let row = |s: &SessionSummary| {
             (s.id.to_string(), format!("{}  {}", when(s.ledger.updated), one_line(s.label(), 60)))
         };
         let own = sessions.iter().filter(|s| s.subagent_of().is_none());
-        own.map(row).filter(|(id, _)| *id != self.session).collect()
+        Reply::Sessions(own.map(row).filter(|(id, _)| *id != self.session).collect())
     }
 
     /// Returns the sessions of this directory that contain these words, the best match first. Returns none if the

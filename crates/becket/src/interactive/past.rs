@@ -3,6 +3,7 @@
 //! Reads without a lock and changes nothing. `becket_session` decides where ranges begin and leaves out what a rewind
 //! removed.
 
+use crate::assemble::EarlierMessages;
 use becket_session::pages::{Page, Pages};
 use becket_tui::input::{Reply, Stretch, Want};
 use becket_tui::transcript;
@@ -14,13 +15,28 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Reads the earlier messages of one session.
 #[derive(Debug)]
 pub(super) struct Past {
-    dir: PathBuf,
+    place: EarlierMessages,
     pages: Mutex<Pages>,
 }
 
 impl Past {
-    pub(super) fn of(session_dir: &Path) -> Self {
-        Self { dir: session_dir.to_owned(), pages: Mutex::new(Pages::of(session_dir)) }
+    pub(super) fn of(place: EarlierMessages) -> Self {
+        Self { pages: Mutex::new(pages_of(&place)), place }
+    }
+
+    /// Reads the session that began in this folder.
+    pub(super) fn of_begun(session_dir: &Path) -> Arc<Self> {
+        Arc::new(Self::of(EarlierMessages::all(session_dir)))
+    }
+
+    /// Returns the folder that holds the session's images and long outputs.
+    pub(super) fn dir(&self) -> &Path {
+        &self.place.dir
+    }
+
+    /// True if the session itself is on disk, so that messages which left the screen can be read again.
+    pub(super) fn is_all(&self) -> bool {
+        self.place.copy_of.is_none()
     }
 
     /// Returns the end of the session. If it cannot be read, adds a note for the user.
@@ -73,7 +89,7 @@ impl Past {
 
     /// Passes all ranges in order to `take`. Stops at a range that cannot be read.
     fn all(&self, take: &mut dyn FnMut(&Page)) {
-        let _ = Pages::of(&self.dir).find(Seq(1)..Seq(u64::MAX), false, &mut |page| {
+        let _ = pages_of(&self.place).find(Seq(1)..Seq(u64::MAX), false, &mut |page| {
             take(page);
             false
         });
@@ -81,6 +97,14 @@ impl Past {
 
     fn pages(&self) -> MutexGuard<'_, Pages> {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn pages_of(place: &EarlierMessages) -> Pages {
+    let pages = Pages::of(&place.dir);
+    match place.copy_of {
+        Some((_, last)) => pages.upto(last),
+        None => pages,
     }
 }
 
@@ -112,4 +136,14 @@ pub(super) struct StoredConversation {
     pub(super) transcript: PathBuf,
     /// Earlier messages of a continued session.
     pub(super) past: Option<Arc<Past>>,
+}
+
+impl StoredConversation {
+    /// Returns the folder that holds the session's images.
+    pub(super) fn folder(&self) -> PathBuf {
+        match &self.past {
+            Some(past) => past.dir().to_owned(),
+            None => self.transcript.parent().map(Path::to_path_buf).unwrap_or_default(),
+        }
+    }
 }

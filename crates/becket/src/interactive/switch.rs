@@ -9,7 +9,7 @@ use super::{Held, open_elsewhere, session};
 use crate::assemble::assemble;
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::settings::{Fork, RunSettings, Screen, SessionChoice};
+use crate::settings::{Fork, RunSettings, Screen, SessionChoice, SessionPlan};
 use becket_print::ExitStatus;
 use becket_tui::Ended;
 use becket_tui::input::To;
@@ -104,6 +104,7 @@ fn go_to(settings: &mut RunSettings, to: SessionChoice, persist: bool) {
     settings.session.choice = to;
     settings.session.take_over = false;
     settings.session.persist = persist;
+    settings.session.only_shown = false;
 }
 
 /// Returns the session to open in place of one that failed, and records the reason: the one that the user left, or a
@@ -133,20 +134,36 @@ fn said(failure: &Failure) -> String {
     )
 }
 
-/// Returns the notices with which a session begins. `failed`: why the session that the user asked for was not opened.
+/// Returns the notices with which a session begins. `copied`: the source of a session that is a copy in memory.
+/// `failed`: why the session that the user asked for was not opened.
 pub(super) fn first_notices(
-    choice: &SessionChoice,
+    plan: &SessionPlan,
     session: SessionId,
+    copied: Option<SessionId>,
     warnings: Vec<String>,
     failed: Option<String>,
 ) -> impl Iterator<Item = Event> {
     let is_fork = matches!(
-        choice,
+        plan.choice,
         SessionChoice::Continue { fork: Some(_) } | SessionChoice::Resume { fork: Some(_), .. }
     );
-    let forked = is_fork.then(|| format!("Forked. This copy is session {session}."));
+    let forked = match copied {
+        Some(source) if plan.only_shown => Some((
+            NoticeLevel::Warning,
+            format!(
+                "Open for reading only, because another process has session {source}. Nothing is sent to the model, \
+                 changed or saved. /fork continues in a copy."
+            ),
+        )),
+        Some(source) => Some((
+            NoticeLevel::Warning,
+            format!(
+                "This is a copy of session {source} that is not saved: what you add is lost when you leave it."
+            ),
+        )),
+        None => is_fork.then(|| (NoticeLevel::Info, format!("Forked. This copy is session {session}."))),
+    };
     let warnings = warnings.into_iter().map(|text| (NoticeLevel::Warning, text));
-    let forked = forked.map(|text| (NoticeLevel::Info, text));
     let failed = failed.map(|text| (NoticeLevel::Error, text));
     warnings.chain(forked).chain(failed).map(|(level, text)| Event::Notice { level, text })
 }

@@ -64,6 +64,13 @@ impl UserShell {
         };
         let tool = BashTool::new(Arc::clone(&self.shell));
         async move {
+            if let Some(editor) = becket_tool_shell::waiting_editor(&command) {
+                let output = format!(
+                    "{editor} was not started: a command after `!` has no terminal of its own. Run it in another window, or \
+                     stop becket with Ctrl-Z, run it, and come back with fg."
+                );
+                return Some(Reply::Ran { command, output, failed: true });
+            }
             let output = tool.run(json!({ "command": command }), &env).await;
             Some(Reply::Ran { command, output: output.content, failed: output.is_error })
         }

@@ -72,6 +72,8 @@ pub(crate) struct SessionPlan {
     /// Take the session over even if another process has it open.
     pub take_over: bool,
     pub persist: bool,
+    /// The session is only shown: nothing is sent to the model, and nothing is changed.
+    pub only_shown: bool,
     pub title: Option<String>,
 }
 

@@ -3,11 +3,11 @@
 //! Searches text files that git does not ignore, and the stored sessions of this folder. Prints only the location, the
 //! kind and the first letters, because the output may end up in a log. Changes nothing.
 
-use crate::cmd::count;
-use crate::cmd::write;
+use crate::cmd::{count, store_failure, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_print::ExitStatus;
+use becket_session::StoreError;
 use becket_session::secrets::find;
 use serde_json::json;
 use std::fs::File;
@@ -47,7 +47,7 @@ pub(super) fn run(
 ) -> Result<ExitStatus, Failure> {
     let mut report = Report::default();
     files(cwd, &mut report);
-    sessions(environment, cwd, &mut report);
+    sessions(environment, cwd, &mut report).map_err(store_failure)?;
     if json {
         let rows = report.secrets.iter();
         let rows: Vec<_> =
@@ -124,9 +124,9 @@ fn files(cwd: &Path, report: &mut Report) {
 }
 
 /// Searches the ledgers of the sessions in this folder, line by line.
-fn sessions(environment: &Environment, cwd: &Path, report: &mut Report) {
+fn sessions(environment: &Environment, cwd: &Path, report: &mut Report) -> Result<(), StoreError> {
     let (found, _) =
-        becket_session::index::list(&environment.index_path(), &environment.sessions_dir(), Some(cwd));
+        becket_session::index::list(&environment.index_path(), &environment.sessions_dir(), Some(cwd))?;
     for session in found {
         let Ok(file) = File::open(becket_session::store::ledger_path(&session.dir)) else { continue };
         report.sessions += 1;
@@ -136,6 +136,7 @@ fn sessions(environment: &Environment, cwd: &Path, report: &mut Report) {
             take(&text, &mut report.secrets, |_| format!("session {id}: line {}", number + 1));
         }
     }
+    Ok(())
 }
 
 fn take(text: &str, secrets: &mut Vec<Secret>, place: impl Fn(usize) -> String) {

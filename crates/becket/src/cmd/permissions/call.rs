@@ -16,9 +16,18 @@ pub(super) struct Call {
 impl Call {
     pub(super) fn parse(text: &str, environment: &Environment, cwd: &Path) -> Result<Self, Failure> {
         let (name, inner) = split(text).ok_or_else(|| {
+            let text = text.trim();
+            let hint = format!("for a command write 'Bash({text})'; otherwise ");
+            let hint = if text.contains(['(', ')']) { String::new() } else { hint };
             Failure::usage(format!("{text:?} is not a tool call"))
-                .hint("write the tool and its command, path, host or name, such as 'Bash(git push)' or 'Read(src/main.rs)'")
+                .hint(hint + "write the tool and its command, path, host or name, such as 'Bash(git push)' or 'Read(src/main.rs)'")
         })?;
+        if inner.is_none() && is_command(name) {
+            return Err(Failure::usage(format!("{name:?} may be a tool or a command")).hint(format!(
+                "write 'Bash({name})' for the command, or '{}(PATH)' for the tool",
+                capital(name)
+            )));
+        }
         let tool = name.to_ascii_lowercase();
         let needs = |what: &str| {
             Failure::usage(format!("{name} needs {what}")).hint(format!("write {name}(…), with {what} in it"))
@@ -61,6 +70,15 @@ const NAMES: [&str; 12] = [
     "Todo",
     "Task",
 ];
+
+/// True for a name that is both a tool and a program, written as people write the program.
+fn is_command(name: &str) -> bool {
+    ["ls", "read", "grep", "edit", "write", "task", "glob"].contains(&name)
+}
+
+fn capital(name: &str) -> String {
+    if name == "ls" { "LS".to_owned() } else { name[..1].to_ascii_uppercase() + &name[1..] }
+}
 
 /// Checks the name of a tool, given in lower case and without `_` (`plain`).
 ///

@@ -1,5 +1,6 @@
 //! Sessions as branches: fork at a message, show the tree, compare two sessions. `becket --resume` switches to one.
 
+use super::fork_title;
 use super::{searched, write};
 use crate::args::SessionsWhat;
 use crate::cmd::context::Reading;
@@ -61,7 +62,7 @@ fn fork(
     let reading = Reading::of(environment, summary.clone())?;
     let end = reading.view.last_seq();
     let upto = message.map(|query| place_in(&summary, end, query)).transpose()?;
-    let title = name.map_or_else(|| format!("{} (fork)", one_line(summary.label(), 60)), str::to_owned);
+    let title = name.map_or_else(|| fork_title(&summary), str::to_owned);
     let copy = fork_at(environment, cwd, &reading, upto, &title)?;
     let (_, at) = copy.info().forked_from.unwrap_or_default();
     if as_json {

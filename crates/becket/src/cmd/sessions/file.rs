@@ -45,7 +45,7 @@ pub(super) fn run(
             let mut rows = Vec::new();
             for query in some(sessions)? {
                 let summary = pick(query)?;
-                let below = store::subagents(&environment.sessions_dir(), &summary);
+                let below = store::subagents(&environment.sessions_dir(), &summary).map_err(store_failure)?;
                 let (io, place) = (Outside::default().io, trash_dir(environment));
                 for session in std::iter::once(&summary).chain(&below) {
                     trash::throw_away(io.as_ref(), &place, &session.dir, now()).map_err(not_away)?;
@@ -155,7 +155,7 @@ fn archive(
 }
 
 fn list_trash(environment: &Environment, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
-    let found = trash::trashed(&trash_dir(environment));
+    let found = trash::trashed(&trash_dir(environment)).map_err(store_failure)?;
     if as_json {
         let rows: Vec<Value> = found
             .iter()
@@ -196,7 +196,7 @@ fn restore(
         error => store_failure(error),
     })?;
     let mut below = 0;
-    for trashed in trash::trashed(&trash_dir(environment)) {
+    for trashed in trash::trashed(&trash_dir(environment)).map_err(store_failure)? {
         let is_below = trashed.summary.subagent_of().is_some_and(|above| above.session == summary.id);
         if trashed.summary.id == summary.id || is_below {
             below += usize::from(is_below);
@@ -251,7 +251,7 @@ fn collect(
     let place = trash_dir(environment);
     let gone: Vec<(String, u64)> = if dry_run {
         let old = |t: &trash::Trashed| all || now().0.saturating_sub(t.at.0) >= trash::KEPT.0;
-        let due = trash::trashed(&place).into_iter().filter(old);
+        let due = trash::trashed(&place).map_err(store_failure)?.into_iter().filter(old);
         due.map(|t| (t.summary.id.to_string(), t.bytes)).collect()
     } else {
         let gone = trash::purge(Outside::default().io.as_ref(), &place, now(), all).map_err(store_failure)?;

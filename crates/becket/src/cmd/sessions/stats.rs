@@ -1,10 +1,10 @@
 //! Tokens, cost and tools by day and project: as a table, as JSON, or as a self-contained page with charts.
 
 use super::{searched, write};
-use crate::cmd::{count, count_column, one_line, short};
+use crate::cmd::{count, count_column, one_line, short, write_page};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use becket_session::index::{DayStatistics, Statistics, ToolStatistics};
+use becket_session::index::{DayStatistics, ModelStatistics, Statistics, ToolStatistics};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,6 +13,8 @@ use std::path::Path;
 
 struct Figures {
     all: Statistics,
+    /// Of the days that are shown, like the others.
+    models: Vec<ModelStatistics>,
     days: Vec<DayStatistics>,
     tools: Vec<ToolStatistics>,
 }
@@ -47,14 +49,13 @@ pub(crate) fn since(
     let figures = searched(environment, |index| {
         Ok(Figures {
             all: index.statistics(project)?,
+            models: index.models(project, since)?,
             days: index.days(project, since)?,
             tools: index.tools(project, since)?,
         })
     })?;
     if let Some(path) = html {
-        std::fs::write(path, page(&figures, days))
-            .map_err(|e| Failure::error(format!("cannot write {}: {e}", path.display())))?;
-        return write(out, &format!("{}\n", path.display()));
+        return write_page(path, &page(&figures, days), out);
     }
     if as_json {
         let rows: Vec<_> = figures
@@ -66,7 +67,7 @@ pub(crate) fn since(
                 row
             })
             .collect();
-        let body = json!({ "all": figures.all, "days": rows, "tools": figures.tools, "since": date(since) });
+        let body = json!({ "all": figures.all, "days": rows, "models": figures.models, "tools": figures.tools, "since": date(since) });
         return write(out, &format!("{body}\n"));
     }
     write(out, &becket_print::clean(&table(&figures, days)))
@@ -104,7 +105,7 @@ fn by_project(figures: &Figures) -> BTreeMap<String, (u64, u64, f64)> {
 fn table(figures: &Figures, days: u64) -> String {
     let all = &figures.all;
     let mut text = format!(
-        "{}, {}, {}B of ledgers\n\nThe last {} (UTC)\n{:<12} {:>8} {:>9} {:>9} {:>9}\n",
+        "All time: {}, {}, {}B of ledgers\n\nThe last {} (UTC)\n{:<12} {:>8} {:>9} {:>9} {:>9}\n",
         count(all.sessions as usize, "session"),
         count(all.messages as usize, "message"),
         short(all.bytes),
@@ -135,8 +136,8 @@ fn table(figures: &Figures, days: u64) -> String {
             one_line(&project, 80)
         );
     }
-    text.push_str("\nby model, all time\n");
-    for m in &all.models {
+    text.push_str("\nby model\n");
+    for m in &figures.models {
         let _ = writeln!(
             text,
             "{} {:>8} tokens  ${:<8.2} {}",
@@ -193,7 +194,7 @@ fn page(figures: &Figures, days: u64) -> String {
         );
     }
     out.push_str("</table></div><h2>By model, all time</h2><div><table><tr><th>model</th><th>requests</th><th>tokens</th><th>$</th></tr>");
-    for m in &figures.all.models {
+    for m in &figures.models {
         let _ = write!(
             out,
             "<tr><td>{}</td><td>{}</td><td>{}</td><td>{:.2}</td></tr>",

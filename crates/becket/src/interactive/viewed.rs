@@ -1,0 +1,107 @@
+//! A session that is only shown, because another process has it open: the interface works, but its commands change nothing.
+//!
+//! Owns the decision which commands reach the agent. All others are answered here, so that no message is sent to the model
+//! and no file is changed.
+
+use crate::settings::RunSettings;
+use becket_types::{Command, Event, NoticeLevel};
+use tokio::sync::mpsc;
+
+const REFUSED: &str = "This session is open for reading only: nothing is sent to the model, and nothing is changed. \
+                       /fork continues in a copy; /new begins a session.";
+
+/// Returns the channel for the commands of the interface: that of the agent, unless the session is only shown. The prompt of
+/// the command line then waits in the composer.
+pub(super) fn commands(
+    settings: &mut RunSettings,
+    agent: &mpsc::Sender<Command>,
+    events: &mpsc::UnboundedSender<Event>,
+) -> mpsc::Sender<Command> {
+    if !settings.session.only_shown {
+        return agent.clone();
+    }
+    let prompt = settings.task.prompt.take();
+    settings.task.draft = prompt.or_else(|| settings.task.draft.take());
+    only_shown(agent.clone(), events.clone())
+}
+
+/// Returns a channel for commands. Only commands that change nothing are passed on to `commands`;
+/// a notice on `events` answers the others.
+fn only_shown(
+    commands: mpsc::Sender<Command>,
+    events: mpsc::UnboundedSender<Event>,
+) -> mpsc::Sender<Command> {
+    let (sender, mut typed) = mpsc::channel(16);
+    tokio::spawn(async move {
+        while let Some(command) = typed.recv().await {
+            if only_reads(&command) {
+                if commands.send(command).await.is_err() {
+                    return;
+                }
+                continue;
+            }
+            // The text goes back into the composer.
+            if let Command::Prompt(prompt) = command
+                && let Some(client_id) = prompt.client_id
+            {
+                let _ = events.send(Event::Withdrawn { client_id });
+            }
+            let _ = events.send(Event::Notice { level: NoticeLevel::Warning, text: REFUSED.to_owned() });
+        }
+    });
+    sender
+}
+
+/// True for commands without an effect on the session, the model and files.
+fn only_reads(command: &Command) -> bool {
+    match command {
+        Command::Interrupt
+        | Command::WithdrawAll
+        | Command::Withdraw { .. }
+        | Command::EndInput
+        | Command::Limits { change: None }
+        | Command::AddDirectory { path: None } => true,
+        Command::WithReceipt { what, .. } => only_reads(what),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use becket_types::{Part, PromptInput};
+
+    #[tokio::test]
+    async fn nothing_that_is_typed_reaches_the_agent() {
+        let (to_agent, mut agent) = mpsc::channel(16);
+        let (to_screen, mut screen) = mpsc::unbounded_channel();
+        let typed = only_shown(to_agent, to_screen);
+        let prompt = PromptInput {
+            parts: vec![Part::text("do it")],
+            client_id: Some("q1".to_owned()),
+            ..PromptInput::default()
+        };
+        let changes = [
+            Command::Prompt(prompt),
+            Command::Continue,
+            Command::Undo,
+            Command::Compact { focus: None },
+            Command::SideQuestion { question: "why?".to_owned() },
+            Command::Rename { title: "x".to_owned() },
+        ];
+        let refused = changes.len();
+        for command in changes {
+            typed.send(command).await.unwrap();
+        }
+        typed.send(Command::Limits { change: None }).await.unwrap();
+        drop(typed);
+        assert_eq!(agent.recv().await, Some(Command::Limits { change: None }));
+        assert_eq!(agent.recv().await, None);
+        assert_eq!(screen.recv().await, Some(Event::Withdrawn { client_id: "q1".to_owned() }));
+        for _ in 0..refused {
+            let notice = screen.recv().await;
+            assert!(matches!(&notice, Some(Event::Notice { text, .. }) if text == REFUSED), "{notice:?}");
+        }
+        assert_eq!(screen.recv().await, None);
+    }
+}
