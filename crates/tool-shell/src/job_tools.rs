@@ -119,7 +119,7 @@ impl Shell {
         let output = job.drain.look(&env.host).await;
         job.seen();
         let bytes = output.bytes;
-        let (mut content, spill) = report::body(output, "(no new output)");
+        let report::Body { text: mut content, spill, .. } = report::body(output, "(no new output)");
         report::note(&mut content, job.status());
         let mut output = ToolOutput {
             content,

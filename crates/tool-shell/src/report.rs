@@ -2,7 +2,7 @@
 
 use crate::drain::Output;
 use crate::limits::Trip;
-use becket_types::{BlobId, ToolOutput};
+use becket_types::{BlobId, ToolOutput, sdk_names::PRINTED_LINES};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ pub(crate) struct Run {
 pub(crate) fn report(run: Run) -> ToolOutput {
     let Run { end, took, output, survivors, job, cwd_note, cwd } = run;
     let bytes = output.bytes;
-    let (mut text, spill) = body(output, "(no output)");
+    let Body { mut text, spill, lines } = body(output, "(no output)");
     let mut notes = Vec::new();
     match end {
         End::Exit(0) => {}
@@ -90,7 +90,9 @@ pub(crate) fn report(run: Run) -> ToolOutput {
             "signal": signal,
             "timed_out": matches!(end, End::TimedOut(_)),
             "duration_ms": took.as_millis() as u64,
+            "interrupted": end == End::Interrupted,
             "bytes": bytes,
+            PRINTED_LINES: lines,
             "cwd": cwd.to_string_lossy(),
             "job": job,
         }),
@@ -100,8 +102,17 @@ pub(crate) fn report(run: Run) -> ToolOutput {
     }
 }
 
-/// Returns the output as the model reads it (`nothing` if it is empty), and the blob with the whole output if one was kept.
-pub(crate) fn body(output: Output, nothing: &str) -> (String, Option<BlobId>) {
+/// The output of a command as the model reads it.
+pub(crate) struct Body {
+    pub text: String,
+    /// The blob with the whole output, if one was kept.
+    pub spill: Option<BlobId>,
+    /// Lines of the text that the command has printed: all of them, or none if it printed nothing.
+    pub lines: usize,
+}
+
+/// Returns the output as the model reads it. `nothing`: the text if it is empty.
+pub(crate) fn body(output: Output, nothing: &str) -> Body {
     let mut text = output.shown.head;
     if let Some((bytes, lines, tail)) = output.shown.cut {
         let kept = match &output.spill {
@@ -116,10 +127,11 @@ pub(crate) fn body(output: Output, nothing: &str) -> (String, Option<BlobId>) {
         text.push_str(&tail);
     }
     text.truncate(text.trim_end().len());
+    let lines = text.lines().count();
     if text.is_empty() {
         nothing.clone_into(&mut text);
     }
-    (text, output.spill.and_then(Result::ok))
+    Body { text, spill: output.spill.and_then(Result::ok), lines }
 }
 
 /// Describes the end in a few words.

@@ -12,7 +12,7 @@ use crate::start::{self, Start};
 use crate::withheld;
 use becket_tool::input::Parser;
 use becket_tool::{Tool, ToolEnv};
-use becket_types::{Access, CallId, ToolOutput, ToolSpec};
+use becket_types::{Access, CallId, ToolOutput, ToolSpec, sdk_names::PRINTED_LINES};
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -249,7 +249,7 @@ impl BashTool {
             let job = shell.jobs.adopt(process, input.named(), None, env);
             let job = job.ok_or("The command was lost.")?;
             return Ok(ToolOutput {
-                details: json!({"job": job.id, "cwd": cwd.to_string_lossy()}),
+                details: json!({"job": job.id, "cwd": cwd.to_string_lossy(), PRINTED_LINES: 0}),
                 ..ToolOutput::text(format!("[started as job {}]", job.id))
             });
         }
@@ -351,12 +351,12 @@ impl BashTool {
         let job = self.shell.jobs.adopt(process, input.named(), None, env);
         let job = job.ok_or("The command was lost.")?;
         let output = job.drain.look(&env.host).await;
-        let (mut content, spill) = report::body(output, "(no output yet)");
+        let report::Body { text: mut content, spill, lines } = report::body(output, "(no output yet)");
         report::note(&mut content, format!("{how}; now job {}", job.id));
         Ok(ToolOutput {
             content,
             spill,
-            details: json!({"job": job.id, "timed_out": true}),
+            details: json!({"job": job.id, "timed_out": true, PRINTED_LINES: lines}),
             excerpt_lines: report::EXCERPT_LINES,
             ..ToolOutput::default()
         })

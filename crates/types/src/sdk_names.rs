@@ -13,7 +13,7 @@ mod input;
 mod result;
 
 pub use input::{own_input, renames, sdk_input};
-pub use result::sdk_result;
+pub use result::{INTERRUPTED, PRINTED_LINES, printed, sdk_result};
 
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -39,6 +39,19 @@ const NAMES: &[(&str, &str, &[&str])] = &[
     ("exit_plan", "ExitPlanMode", &[]),
     ("StructuredOutput", "StructuredOutput", &[]),
 ];
+
+/// becket's own subagents: becket's name, and the SDK's.
+const AGENTS: &[(&str, &str)] = &[("general", "general-purpose"), ("explore", "Explore")];
+
+/// The name that SDK users know for the subagent `name`.
+pub fn sdk_agent(name: &str) -> &str {
+    AGENTS.iter().find(|(own, _)| *own == name).map_or(name, |(_, sdk)| sdk)
+}
+
+/// becket's name of the subagent that SDK users call `name`.
+pub fn own_agent(name: &str) -> &str {
+    AGENTS.iter().find(|(_, sdk)| *sdk == name).map_or(name, |(own, _)| own)
+}
 
 /// The name that SDK users know for becket's tool `name`.
 pub fn sdk_name(name: &str) -> Cow<'_, str> {

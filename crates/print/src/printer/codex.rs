@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io;
 
+/// The tool with which a model gives the value for a schema. Codex has no such tool, so it has no item.
+const STRUCTURED: &str = "StructuredOutput";
+
 /// Items of the turn under way.
 #[derive(Debug, Default)]
 pub(super) struct Items {
@@ -21,6 +24,9 @@ pub(super) struct Items {
     denied: Vec<CallId>,
     /// The item of the todo list and its content.
     todo: Option<(String, Value)>,
+    /// Texts of the model after it gave the value for the schema. The value is the last message, so they are written only if
+    /// it does not count.
+    after_value: Option<Vec<String>>,
 }
 
 impl Items {
@@ -53,7 +59,12 @@ impl Items {
                 Part::Reasoning { text, .. } => ("reasoning", text),
                 _ => continue,
             };
-            if !becket_types::is_blank(text) {
+            if becket_types::is_blank(text) {
+                continue;
+            }
+            if let (Some(held), "agent_message") = (&mut self.after_value, kind) {
+                held.push(text.clone());
+            } else {
                 let id = self.id();
                 item_line(out, "completed", json!({ "id": id, "type": kind, "text": text }))?;
             }
@@ -63,7 +74,8 @@ impl Items {
 
     fn tool_started(&mut self, call: &CallId, name: &str, input: &Value, out: &mut Output) -> io::Result<()> {
         let tool = sdk_names::own_name(name).into_owned();
-        if tool == "todo" {
+        // The value for the schema is the last message, and the line about the todo list is written when it is known.
+        if matches!(tool.as_str(), "todo" | STRUCTURED) {
             self.open.insert(call.clone(), (String::new(), tool, input.clone()));
             return Ok(());
         }
@@ -91,8 +103,15 @@ impl Items {
             // It was refused before it started.
             None => (self.id(), sdk_names::own_name(name).into_owned(), Value::Null),
         };
-        if tool == "todo" {
-            return self.todo(&input, details, out);
+        match tool.as_str() {
+            "todo" => return self.todo(&input, details, out),
+            STRUCTURED => {
+                if !failed {
+                    self.after_value = Some(Vec::new());
+                }
+                return Ok(());
+            }
+            _ => {}
         }
         let status = match (failed, self.denied.contains(call)) {
             (_, true) => "declined",
@@ -131,9 +150,14 @@ impl Items {
         if let Some((_, item)) = self.todo.take() {
             item_line(out, "completed", item)?;
         }
+        let held = self.after_value.take();
+        for text in held.iter().flatten().filter(|_| structured.is_none()) {
+            let id = self.id();
+            item_line(out, "completed", json!({ "id": id, "type": "agent_message", "text": text }))?;
+        }
         if let Some(value) = structured {
             let text = value.to_string();
-            if result.text.trim() != text {
+            if held.is_some() || result.text.trim() != text {
                 let id = self.id();
                 item_line(out, "completed", json!({ "id": id, "type": "agent_message", "text": text }))?;
             }
@@ -179,7 +203,7 @@ fn item(id: &str, tool: &str, input: &Value, end: Option<&Ended<'_>>) -> Value {
     if tool == "bash" {
         return json!({
             "id": id, "type": "command_execution", "command": input["command"],
-            "aggregated_output": end.map_or("", |end| end.output),
+            "aggregated_output": end.map_or("", |end| sdk_names::printed(end.output, end.details)),
             "exit_code": end.and_then(|end| end.details.get("exit_code")), "status": status,
         });
     }

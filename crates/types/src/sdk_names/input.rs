@@ -83,7 +83,7 @@ pub fn sdk_input(tool: &str, input: &Value, cwd: &Path) -> Value {
         "job_output" => text_id(&mut out, "bash_id"),
         "job_kill" => text_id(&mut out, "shell_id"),
         "grep" => respell(&mut out, "output_mode", "files", "files_with_matches"),
-        "task" => respell(&mut out, "subagent_type", "general", "general-purpose"),
+        "task" => renamed_value(&mut out, "subagent_type", super::sdk_agent),
         "multi_edit" => each(&mut out, "edits", |edit| {
             renamed(edit, |key| EDIT.iter().find(|(own, _)| *own == key).map(|(_, sdk)| *sdk))
         }),
@@ -118,7 +118,7 @@ pub fn own_input(tool: &str, input: &Value) -> Value {
             }
         }
         "grep" => respell(&mut out, "mode", "files_with_matches", "files"),
-        "task" => respell(&mut out, "agent", "general-purpose", "general"),
+        "task" => renamed_value(&mut out, "agent", super::own_agent),
         "multi_edit" => each(&mut out, "edits", |edit| {
             renamed(edit, |key| EDIT.iter().find(|(_, sdk)| *sdk == key).map(|(own, _)| *own))
         }),
@@ -143,6 +143,12 @@ fn respell(fields: &mut Map<String, Value>, key: &str, from: &str, to: &str) {
         && text == from
     {
         to.clone_into(text);
+    }
+}
+
+fn renamed_value(fields: &mut Map<String, Value>, key: &str, name: fn(&str) -> &str) {
+    if let Some(Value::String(text)) = fields.get_mut(key) {
+        *text = name(text).to_owned();
     }
 }
 

@@ -14,9 +14,13 @@ pub fn sdk_result(tool: &str, input: &Value, text: &str, details: &Value, is_err
     let field = |name: &str| input.get(name).cloned().unwrap_or(Value::Null);
     let detail = |name: &str| details.get(name).cloned().unwrap_or(Value::Null);
     let known = match tool.as_ref() {
+        // The call was refused, or its command never started.
+        "bash" if details.is_null() && is_error => return Some(json!(format!("Error: {text}"))),
         "bash" => json!({
-            "stdout": text, "stderr": "", "isImage": false,
-            "interrupted": detail("timed_out") == true || !detail("signal").is_null(),
+            "stdout": printed(text, details), "stderr": "", "isImage": false,
+            "interrupted": detail("interrupted") == true || !detail("signal").is_null()
+                // A command that goes on as a job was not ended.
+                || detail("timed_out") == true && detail("job").is_null(),
             "backgroundTaskId": details.get("job").filter(|id| !id.is_null()).map(plain),
         }),
         _ if is_error => {
@@ -32,13 +36,21 @@ pub fn sdk_result(tool: &str, input: &Value, text: &str, details: &Value, is_err
                 "replaceAll": first.get("replace_all") == Some(&json!(true)),
             })
         }
-        "write" => json!({
-            "type": if detail("created") == true { "create" } else { "update" },
-            "filePath": field("file_path"), "content": field("content"),
-            "originalFile": null, "structuredPatch": hunks(&detail("diff")),
-        }),
+        "write" => {
+            let patch = hunks(&detail("diff"));
+            let created = detail("created") == true;
+            let original = field("content")
+                .as_str()
+                .filter(|_| !created && !patch.is_empty())
+                .and_then(|new| before(new, &patch));
+            json!({
+                "type": if created { "create" } else { "update" }, "filePath": field("file_path"),
+                "content": field("content"), "originalFile": original, "structuredPatch": patch,
+            })
+        }
         "glob" => {
-            let files: Vec<&str> = listed(text);
+            let shown = detail("shown").as_u64().unwrap_or(u64::MAX);
+            let files: Vec<&str> = listed(text).into_iter().take(shown as usize).collect();
             let truncated = detail("matching").as_u64() > detail("shown").as_u64();
             json!({ "filenames": files, "numFiles": files.len(), "durationMs": 0, "truncated": truncated })
         }
@@ -73,9 +85,25 @@ fn plain(id: &Value) -> String {
     id.as_str().map_or_else(|| id.to_string(), str::to_owned)
 }
 
-/// The lines of a list without becket's notes in brackets.
+/// The lines of a list without becket's notes, which are sentences in brackets. A file may be named `[id].tsx`.
 fn listed(text: &str) -> Vec<&str> {
-    text.lines().filter(|line| !line.is_empty() && !line.starts_with('[')).collect()
+    let is_note = |line: &str| line.starts_with('[') && line.ends_with(']') && line.contains(' ');
+    text.lines().filter(|line| !line.is_empty() && !is_note(line)).collect()
+}
+
+/// The key of `details` with the number of lines that a command has printed. They come first in the text of its result;
+/// becket's notes follow.
+pub const PRINTED_LINES: &str = "printed_lines";
+
+/// Beginning of the text of a call that was ended before it was done.
+pub const INTERRUPTED: &str = "Interrupted, effect unknown.\n";
+
+/// Returns what a command has printed: the text of its result without becket's notes about its end.
+pub fn printed<'a>(text: &'a str, details: &Value) -> &'a str {
+    let Some(lines) = details.get(PRINTED_LINES).and_then(Value::as_u64) else { return text };
+    let text = text.strip_prefix(INTERRUPTED).unwrap_or(text);
+    let end = text.split_inclusive('\n').take(lines as usize).map(str::len).sum();
+    text[..end].trim_end_matches('\n')
 }
 
 fn read(path: &Value, text: &str, details: &Value) -> Value {
@@ -97,6 +125,9 @@ fn read(path: &Value, text: &str, details: &Value) -> Value {
 fn grep(mode: &Value, text: &str, details: &Value) -> Value {
     let mode = mode.as_str().unwrap_or("content");
     let count = |name: &str| details.get(name).and_then(Value::as_u64);
+    // Without a match, the text is a sentence about that.
+    let none = count("matching_files") == Some(0);
+    let text = if none { "" } else { text };
     let files = if mode == "files_with_matches" { listed(text) } else { Vec::new() };
     let number = count("matching_files").unwrap_or(files.len() as u64);
     let mut out = json!({ "mode": mode, "numFiles": number, "filenames": files });
@@ -144,6 +175,44 @@ fn hunks(diff: &Value) -> Vec<Value> {
     out
 }
 
+/// Takes hunks back out of a text. `None` if they do not fit it: the file was written in another form than the call has, or a
+/// secret in the hunks is masked.
+fn before(new: &str, hunks: &[Value]) -> Option<String> {
+    let lines: Vec<&str> = new.split_inclusive('\n').collect();
+    let (mut out, mut at) = (String::new(), 0);
+    for hunk in hunks {
+        let number = |key: &str| hunk[key].as_u64().map(|number| number as usize);
+        // A hunk without new lines names the line before it.
+        let from = number("newStart")? - usize::from(number("newLines")? > 0);
+        out.push_str(&lines.get(at..from)?.concat());
+        at = from;
+        let mut is_old = false;
+        for line in hunk["lines"].as_array()? {
+            let line = line.as_str()?;
+            let (sign, text) = line.split_at_checked(1)?;
+            match sign {
+                "-" => {
+                    out.push_str(text);
+                    out.push('\n');
+                }
+                " " | "+" => {
+                    let known = lines.get(at).filter(|known| known.trim_end_matches('\n') == text)?;
+                    at += 1;
+                    if sign == " " {
+                        out.push_str(known);
+                    }
+                }
+                // "\\ No newline at end of file"
+                _ if is_old && out.ends_with('\n') => drop(out.pop()),
+                _ => {}
+            }
+            is_old = sign != "+";
+        }
+    }
+    out.push_str(&lines.get(at..)?.concat());
+    Some(out)
+}
+
 type Stretch = (u64, u64);
 
 /// `@@ -1,2 +3,4 @@`: start and count of both sides.
@@ -165,6 +234,60 @@ mod tests {
     use super::*;
 
     #[test]
+    fn results_hold_data_and_no_sentences() {
+        let bash = |text: &str, details: Value, is_error: bool| {
+            sdk_result("bash", &json!({"command": "x"}), text, &details, is_error).unwrap()
+        };
+        for (text, lines, stdout) in [
+            ("(no output)", 0, ""),
+            ("out\nerr\n[exit code 3]", 2, "out\nerr"),
+            ("[exit code 3]\n[exit code 1]", 1, "[exit code 3]"),
+            ("Interrupted, effect unknown.\na\n[timed out after 1 s]", 1, "a"),
+            ("a\n\nb", 3, "a\n\nb"),
+        ] {
+            assert_eq!(bash(text, json!({"printed_lines": lines}), false)["stdout"], stdout, "{text}");
+        }
+        assert_eq!(bash("x", json!({"printed_lines": 1, "interrupted": true}), true)["interrupted"], true);
+        assert_eq!(bash("not run", Value::Null, true), "Error: not run");
+
+        let glob = |text: &str, shown: u64| {
+            let details = json!({"files": 9, "matching": shown, "shown": shown});
+            sdk_result("glob", &json!({"pattern": "*"}), text, &details, false).unwrap()
+        };
+        let none = glob("No file matches `*.x` among 9; hidden and ignored files are left out.\n", 0);
+        assert_eq!((&none["filenames"], &none["numFiles"]), (&json!([]), &json!(0)));
+        let odd = glob("[id].tsx\na b\n[not searched: /x]\n", 2);
+        assert_eq!(odd["filenames"], json!(["[id].tsx", "a b"]));
+
+        for mode in ["files_with_matches", "content"] {
+            let details = json!({"matches": 0, "matching_files": 0});
+            let text = "No match for `x` in 3 files.\n";
+            let none = sdk_result("grep", &json!({"output_mode": mode}), text, &details, false).unwrap();
+            assert_eq!((&none["filenames"], &none["numFiles"]), (&json!([]), &json!(0)));
+            assert_eq!(none["content"].as_str().unwrap_or_default(), "");
+        }
+    }
+
+    #[test]
+    fn the_text_before_a_write_is_made_of_the_difference() {
+        for (new, diff, want) in [
+            ("a\nB\nc\n", "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n", Some("a\nb\nc\n")),
+            ("a\n", "@@ -1,2 +1 @@\n a\n-b\n", Some("a\nb\n")),
+            ("", "@@ -1 +0,0 @@\n-a\n", Some("a\n")),
+            (
+                "B",
+                "@@ -1 +1 @@\n-b\n\\ No newline at end of file\n+B\n\\ No newline at end of file\n",
+                Some("b"),
+            ),
+            ("same\n", "", Some("same\n")),
+            ("a\nX\n", "@@ -1,2 +1,2 @@\n a\n-b\n+B\n", None),
+            ("a\n", "@@ -9,2 +9,2 @@\n a\n-b\n+B\n", None),
+        ] {
+            assert_eq!(before(new, &hunks(&json!(diff))).as_deref(), want, "{diff}");
+        }
+    }
+
+    #[test]
     fn results_have_the_known_shapes() {
         let shell = sdk_result(
             "bash",
@@ -180,8 +303,15 @@ mod tests {
         );
         assert_eq!(shell.get("backgroundTaskId"), None);
 
-        let job = sdk_result("bash", &json!({}), "[started as job 2]", &json!({"job": 2}), false).unwrap();
-        assert_eq!(job["backgroundTaskId"], "2");
+        let job = sdk_result(
+            "bash",
+            &json!({}),
+            "[started as job 2]",
+            &json!({"job": 2, "printed_lines": 0}),
+            false,
+        )
+        .unwrap();
+        assert_eq!((&job["backgroundTaskId"], &job["stdout"]), (&json!("2"), &json!("")));
 
         let read = sdk_result(
             "read",

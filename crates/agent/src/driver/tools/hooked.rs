@@ -10,6 +10,7 @@
 use super::super::Op;
 use super::super::hooks::HookCaller;
 use super::batch::{Judged, Opinion, Slot};
+use super::outcome::fewer_lines;
 use crate::answer::Call;
 use crate::hooks::masked;
 use crate::settings::SecretOutputs;
@@ -18,7 +19,7 @@ use becket_session::secrets::{mask_published, mask_published_value};
 use becket_types::{
     Access, DecidedBy, Effect, Event, HookCall, HookEvent, HookOutcome, HookPermission, HookResult,
     ToolOutput,
-    sdk_names::{own_input, sdk_input, sdk_name, sdk_result, suggestions},
+    sdk_names::{PRINTED_LINES, own_input, sdk_input, sdk_name, sdk_result, suggestions},
 };
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::FuturesUnordered;
@@ -54,7 +55,9 @@ impl AfterHooks {
         let (content, details) = if self.masks {
             let mut details = output.details.clone();
             mask_published_value(&mut details);
-            (mask_published(&output.content).0.into_owned(), details)
+            let content = mask_published(&output.content).0.into_owned();
+            fewer_lines(&output.content, &content, &mut details);
+            (content, details)
         } else {
             (output.content.clone(), output.details.clone())
         };
@@ -78,6 +81,8 @@ impl AfterHooks {
         let outcome = if self.masks { masked(outcome) } else { outcome };
         if let Some(other) = &outcome.updated_output {
             output.content = words_of(other);
+            // The text is the hook's, so nothing in it is a note of becket.
+            output.details.as_object_mut().and_then(|details| details.remove(PRINTED_LINES));
         }
         Some((event, outcome))
     }

@@ -14,6 +14,7 @@ use becket_tool::{Tool, ToolEnv};
 use becket_types::{
     Access, CallId, DecidedBy, DenialCause, EntryKind, Event, JournalState, Message, Part,
     PermissionDecision, PermissionMode, ToolOutput, Verb, cut_end, cut_start,
+    sdk_names::{INTERRUPTED, PRINTED_LINES},
 };
 use futures::future::{BoxFuture, FutureExt as _};
 use serde_json::{Map, Value, json};
@@ -151,7 +152,7 @@ pub(super) async fn run(
     let mut output = ended
         .unwrap_or_else(|panic| ToolOutput::error(format!("The tool failed inside: {}", words(&*panic))));
     if output.interrupted && !output.content.to_lowercase().contains("interrupted") {
-        output.content = format!("Interrupted, effect unknown.\n{}", output.content);
+        output.content = format!("{INTERRUPTED}{}", output.content);
     }
     output
 }
@@ -327,11 +328,20 @@ pub(super) fn mask_secrets(output: &mut ToolOutput) -> Option<String> {
     }
     let (masked, kinds) = becket_session::secrets::mask_published(&output.content);
     let words = in_words(&kinds)?;
+    fewer_lines(&output.content, &masked, &mut output.details);
     output.content = format!(
         "{masked}\n[becket masked secrets in this output, so that they do not leave this machine: {words}. They are unchanged on \
          disk. The user can allow them with secrets = \"send\"]"
     );
     Some(words)
+}
+
+/// Adapts the number of lines that a command has printed to a text in which the lines of a secret became one mask.
+pub(super) fn fewer_lines(before: &str, masked: &str, details: &mut Value) {
+    let gone = before.lines().count().saturating_sub(masked.lines().count()) as u64;
+    if let Some(lines) = details.get_mut(PRINTED_LINES).filter(|_| gone > 0) {
+        *lines = json!(lines.as_u64().unwrap_or_default().saturating_sub(gone));
+    }
 }
 
 fn in_words(kinds: &[&'static str]) -> Option<String> {
