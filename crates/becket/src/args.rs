@@ -30,8 +30,8 @@ pub(crate) use sdk::SdkArgs;
 pub(crate) use stored::*;
 use values::{not_zero, positive, whole};
 pub(crate) use word::{
-    NotATask, bare_word, command_behind_options, command_first, near_sessions_command, not_a_command,
-    unknown_sessions_command, unquoted, wants_json,
+    NotATask, bare_word, command_behind_options, command_first, exec_first, near_sessions_command,
+    not_a_command, unknown_sessions_command, unquoted, wants_json,
 };
 
 use clap::{Args, Parser, Subcommand, ValueEnum};

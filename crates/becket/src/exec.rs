@@ -73,7 +73,10 @@ fn translated(environment: &mut Environment, args: ExecArgs) -> Result<Run, Fail
     if options.settings.ignore_user_config {
         run.config.setting_sources = Some(vec!["project".to_owned(), "local".to_owned()]);
     }
-    let configured = config::apply(&options.settings.config, environment, &mut run)?;
+    let search = options.settings.search.then(|| "web_search=live".to_owned());
+    // A later setting counts, so `-c web_search=disabled` wins.
+    let given: Vec<String> = search.into_iter().chain(options.settings.config.iter().cloned()).collect();
+    let configured = config::apply(&given, environment, &mut run)?;
     note_unknown(&configured, &options.settings)?;
     run.model.model = model(&configured, &options)?;
     let profile = options.settings.profile.as_deref().or(configured.profile.as_deref());

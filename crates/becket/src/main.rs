@@ -140,6 +140,9 @@ fn dispatch() -> Result<ExitStatus, Failure> {
         };
     }
     let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    if let Some(words) = args::exec_first(&arguments) {
+        return command_of(words);
+    }
     let entrypoint = std::env::var("CLAUDE_CODE_ENTRYPOINT").ok();
     let driven = args::is_driven(&arguments, entrypoint.as_deref());
     if driven {

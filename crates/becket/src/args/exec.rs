@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Default, Args)]
+#[command(version)]
 pub(crate) struct ExecArgs {
     /// The task; `-` or nothing reads it from standard input.
     pub prompt: Option<String>,
@@ -60,6 +61,9 @@ pub(crate) struct ExecSettings {
     /// With --oss: ollama or lmstudio.
     #[arg(long, value_name = "NAME", global = true)]
     pub local_provider: Option<String>,
+    /// Allow the web tools; the same as -c web_search=live.
+    #[arg(long, global = true)]
+    pub search: bool,
     /// Do not read your configuration.
     #[arg(long, global = true)]
     pub ignore_user_config: bool,
@@ -119,6 +123,9 @@ pub(crate) struct Ignored {
     /// Has no effect: becket works outside of git repositories too.
     #[arg(long, global = true, hide = true)]
     pub skip_git_repo_check: bool,
+    /// Has no effect: nobody can be asked, so calls that need a question are denied.
+    #[arg(short = 'a', long, value_name = "POLICY", global = true, hide = true)]
+    pub ask_for_approval: Option<String>,
     /// Has no effect; accepted for compatibility.
     #[arg(long, global = true, hide = true)]
     pub ignore_rules: bool,

@@ -4,10 +4,10 @@
 //! is refused if it is a command, a command of another tool, or one of them with a typing error: any other word may be a task
 //! for the piped text. `becket -- WORD` is explicit and is not checked.
 
-use super::{Run, SUBCOMMANDS, Sub};
+use super::{Run, SUBCOMMANDS, Sub, Subcommands};
 use becket_types::edit_distance;
-use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory as _, Parser as _};
 use std::ffi::OsString;
 
 /// Words that other agents and tools know as commands, and the command to type instead.
@@ -91,6 +91,31 @@ pub(crate) fn command_first(run: &Run, arguments: &[OsString]) -> Option<Vec<OsS
     let word = out.remove(at);
     out.insert(1, word);
     Some(out)
+}
+
+/// Returns the arguments of `becket exec` with the command first, if options of `exec` come before it or if it has its short
+/// name: `becket -m MODEL exec "TASK"`, `becket e "TASK"`. Scripts write this to `codex`.
+///
+/// The words before the command must be options of `exec` and nothing else, because `-c` and `-p` mean something else in a
+/// run.
+pub(crate) fn exec_first(arguments: &[OsString]) -> Option<Vec<OsString>> {
+    let is_exec = |word: &OsString| word == "exec" || word == "e";
+    let first = arguments.get(1)?;
+    let is_option = first.to_str().is_some_and(|word| word.starts_with('-'));
+    if !is_option && first != "e" {
+        return None;
+    }
+    let head = || [OsString::from("becket"), OsString::from("exec")].into_iter();
+    let places = arguments.iter().enumerate().skip(1).filter(|(_, word)| is_exec(word));
+    places.map(|(at, _)| arguments.split_at(at)).find_map(|(before, after)| {
+        let options: Vec<OsString> = head().chain(before[1..].iter().cloned()).collect();
+        match Sub::try_parse_from(&options).ok()?.command {
+            Subcommands::Exec(exec) if exec.prompt.is_none() && exec.what.is_none() => {
+                Some(options.into_iter().chain(after[1..].iter().cloned()).collect())
+            }
+            _ => None,
+        }
+    })
 }
 
 /// Like [`command_first`] where options of the command follow, which a run does not know: `becket -C DIR sessions --json`.
@@ -235,7 +260,6 @@ fn is_one_error(word: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser as _;
 
     fn bare(arguments: &[&str]) -> Option<NotATask> {
         let words: Vec<OsString> =
@@ -286,6 +310,34 @@ mod tests {
             let words: Vec<OsString> =
                 std::iter::once("becket").chain(typed.split(' ')).map(OsString::from).collect();
             let found = command_behind_options(&words);
+            let found = found.map(|words| words.join(std::ffi::OsStr::new(" ")).into_string().unwrap());
+            assert_eq!(found.as_deref(), want, "{typed}");
+        }
+    }
+
+    #[test]
+    fn options_of_exec_may_come_before_it() {
+        for (typed, want) in [
+            ("-m M exec task", Some("becket exec -m M task")),
+            ("-c k=v exec task", Some("becket exec -c k=v task")),
+            (
+                "-a never -s workspace-write exec --json task",
+                Some("becket exec -a never -s workspace-write --json task"),
+            ),
+            ("--search exec resume --last", Some("becket exec --search resume --last")),
+            ("-m exec exec task", Some("becket exec -m exec task")),
+            ("e task", Some("becket exec task")),
+            ("-m M e task", Some("becket exec -m M task")),
+            ("exec task", None),
+            ("-p exec", None),
+            ("-c exec", None),
+            ("-m M task exec", None),
+            ("--nonsense exec task", None),
+            ("fix exec", None),
+        ] {
+            let words: Vec<OsString> =
+                std::iter::once("becket").chain(typed.split(' ')).map(OsString::from).collect();
+            let found = exec_first(&words);
             let found = found.map(|words| words.join(std::ffi::OsStr::new(" ")).into_string().unwrap());
             assert_eq!(found.as_deref(), want, "{typed}");
         }
