@@ -226,7 +226,7 @@ fn without_terms(input: &PromptInput) -> PromptInput {
 
 /// Replaces an inline image by a blob, because the ledger must not hold its bytes.
 fn keep_image(part: &mut Part, core: &mut Core) {
-    let Part::Image { source, media_type, width, height, extra, .. } = part else { return };
+    let Part::Image { source, media_type, width, height, extra, name } = part else { return };
     let ImageSource::Base64(data) = source else { return };
     let Ok(bytes) = base64::engine::general_purpose::STANDARD.decode(data.trim()) else {
         let text = format!("[An attached image ({media_type}) could not be decoded]");
@@ -237,7 +237,9 @@ fn keep_image(part: &mut Part, core: &mut Core) {
         *part = Part::text(text);
         return;
     };
-    if let Some(line) = becket_model::unusable_image(&bytes, media_type) {
+    // A program sends a PDF in the same way.
+    let is_pdf = media_type == "application/pdf";
+    if !is_pdf && let Some(line) = becket_model::unusable_image(&bytes, media_type) {
         let text =
             format!("An image of the prompt cannot be shown to the model, which sees this instead: {line}");
         core.notice(NoticeLevel::Warning, text);
@@ -249,6 +251,10 @@ fn keep_image(part: &mut Part, core: &mut Core) {
     }
     let kept = lock(&core.session).put_blob(&bytes);
     match kept {
+        Ok(blob) if is_pdf => {
+            let (media_type, name, extra) = (media_type.clone(), name.take(), std::mem::take(extra));
+            *part = Part::File { media_type, blob, name, extra };
+        }
         Ok(id) => *source = ImageSource::Blob(id),
         Err(error) => {
             core.notice(NoticeLevel::Warning, format!("An image could not be kept: {error}"));

@@ -84,6 +84,8 @@ pub(crate) fn unsendable(part: &Part, scope: &ModelScope) -> Option<&'static str
         return Some("larger than a request may be");
     }
     match part {
+        // The provider fetches it, and only then is its kind known.
+        Part::Image { source: ImageSource::Url(_), .. } => None,
         Part::Image { media_type, .. } if !IMAGE_TYPES.contains(&media_type.as_str()) => {
             Some("not an image kind that models take")
         }
