@@ -61,6 +61,7 @@ mod recording;
 mod replay;
 mod request_fields;
 mod sandbox;
+mod sdk_answers;
 mod sdks;
 mod secrets;
 mod session_requests;

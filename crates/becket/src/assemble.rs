@@ -123,7 +123,9 @@ pub(crate) struct Opening {
     cwd: PathBuf,
     rules: RulesSettings,
     /// Tokens that a request may carry.
-    usable: u64,
+    pub usable: u64,
+    /// Tokens of the model's window.
+    pub window: u64,
 }
 
 impl Opening {
@@ -139,6 +141,7 @@ impl Opening {
             cwd: settings.environment.cwd.clone(),
             rules: settings.rules.clone(),
             usable: budget.usable(),
+            window: budget.window,
         }
     }
 

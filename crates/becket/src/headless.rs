@@ -30,6 +30,7 @@ use crate::stdin::{self, Piped};
 use becket_print::{ExitStatus, Format, PrintOptions, Printer, Schema, SessionFacts};
 use becket_types::{
     AnswerText, Blobs, Command, Event, MessageId, NoticeLevel, Part, PromptInput, SessionId, TurnTerms,
+    sdk_names,
 };
 use control::{LiveSettings, Servers};
 use figures::Figures;
@@ -47,7 +48,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use waits::{Waited, Waits};
+use waits::{Held, Waited, Waits};
 
 /// The first prompt waits this long for MCP servers in the program's own process.
 const STARTING: Duration = Duration::from_secs(30);
@@ -126,9 +127,10 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         figures: Figures::default(),
         session: SessionAnswers {
             live: LiveSettings::new(&settings.settings, &opening.model),
-            model: opening.model,
+            opening,
             cwd: settings.project.cwd.clone(),
             greeting,
+            initialized: initialize.map(|request| request.body).unwrap_or_default(),
             commands: KnownCommands::new(commands, Vec::new()),
             jobs,
             hooks,
@@ -265,7 +267,8 @@ async fn open_turn(
         Some((text, ..)) if front.is_local(&text) => {
             // Answered once the agent has introduced the session.
             let parts = vec![Part::text(text)];
-            front.pending.local.push_back(PromptInput { parts, ..PromptInput::default() });
+            let input = PromptInput { parts, ..PromptInput::default() };
+            front.pending.local.push_back(Held::Prompt(input));
             front.end_input().await;
             return Ok(());
         }
@@ -409,8 +412,11 @@ fn facts(run: &RunSettings, assembled: &Assembled, environment: &Environment) ->
             .unwrap_or_else(|| environment.sessions_dir().join("unknown"))
     });
     SessionFacts {
-        agents: offers.agents.iter().map(|(name, _)| name.clone()).collect(),
-        slash_commands: offers.commands.iter().map(|(name, ..)| name.clone()).collect(),
+        agents: offers.agents.iter().map(|(name, _)| sdk_names::sdk_agent(name).to_owned()).collect(),
+        slash_commands: known_commands::with_local(&offers.commands)
+            .into_iter()
+            .map(|(name, ..)| name)
+            .collect(),
         plugins: environment.plugins.listed(),
         plugin_errors: environment.plugins.errors(),
         mcp: None,

@@ -259,7 +259,8 @@ impl Inner {
         let tell = |printed: Option<HookOutput>| {
             if let Some(watch) = &call.watch {
                 let (id, event, hook) = (id.clone(), call.event.to_string(), label.clone());
-                (watch.0)(HookProgress { id, event, hook, printed });
+                let subject = call.subject.clone();
+                (watch.0)(HookProgress { id, event, hook, subject, printed });
             }
         };
         tell(None);
@@ -268,6 +269,7 @@ impl Inner {
             id: id.clone(),
             event: call.event.to_string(),
             hook: label.clone(),
+            subject: call.subject.clone(),
             handler: job.handler.kind.name().to_owned(),
             source: job.source.label(),
             call: call.call_id.clone(),

@@ -312,7 +312,10 @@ pub fn server(
     check_name(name)?;
     let mut odd = Vec::new();
     if let Some(object) = value.as_object() {
-        for key in object.keys().filter(|key| !KEYS.contains(&key.as_str())) {
+        // The SDKs write the name of a server in their own process beside its type.
+        let of_host = object.get("type").and_then(Value::as_str) == Some("sdk");
+        let is_known = |key: &str| KEYS.contains(&key) || of_host && key == "name";
+        for key in object.keys().filter(|key| !is_known(key)) {
             odd.push(format!(
                 "the MCP server {name:?} has the unknown key {key:?}, which does nothing{}",
                 meant(key)

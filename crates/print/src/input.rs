@@ -32,6 +32,9 @@ pub enum InputLine {
         request_id: String,
         command: Command,
     },
+    /// A message without text. It starts no turn, but its sender waits for a result: programs send one to open a session
+    /// whose files they rewind.
+    Blank(PromptInput),
     /// An empty line, or a kind without any effect.
     Nothing,
 }
@@ -118,6 +121,13 @@ fn user(parsed: Line) -> Result<InputLine, String> {
         return Err("the role of a user line must be \"user\"".to_owned());
     }
     let parts = content_parts(&message.content)?;
+    let is_blank = parts.iter().all(|part| match part {
+        Part::Text { text, .. } => becket_types::is_blank(text),
+        _ => false,
+    });
+    if is_blank {
+        return Ok(InputLine::Blank(PromptInput { client_id: parsed.uuid, ..PromptInput::default() }));
+    }
     if let Some(asked) = slash_command(&parts).filter(|_| !parsed.client_composed) {
         return asked.map(InputLine::Command);
     }
@@ -208,16 +218,11 @@ pub fn slash_command(parts: &[Part]) -> Option<Result<Command, String>> {
 
 /// Converts content, a string or a list of blocks, to parts.
 fn content_parts(content: &Value) -> Result<Vec<Part>, String> {
-    let parts = match content {
-        Value::String(text) => vec![Part::text(text.as_str())],
-        Value::Array(blocks) => blocks.iter().map(block).collect::<Result<_, _>>()?,
-        _ => return Err("`message.content` must be a string or a list of blocks".to_owned()),
-    };
-    let blank = parts.iter().all(|part| match part {
-        Part::Text { text, .. } => becket_types::is_blank(text),
-        _ => false,
-    });
-    if blank { Err("the message is empty".to_owned()) } else { Ok(parts) }
+    match content {
+        Value::String(text) => Ok(vec![Part::text(text.as_str())]),
+        Value::Array(blocks) => blocks.iter().map(block).collect(),
+        _ => Err("`message.content` must be a string or a list of blocks".to_owned()),
+    }
 }
 
 fn block(block: &Value) -> Result<Part, String> {
@@ -246,16 +251,72 @@ fn block(block: &Value) -> Result<Part, String> {
             Ok(Part::Image { media_type, source, name: None, width: None, height: None, extra: Map::new() })
         }
         Some("document") => {
-            let source = block.get("source").ok_or("a document block needs `source`")?;
-            match field(source, "type").as_deref() {
-                Some("text") => Ok(Part::text(field(source, "data").ok_or("a text document needs `data`")?)),
-                _ => {
-                    Err("a document's source must be `text`; name the file in the prompt instead".to_owned())
-                }
-            }
+            document(block.get("source").ok_or("a document block needs `source`")?, field(block, "title"))
+        }
+        Some("search_result") => {
+            let known = |name: &str| field(block, name).unwrap_or_default();
+            let text = texts(block.get("content")).ok_or("a search result needs `content` of text blocks")?;
+            Ok(Part::text(format!("[Search result: {} ({})]\n{text}", known("title"), known("source"))))
         }
         Some(other) => Err(format!("content blocks of type `{other}` are not supported in user messages")),
         None => Err("a content block needs a `type`".to_owned()),
+    }
+}
+
+/// Converts the source of a document. A PDF is an image of that type until the agent keeps its bytes.
+fn document(source: &Value, title: Option<String>) -> Result<Part, String> {
+    let field = |name: &str| source.get(name).and_then(Value::as_str);
+    match field("type") {
+        Some("text") => Ok(Part::text(field("data").ok_or("a text document needs `data`")?)),
+        Some("content") => {
+            let text = texts(source.get("content")).ok_or("a document's content must be text")?;
+            Ok(Part::text(text))
+        }
+        Some("base64") => {
+            let data = field("data").ok_or("a base64 document needs `data`")?;
+            let bytes = base64::engine::general_purpose::STANDARD
+                .decode(data)
+                .map_err(|e| format!("document data is not base64: {e}"))?;
+            let media_type = field("media_type").unwrap_or(PDF);
+            if media_type.starts_with("text/") {
+                return match String::from_utf8(bytes) {
+                    Ok(text) => Ok(Part::text(text)),
+                    Err(_) => Err("a text document must be UTF-8".to_owned()),
+                };
+            }
+            if media_type != PDF {
+                return Err(format!(
+                    "documents of type `{media_type}` are not supported, only {PDF} and text"
+                ));
+            }
+            Ok(Part::Image {
+                media_type: PDF.to_owned(),
+                source: ImageSource::Base64(data.to_owned()),
+                name: title,
+                width: None,
+                height: None,
+                extra: Map::new(),
+            })
+        }
+        Some("url") => {
+            Err("a document's address is not fetched; download it and send the source as `base64`".to_owned())
+        }
+        _ => Err("a document's source must be `base64`, `text` or `content`".to_owned()),
+    }
+}
+
+const PDF: &str = "application/pdf";
+
+/// Returns a text, or the texts of blocks; `None` if there is anything else.
+fn texts(content: Option<&Value>) -> Option<String> {
+    match content? {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(blocks) => {
+            let texts: Option<Vec<&str>> =
+                blocks.iter().map(|block| block.get("text").and_then(Value::as_str)).collect();
+            texts.map(|texts| texts.join("\n"))
+        }
+        _ => None,
     }
 }
 
@@ -314,6 +375,11 @@ mod tests {
                 }),
             ),
             ("", InputLine::Nothing),
+            (r#"{"type":"user","message":{"content":"  "}}"#, InputLine::Blank(PromptInput::default())),
+            (
+                r#"{"type":"user","uuid":"u","message":{"content":[]}}"#,
+                InputLine::Blank(PromptInput { client_id: Some("u".into()), ..PromptInput::default() }),
+            ),
         ];
         for (line, want) in table {
             assert_eq!(parse_line(1, line), Ok(want), "{line}");
@@ -363,9 +429,16 @@ mod tests {
             ("{", "input line 7 is not JSON"),
             ("[]", "a line must be a JSON object"),
             (r#"{"type":"user"}"#, "needs a `message`"),
-            (r#"{"type":"user","message":{"content":"  "}}"#, "the message is empty"),
             (r#"{"type":"user","message":{"content":[{"type":"video"}]}}"#, "`video` are not supported"),
             (r#"{"type":"user","message":{"content":[{}]}}"#, "needs a `type`"),
+            (
+                r#"{"type":"user","message":{"content":[{"type":"document","source":{"type":"url","url":"u"}}]}}"#,
+                "download it",
+            ),
+            (
+                r#"{"type":"user","message":{"content":[{"type":"document","source":{"type":"base64","media_type":"a/b","data":"YQ=="}}]}}"#,
+                "`a/b` are not supported",
+            ),
             (r#"{"type":"nope"}"#, "not known"),
             (
                 r#"{"type":"user","message":{"content":"/compact undo"}}"#,

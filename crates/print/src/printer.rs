@@ -4,12 +4,14 @@
 //! The lines of a subagent are made in the same way, with the id of the call that it works for (`subagent`).
 
 mod answer;
+mod answered;
 mod background;
 mod codex;
 mod control;
 mod denials;
 mod fit;
 mod lines;
+mod merged;
 mod mirror;
 mod output;
 mod partial;
@@ -28,6 +30,7 @@ use becket_types::{
 };
 use denials::Denials;
 use lines::SessionLines;
+use merged::merge;
 use mirror::Mirror;
 use output::Output;
 use partial::Partial;
@@ -181,11 +184,16 @@ impl Printer {
                     .iter()
                     .any(|p| matches!(p, Part::ToolResult { is_error, interrupted, .. } if *is_error || *interrupted));
                 self.denials.finished(message.result_of(), failed);
+                self.denials.interrupted = message
+                    .parts
+                    .iter()
+                    .any(|part| matches!(part, Part::ToolResult { interrupted: true, .. }));
                 if let Some(value) = shapes::tool_details(message).and_then(|d| d.get("structured_output")) {
                     self.asking.structured = Some(value.clone());
                 }
             }
             Event::PermissionDenied(denial) => self.denials.denied(&denial.call_id),
+            Event::AssistantMessage { .. } => self.denials.interrupted = false,
             Event::MovedToBackground { call_id } => {
                 self.moved_to_background(call_id)?;
                 return Ok(Reaction::Nothing);
@@ -303,8 +311,8 @@ impl Printer {
                 status => status,
             },
         };
-        self.denials = Denials::default();
         self.write_result(&result, structured.as_ref(), schema_error.as_deref())?;
+        self.denials = Denials::default();
         // Subagents in the background still wait for results.
         if self.tasks.subagents.is_empty() {
             self.calls.clear();
@@ -344,10 +352,15 @@ impl Printer {
             }
             Format::StreamJson => {
                 let failed = shapes::failed_answer(&result.end, &self.lines.session);
-                if let Some(line) = failed.filter(|_| self.options.driven) {
+                if let Some(mut line) = failed.filter(|_| self.options.driven) {
+                    self.lines.answered.stamp_first(&mut line);
                     self.output.line(line)?;
                 }
-                let line = line(&self.lines);
+                let mut line = line(&self.lines);
+                if self.denials.interrupted && result.end == TurnEnd::Interrupted {
+                    line["terminal_reason"] = json!("aborted_tools");
+                }
+                self.lines.answered.stamp_result(&mut line);
                 self.output.line(line)?;
                 self.tell_why(why.as_deref())?;
                 self.tell_denied(result)
@@ -433,6 +446,9 @@ impl Printer {
         if self.partial.event(event, &self.lines, &mut self.output)? {
             return Ok(());
         }
+        if self.lines.parent.is_none() {
+            self.lines.answered.saw(event);
+        }
         match event {
             Event::SessionStarted { session, cwd, .. } => {
                 self.lines.session = session.to_string();
@@ -480,8 +496,11 @@ impl Printer {
                     self.partial.close(finish.stop_reason(), usage, &self.lines, &mut self.output)?;
                 }
                 self.remember_calls(message);
-                let line = self.lines.assistant(message, finish, usage, *ttft);
+                let mut line = self.lines.assistant(message, finish, usage, *ttft);
                 self.mirrored(&line)?;
+                if self.lines.parent.is_none() {
+                    self.lines.answered.stamp_first(&mut line);
+                }
                 self.output.emit(line)
             }
             Event::ToolFinished { message, .. } => {
@@ -509,11 +528,11 @@ impl Printer {
                 }
                 Ok(())
             }
-            Event::HookRuns(progress) if self.lines.shows_hooks => {
+            Event::HookRuns(progress) if self.lines.shows_hooks_of(&progress.event) => {
                 let line = self.lines.hook_progress(progress);
                 self.output.emit(line)
             }
-            Event::HookFinished(run) if self.lines.shows_hooks => {
+            Event::HookFinished(run) if self.lines.shows_hooks_of(&run.event) => {
                 self.lines.hook(run).into_iter().try_for_each(|line| self.output.emit(line))
             }
             other => match self.lines.system(other) {
@@ -559,29 +578,6 @@ struct Held {
     /// Lines that came before `system/init`, which clients read first.
     early: Vec<Value>,
     has_begun: bool,
-}
-
-/// Combines the turns of repeated requests because of a schema.
-fn merge(carried: Option<TurnResult>, result: &TurnResult) -> Cow<'_, TurnResult> {
-    let Some(before) = carried else { return Cow::Borrowed(result) };
-    let mut result = result.clone();
-    result.steps += before.steps;
-    result.duration.0 += before.duration.0;
-    result.api_duration.0 += before.api_duration.0;
-    result.usage += before.usage;
-    result.cost += before.cost;
-    result.compaction.count += before.compaction.count;
-    for old in before.models {
-        match result.models.iter_mut().find(|m| m.model == old.model) {
-            Some(m) => {
-                m.usage += old.usage;
-                m.cost += old.cost;
-            }
-            None => result.models.push(old),
-        }
-    }
-    result.denials.splice(0..0, before.denials);
-    Cow::Owned(result)
 }
 
 /// Shortens a number of tokens: 148,231 becomes `148k`.

@@ -1,6 +1,9 @@
 //! The three formats, each from the same list of events. No agent, no model: a front end is a function of events.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+#[path = "formats/programs.rs"]
+mod programs;
+
 use becket_print::{ExitStatus, Format, PrintOptions, Printer, Reaction, Schema};
 use becket_types::{
     CallId, CompactedByHand, CompactionTrigger, Cost, DenialCause, Event, FinishReason, Message, Millis,

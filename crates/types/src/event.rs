@@ -121,6 +121,8 @@ pub enum Command {
         to: MessageId,
         what: RewindWhat,
     },
+    /// Takes all messages out of the conversation; files stay as they are. [`Event::UndoDone`] answers.
+    ClearConversation,
     /// Plans a manual change to the context. [`Event::ContextPlanned`] answers; nothing is changed yet.
     ChangeContext(ContextChange),
     /// Carries out the plan with this number. Answered by [`Event::UndoDone`], [`Event::ContextChanged`] or

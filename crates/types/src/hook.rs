@@ -84,6 +84,9 @@ pub struct HookProgress {
     pub event: String,
     /// The command, address, prompt or callback, in one line.
     pub hook: String,
+    /// The text that its matcher was compared with: the tool, the trigger, the source.
+    #[serde(default)]
+    pub subject: Option<String>,
     /// The end of its outputs so far; `None`: it has begun.
     pub printed: Option<HookOutput>,
 }
@@ -174,6 +177,9 @@ pub struct HookRun {
     pub event: String,
     /// The command, address, prompt or callback, in one line.
     pub hook: String,
+    /// The text that its matcher was compared with: the tool, the trigger, the source. Not kept.
+    #[serde(skip)]
+    pub subject: Option<String>,
     /// `command`, `http`, `prompt`, `agent`, `mcp_tool` or `callback`.
     pub handler: String,
     /// The file or setting that configures it.

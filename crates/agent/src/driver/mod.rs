@@ -439,6 +439,7 @@ impl Agent {
             | Command::UndoCalls { .. }
             | Command::Redo
             | Command::Rewind { .. }
+            | Command::ClearConversation
             | Command::ChangeContext(_)
             | Command::CarryOut { .. }) => {
                 if let Ok(want) = Want::of(undo) {

@@ -70,6 +70,10 @@ pub(super) fn announce(
     tell_workspace(conversation);
     conversation.core.tell_notices();
     recall_limits(conversation);
+    // A program may ask for the size before the first turn.
+    if conversation.settings.session.resumed && conversation.settings.asking.headless {
+        conversation.tell_used();
+    }
     if conversation.settings.session.resumed && is_left_unfinished(conversation, inbox) {
         tell_unfinished(conversation);
     }

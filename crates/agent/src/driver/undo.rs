@@ -33,6 +33,7 @@ pub(super) enum Want {
         to: MessageId,
         what: RewindWhat,
     },
+    Clear,
     Change(ContextChange),
     /// Show a planned compaction.
     Show(Box<Outcome>),
@@ -57,6 +58,7 @@ impl Want {
             Command::UndoCalls { count } => Self::UndoCalls(count),
             Command::Redo => Self::Redo,
             Command::Rewind { to, what } => Self::Rewind { to, what },
+            Command::ClearConversation => Self::Clear,
             Command::ChangeContext(change) => Self::Change(change),
             Command::CarryOut { plan, force } => Self::CarryOut { plan, force },
             other => return Err(Box::new(other)),
@@ -137,6 +139,7 @@ impl Undoing {
                 around.show(with_summary(outcome, &summary))
             }
             (Want::RedoCompaction, _) => around.redo_compaction(),
+            (Want::Clear, _) => around.clear(),
             (Want::Change(change), _) => around.plan_change(&change),
             (want, _) => around.plan(&want),
         }))
@@ -324,6 +327,21 @@ impl Around {
         }
     }
 
+    /// Takes all messages out of the conversation at once, because nothing of it is lost: a redo brings it back.
+    fn clear(&self) -> Done {
+        match self.draft(&Want::Clear) {
+            Ok(Ok(planned)) => self.carry_out(planned, 0, false),
+            // There is no message yet.
+            Ok(Err(_)) => {
+                let (kind, left, failed) = (UndoKind::Rewind, Vec::new(), Vec::new());
+                let nothing =
+                    UndoOutcome { plan: 0, kind, restored: 0, deleted: 0, left, failed, conversation: None };
+                Done::CarriedOut(Box::new(nothing), None)
+            }
+            Err(error) => Done::Failed(error),
+        }
+    }
+
     fn draft(&self, want: &Want) -> Result<Result<Planned, &'static str>, String> {
         let session = lock(&self.session);
         let history = history(&session, &self.store).map_err(|error| error.to_string())?;
@@ -344,6 +362,13 @@ impl Around {
                 }
                 let scope = (*what != RewindWhat::Conversation).then_some(UndoScope::Since(prompt.seq));
                 (UndoKind::Rewind, scope, "Nothing to go back from: nothing was said or changed since.")
+            }
+            Want::Clear => {
+                if let Some(first) = history.prompts().first() {
+                    let back = plan_conversation(&session, first).map_err(|error| error.to_string())?;
+                    conversation = Some(back).filter(|back| !back.entries.is_empty());
+                }
+                (UndoKind::Rewind, None, "The conversation is empty.")
             }
             Want::UndoCalls(count) => (UndoKind::Undo, Some(UndoScope::LastCalls(*count)), NOTHING_TO_UNDO),
             Want::Undo

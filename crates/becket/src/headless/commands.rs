@@ -4,13 +4,16 @@
 //! of MCP servers come when their servers have started, and may change while a turn runs. `system/init` names the same
 //! commands as the last line.
 
-use super::known_commands::KnownCommands;
+use super::known_commands::{KnownCommands, with_local};
 use super::local::{self, LocalFacts};
-use super::waits::Waited;
+use super::prompts::{with_command, with_servers};
+use super::waits::{Held, Waited};
 use super::{Front, note, written};
 use crate::failure::Failure;
 use becket_types::{Command, HookEvent, Part, PromptInput};
 use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::sync::oneshot;
 
 impl Front {
     /// Tells the program the commands if they have changed. `read_files`: files and skills are read again.
@@ -62,7 +65,7 @@ impl Front {
     fn show_commands(&mut self, now: KnownCommands) -> Result<(), Failure> {
         self.session.commands = now;
         let known = &self.session.commands;
-        let names = known.own.iter().map(|(name, ..)| name.clone()).collect();
+        let names = with_local(&known.own).into_iter().map(|(name, ..)| name).collect();
         let told = known.told();
         written(self.printer.commands_changed(names, &told))
     }
@@ -81,15 +84,22 @@ impl Front {
 
     /// Answers a prompt that is a command of becket. Returns the prompt if it is none. During a turn, the answer waits for its end.
     pub(super) async fn local(&mut self, input: PromptInput) -> Result<Option<PromptInput>, Failure> {
+        if input.parts.is_empty() {
+            return self.blank(input).map(|()| None);
+        }
         let [Part::Text { text, .. }] = &input.parts[..] else { return Ok(Some(input)) };
         let Some((name, arguments)) = crate::slash::named(text).filter(|_| self.is_local(text)) else {
             return Ok(Some(input));
         };
         if self.state.in_turn || !self.pending.waiting.is_empty() {
-            self.pending.local.push_back(input);
+            self.pending.local.push_back(Held::Prompt(input));
             return Ok(None);
         }
         let answer = match name {
+            name if self.input.driven && clears(name) => {
+                self.clear(input.client_id).await;
+                return Ok(None);
+            }
             "model" if !arguments.is_empty() => self.switched(arguments).await?,
             _ => {
                 let live = self.live();
@@ -99,12 +109,22 @@ impl Front {
                     commands: &self.session.commands,
                     rules: self.permission_rules(),
                     cwd: &self.session.cwd,
+                    opening: &self.session.opening,
                 };
                 local::answer(name, arguments, &facts)
             }
         };
-        written(self.printer.local_answer(&answer))?;
+        written(self.printer.local_answer(&answer, input.client_id.as_deref()))?;
         Ok(None)
+    }
+
+    /// Answers a message without text. During a turn, the answer waits for its end.
+    fn blank(&mut self, input: PromptInput) -> Result<(), Failure> {
+        if self.state.in_turn || !self.pending.waiting.is_empty() {
+            self.pending.local.push_back(Held::Prompt(input));
+            return Ok(());
+        }
+        written(self.printer.blank_answer(input.client_id.as_deref()))
     }
 
     /// Chooses the model of the next request. A name that fits no model ends a run that a program does not drive.
@@ -119,11 +139,117 @@ impl Front {
         }
     }
 
-    /// Answers the commands that waited for the end of the turn.
+    /// Answers the commands that waited for the end of the turn, and sends the prompts that came after them.
     pub(super) async fn answer_waiting(&mut self) -> Result<(), Failure> {
-        for input in std::mem::take(&mut self.pending.local) {
-            self.local(input).await?;
+        for held in std::mem::take(&mut self.pending.local) {
+            if self.servers.waits.any() {
+                self.servers.waits.hold(held);
+                continue;
+            }
+            match held {
+                Held::Prompt(input) => self.prompt(input).await?,
+                Held::Composed(input) => self.composed(input).await,
+                Held::Request(..) => {}
+            }
         }
         Ok(())
     }
+
+    /// Sends a prompt as it is.
+    pub(super) async fn composed(&mut self, input: PromptInput) {
+        if self.clear_waits() {
+            self.pending.local.push_back(Held::Composed(input));
+        } else {
+            self.command(Command::Prompt(input)).await;
+        }
+    }
+
+    /// Sends a prompt, with its command expanded. One that refers to a server is sent once the server has answered.
+    pub(super) async fn prompt(&mut self, input: PromptInput) -> Result<(), Failure> {
+        if self.clear_waits() {
+            self.pending.local.push_back(Held::Prompt(input));
+            return Ok(());
+        }
+        let Some(mut input) = self.local(input).await? else { return Ok(()) };
+        if let [Part::Text { text, .. }] = &mut input.parts[..] {
+            if let Some(hub) = self.servers.hub.as_ref().filter(|hub| crate::mcp::refers(hub, text)) {
+                let (hub, text) = (Arc::clone(hub), std::mem::take(text));
+                let hooks = self.session.hooks.clone();
+                self.servers.waits.add(async move { with_servers(&hub, input, text, hooks).await });
+                return Ok(());
+            }
+            if crate::slash::named(text).is_some() {
+                // Hooks of the program may judge the prompt, so the loop must go on meanwhile.
+                let (slash, text) = (self.slash.clone(), text.clone());
+                self.servers.waits.add(async move { with_command(&slash, input, text).await });
+                return Ok(());
+            }
+        }
+        self.command(Command::Prompt(input)).await;
+        Ok(())
+    }
+
+    /// True while a command that clears the conversation waits for the end of the turn. A prompt that came after it must not
+    /// be answered with the old conversation.
+    pub(super) fn clear_waits(&self) -> bool {
+        self.input.driven
+            && self.pending.local.iter().any(|held| match held {
+                Held::Prompt(PromptInput { parts, .. }) => match &parts[..] {
+                    [Part::Text { text, .. }] => {
+                        self.is_local(text) && crate::slash::named(text).is_some_and(|(name, _)| clears(name))
+                    }
+                    _ => false,
+                },
+                Held::Composed(_) | Held::Request(..) => false,
+            })
+    }
+
+    /// Clears the conversation. Later lines wait until the agent has done it.
+    async fn clear(&mut self, client_id: Option<String>) {
+        let (done, is_done) = oneshot::channel();
+        self.servers.waits.add(async move {
+            // Without a sender, the run ends.
+            let _ = is_done.await;
+            Waited::Cleared
+        });
+        let request_id = format!("clear-{}", becket_types::unique());
+        self.pending.clearing = Some(Clearing { request_id: request_id.clone(), client_id, done });
+        let what = Box::new(Command::ClearConversation);
+        self.command(Command::WithReceipt { request_id, what }).await;
+    }
+
+    /// Takes the agent's receipt for a cleared conversation, and writes the result. Returns false if the receipt is for
+    /// another request.
+    pub(super) fn cleared(&mut self, request_id: &str, error: Option<&str>) -> Result<bool, Failure> {
+        let Some(clearing) = self.pending.clearing.take_if(|clearing| clearing.request_id == request_id)
+        else {
+            return Ok(false);
+        };
+        let client_id = clearing.client_id.as_deref();
+        match error {
+            Some(why) => written(self.printer.no_turn(why))?,
+            None => {
+                written(self.printer.conversation_reset(client_id))?;
+                written(self.printer.blank_answer(client_id))?;
+            }
+        }
+        // Nobody waits if the run ends.
+        let _ = clearing.done.send(());
+        Ok(true)
+    }
+}
+
+/// A command that clears the conversation.
+pub(super) struct Clearing {
+    /// The id under which the agent confirms it.
+    request_id: String,
+    /// The program's id of the message with the command.
+    client_id: Option<String>,
+    /// Releases the lines that wait.
+    done: oneshot::Sender<()>,
+}
+
+/// True for the names of the command that clears the conversation.
+fn clears(name: &str) -> bool {
+    ["clear", "new", "reset"].contains(&name)
 }

@@ -55,7 +55,7 @@ impl Front {
             // A second `initialize` can no longer set the session up, but a program may ask again for its abilities.
             "initialize" if sets_nothing(body) => Ok(self.session.greeting.clone()),
             "initialize" => self.initialize_again(body),
-            "get_context_usage" => Ok(self.figures.context_usage(listing::bare(&self.live().model))),
+            "get_context_usage" => Ok(self.context_usage()),
             "mcp_status" | "mcp_reconnect" | "mcp_toggle" | "mcp_set_servers" => {
                 return Ok(Some(self.servers.answer(id, subtype, body)));
             }
@@ -111,7 +111,7 @@ impl Front {
         let command = match subtype {
             "set_model" => match body.get("model").filter(|model| !model.is_null() && !model.is_string()) {
                 Some(model) => Err(format!("set_model: `model` must be a string or null, not {model}")),
-                None => Ok(Command::SetModel { model: self.session.model.clone() }),
+                None => Ok(Command::SetModel { model: self.session.opening.model.clone() }),
             },
             "set_max_thinking_tokens" => {
                 let given = body.get("max_thinking_tokens").filter(|tokens| !tokens.is_null());
@@ -163,6 +163,10 @@ impl Front {
         }
     }
 
+    fn context_usage(&self) -> Value {
+        self.figures.context_usage(listing::bare(&self.live().model), &self.session.opening)
+    }
+
     /// Returns the session's settings as the agent has them now.
     pub(super) fn live(&self) -> Live {
         self.agent.live.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -175,7 +179,7 @@ impl Front {
     /// Returns the models that can be used with the keys of this run, `default` first.
     fn known_models(&self) -> Vec<Value> {
         let settings = self.session.models.read().unwrap_or_else(PoisonError::into_inner);
-        models(&self.session.model, &settings)
+        models(&self.session.opening.model, &settings)
     }
 
     /// Returns the lists that change with plugins.
@@ -259,10 +263,13 @@ impl Front {
         self.command(Command::WithReceipt { request_id, what: Box::new(command) }).await;
     }
 
-    /// Takes the hooks of a repeated `initialize` in place of the program's earlier ones. Nothing else can be set again.
+    /// Takes the hooks of a repeated `initialize` in place of the program's earlier ones. Other fields must say what the first
+    /// request said: they cannot be set again.
     fn initialize_again(&mut self, body: &Value) -> Result<Value, String> {
         let others = body.as_object().into_iter().flatten().filter(|(key, value)| {
-            !matches!(key.as_str(), "subtype" | "hooks" | "sdkMcpServerConfigs") && !is_empty(value)
+            !matches!(key.as_str(), "subtype" | "hooks" | "sdkMcpServerConfigs")
+                && !is_empty(value)
+                && self.session.initialized.get(key.as_str()) != Some(*value)
         });
         let others: Vec<&str> = others.map(|(key, _)| key.as_str()).collect();
         if !others.is_empty() {

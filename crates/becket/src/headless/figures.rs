@@ -1,6 +1,9 @@
 //! Owns the figures of a session for a program that drives becket, and its pending request to rewind files.
 
-use becket_types::{Event, ModelUsage, Part, Usage};
+use crate::assemble::Opening;
+use becket_session::context::budget::estimate_text;
+use becket_session::context::compaction::Floor;
+use becket_types::{Event, ModelUsage, Part, SystemItem, Usage};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -110,17 +113,23 @@ impl Figures {
         })
     }
 
-    pub(super) fn context_usage(&self, model: &str) -> Value {
-        let Some((used, usable, window, kinds)) = &self.context else {
-            return json!({
-                "categories": [], "totalTokens": 0, "maxTokens": 0, "rawMaxTokens": 0, "percentage": 0,
-                "gridRows": [], "model": model, "memoryFiles": [], "mcpTools": [], "agents": [],
-            });
-        };
+    /// Returns the answer to `get_context_usage`. Before the first request, sizes are estimated from what it will contain.
+    /// Blocks: rules files are read.
+    pub(super) fn context_usage(&self, model: &str, opening: &Opening) -> Value {
+        let items = opening.items();
+        let (used, usable, window, kinds) = &self.context.clone().unwrap_or_else(|| first(&items, opening));
         let mut categories: Vec<Value> = kinds
             .iter()
+            .filter(|(_, tokens)| *tokens > 0)
             .map(|(name, tokens)| {
-                json!({ "id": name, "name": name, "tokens": tokens, "color": "", "kind": "used" })
+                // The kinds that the SDK knows have its ids.
+                let id = match name.as_str() {
+                    "system" => "system_prompt",
+                    "tools" => "system_tools",
+                    "rules" => "memory_files",
+                    other => other,
+                };
+                json!({ "id": id, "name": name, "tokens": tokens, "color": "", "kind": "used" })
             })
             .collect();
         categories.push(json!({
@@ -129,10 +138,37 @@ impl Figures {
         }));
         json!({
             "categories": categories, "totalTokens": used, "maxTokens": usable, "rawMaxTokens": window,
-            "percentage": used * 100 / (*usable).max(1), "gridRows": [], "model": model, "memoryFiles": [],
-            "mcpTools": [], "agents": [],
+            "percentage": used * 100 / (*usable).max(1), "gridRows": [], "model": model,
+            "memoryFiles": memory_files(&items), "mcpTools": mcp_tools(opening), "agents": [],
         })
     }
+}
+
+/// Estimates the sizes of a session's first request.
+fn first(items: &[SystemItem], opening: &Opening) -> ContextFigures {
+    let Floor { system, rules, skills, tools } = Floor::of(items, &opening.tools);
+    let kinds = [("system", system + skills), ("rules", rules), ("tools", tools)];
+    let used = kinds.iter().map(|(_, tokens)| tokens.0).sum();
+    let kinds = kinds.map(|(name, tokens)| (name.to_owned(), tokens.0)).to_vec();
+    (used, opening.usable, opening.window, kinds)
+}
+
+fn memory_files(items: &[SystemItem]) -> Vec<Value> {
+    let files = items.iter().filter_map(|item| Some((item.path.as_ref()?, &item.text)));
+    files
+        .map(|(path, text)| {
+            json!({ "path": path.to_string_lossy(), "type": "Project", "tokens": estimate_text(text) })
+        })
+        .collect()
+}
+
+fn mcp_tools(opening: &Opening) -> Vec<Value> {
+    let split = |tool: &becket_types::ToolSpec| {
+        let (server, _) = tool.name.strip_prefix("mcp__")?.split_once("__")?;
+        let tokens = Floor::of(&[], std::slice::from_ref(tool)).tools;
+        Some(json!({ "name": tool.name, "serverName": server, "tokens": tokens, "isLoaded": true }))
+    };
+    opening.tools.iter().filter_map(split).collect()
 }
 
 /// Returns the numbers of lines that a diff adds and removes.

@@ -5,6 +5,7 @@
 //!   whose input was closed early still prints every result.
 //! - A permission question is always answered: by the program, or with a refusal when the program's side is closed.
 
+use super::commands::Clearing;
 use super::control::{Batch, LiveSettings, Servers};
 use super::figures::{Figures, Rewinding};
 use super::jobs::Jobs;
@@ -12,11 +13,10 @@ use super::known_commands::KnownCommands;
 use super::lines::{Lines, Read};
 use super::link::{HostMessage, OpenRequests, next_request};
 use super::permission_tool;
-use super::prompts::{with_command, with_servers};
 use super::running_calls::RunningCalls;
 use super::waits::{Held, Waited};
 use super::{GRACE, Signals, note, until, written};
-use crate::assemble::SharedModels;
+use crate::assemble::{Opening, SharedModels};
 use crate::failure::Failure;
 use crate::hooks::OutsideHooks;
 use crate::interactive::preferences;
@@ -24,9 +24,7 @@ use crate::slash::Slash;
 use becket_agent::AgentHandle;
 use becket_print::{ExitStatus, InputLine, Printer, Reaction, answer_to, can_use_tool, gone};
 use becket_tool_shell::JobChange;
-use becket_types::{
-    AnswerText, Blobs, CallId, Command, Event, MessageId, Part, PermissionRequest, PromptInput, TurnResult,
-};
+use becket_types::{AnswerText, Blobs, CallId, Command, Event, MessageId, PermissionRequest, TurnResult};
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -114,8 +112,10 @@ pub(super) struct Pending {
     pub(super) side: Option<String>,
     /// The request that discards waiting prompts, and the ids of those that are discarded so far.
     pub(super) withdrawn: Option<(String, Vec<String>)>,
-    /// Commands of becket that wait for the end of the turn.
-    pub(super) local: VecDeque<PromptInput>,
+    /// Commands of becket that wait for the end of the turn, and prompts that wait for such a command.
+    pub(super) local: VecDeque<Held>,
+    /// The command that clears the conversation now.
+    pub(super) clearing: Option<Clearing>,
     /// A change of the commands that hooks judge, or have refused.
     pub(super) commands: Option<KnownCommands>,
 }
@@ -150,12 +150,14 @@ pub(super) struct ProgramRequests {
 
 /// The session as requests ask for it.
 pub(super) struct SessionAnswers {
-    /// The model at the start of the session.
-    pub(super) model: String,
+    /// The parts of the session's first request, with its model.
+    pub(super) opening: Opening,
     pub(super) cwd: PathBuf,
     pub(super) live: LiveSettings,
     /// The answer to `initialize`.
     pub(super) greeting: Value,
+    /// The request that it answered.
+    pub(super) initialized: Value,
     pub(super) commands: KnownCommands,
     pub(super) jobs: Jobs,
     pub(super) hooks: Option<OutsideHooks>,
@@ -258,6 +260,9 @@ impl Front {
                 }
             }
             Event::ModeChanged { mode } => written(self.printer.mode_changed(mode))?,
+            Event::Receipt { request_id, error } if self.cleared(request_id, error.as_deref())? => {
+                return Ok(());
+            }
             Event::Receipt { request_id, error } if self.part_received(request_id, error.as_ref())? => {
                 return Ok(());
             }
@@ -357,7 +362,7 @@ impl Front {
             Ok(InputLine::Cancel { request_id }) => {
                 self.servers.waits.cancel(&request_id);
             }
-            Ok(InputLine::Command(Command::Prompt(input))) => {
+            Ok(InputLine::Command(Command::Prompt(input)) | InputLine::Blank(input)) => {
                 if self.servers.waits.any() {
                     self.servers.waits.hold(Held::Prompt(input));
                 } else {
@@ -367,7 +372,7 @@ impl Front {
             Ok(InputLine::Composed(input)) if self.servers.waits.any() => {
                 self.servers.waits.hold(Held::Composed(input));
             }
-            Ok(InputLine::Composed(input)) => self.command(Command::Prompt(input)).await,
+            Ok(InputLine::Composed(input)) => self.composed(input).await,
             Ok(InputLine::Command(command)) => self.command(command).await,
             Ok(InputLine::Control { request_id, command }) => {
                 let answer = match &command {
@@ -388,30 +393,9 @@ impl Front {
         Ok(())
     }
 
-    /// Sends a prompt, with its command expanded. One that refers to a server is sent once the server has answered.
-    async fn prompt(&mut self, input: PromptInput) -> Result<(), Failure> {
-        let Some(mut input) = self.local(input).await? else { return Ok(()) };
-        if let [Part::Text { text, .. }] = &mut input.parts[..] {
-            if let Some(hub) = self.servers.hub.as_ref().filter(|hub| crate::mcp::refers(hub, text)) {
-                let (hub, text) = (Arc::clone(hub), std::mem::take(text));
-                let hooks = self.session.hooks.clone();
-                self.servers.waits.add(async move { with_servers(&hub, input, text, hooks).await });
-                return Ok(());
-            }
-            if crate::slash::named(text).is_some() {
-                // Hooks of the program may judge the prompt, so the loop must go on meanwhile.
-                let (slash, text) = (self.slash.clone(), text.clone());
-                self.servers.waits.add(async move { with_command(&slash, input, text).await });
-                return Ok(());
-            }
-        }
-        self.command(Command::Prompt(input)).await;
-        Ok(())
-    }
-
     async fn waited(&mut self, waited: Waited) -> Result<(), Failure> {
         match waited {
-            Waited::Started => {}
+            Waited::Started | Waited::Cleared => {}
             Waited::Answer(id, Ok(response)) => written(self.printer.control_response(&id, &response))?,
             Waited::Answer(id, Err(why)) => written(self.printer.refusal(&id, &why))?,
             Waited::Prompt(input) => self.command(Command::Prompt(input)).await,
@@ -422,7 +406,7 @@ impl Front {
         while let Some(held) = self.servers.waits.take() {
             match held {
                 Held::Prompt(input) => self.prompt(input).await?,
-                Held::Composed(input) => self.command(Command::Prompt(input)).await,
+                Held::Composed(input) => self.composed(input).await,
                 Held::Request(id, subtype, body) => self.request(id, &subtype, &body).await?,
             }
         }
@@ -454,7 +438,7 @@ impl Front {
     /// of a turn may cause another question, which an agent without input would not accept.
     async fn end_input_when_idle(&mut self) {
         // An agent that has ended serves no request and no prompt.
-        if !self.servers.waits.is_over() {
+        if !self.servers.waits.is_over() || self.clear_waits() {
             return;
         }
         let pending = self.state.in_turn || !self.pending.waiting.is_empty();

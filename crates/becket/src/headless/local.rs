@@ -5,14 +5,15 @@
 
 use super::figures::Figures;
 use super::known_commands::KnownCommands;
+use crate::assemble::Opening;
 use becket_agent::Live;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::Path;
 
 /// Commands that other agents have in a terminal, and that would be no task for a model.
-const ELSEWHERE: [&str; 9] =
-    ["clear", "exit", "quit", "login", "logout", "doctor", "memory", "terminal-setup", "vim"];
+const ELSEWHERE: [&str; 10] =
+    ["clear", "reset", "exit", "quit", "login", "logout", "doctor", "memory", "terminal-setup", "vim"];
 
 /// Facts of the session for the answers.
 pub(super) struct LocalFacts<'a> {
@@ -22,6 +23,7 @@ pub(super) struct LocalFacts<'a> {
     /// The answer to `list_permission_rules`.
     pub(super) rules: Value,
     pub(super) cwd: &'a Path,
+    pub(super) opening: &'a Opening,
 }
 
 /// Returns the answer to a command.
@@ -31,7 +33,7 @@ pub(super) fn answer(name: &str, arguments: &str, facts: &LocalFacts<'_>) -> Str
     let live = facts.live;
     match name {
         "cost" | "usage" => facts.figures.words(),
-        "context" => context(&facts.figures.context_usage(&live.model)),
+        "context" => context(&facts.figures.context_usage(&live.model, facts.opening)),
         "model" if arguments.is_empty() => format!("The model is {}.", live.model),
         "permissions" => permissions(live, &facts.rules),
         "status" => format!(

@@ -4,6 +4,7 @@
 //! from the first request on. Hooks that cannot be used and fields of a wrong form are refused with a reason, because a
 //! host relies on them. Fields that becket does not use are named in a warning and in the answer.
 
+use super::known_commands::with_local;
 use crate::agents::{self, Definition};
 use crate::assemble::Assembled;
 use crate::plugins::{PluginDir, Plugins};
@@ -45,6 +46,8 @@ pub(super) struct Initialize {
     pub(super) plugins: Vec<PluginDir>,
     /// The reason if the request is refused. The run continues without it.
     pub(super) refused: Option<String>,
+    /// The whole request. A program may send it again.
+    pub body: Value,
 }
 
 /// Applies the request to the run, or refuses it as a whole. Warnings are added to `notes`. `variable`: values of variables,
@@ -68,7 +71,7 @@ pub(super) fn apply(
     if !unused.is_empty() {
         notes.push(format!("initialize: becket does not use these fields: {}", unused.join(", ")));
     }
-    Initialize { request_id, hooks, unused, mcp_servers, plugins, refused }
+    Initialize { request_id, hooks, unused, mcp_servers, plugins, refused, body: body.clone() }
 }
 
 /// Returns the names of fields that have no effect here. A field without a value asks for nothing.
@@ -301,11 +304,12 @@ pub(super) fn answer(assembled: &Assembled, plugins: &Plugins) -> Value {
         .offers
         .agents
         .iter()
-        .map(|(name, about)| json!({ "name": name, "description": about }))
+        .map(
+            |(name, about)| json!({ "name": becket_types::sdk_names::sdk_agent(name), "description": about }),
+        )
         .collect();
-    let commands: Vec<Value> = assembled
-        .offers
-        .commands
+    let commands = with_local(&assembled.offers.commands);
+    let commands: Vec<Value> = commands
         .iter()
         .map(|(name, about, hint)| json!({ "name": name, "description": about, "argumentHint": hint }))
         .collect();

@@ -17,6 +17,8 @@ use tokio::sync::oneshot;
 pub(super) enum Waited {
     /// The servers in the program's process have started.
     Started,
+    /// The conversation is cleared.
+    Cleared,
     /// The answer to a request of the program, by its id.
     Answer(String, Result<Value, String>),
     /// A prompt whose references to servers are expanded.

@@ -106,7 +106,8 @@ impl Printer {
 
     /// Writes the lines at the start of a turn, for a program that sends messages.
     pub(super) fn turn_began(&mut self) -> io::Result<()> {
-        if !self.options.driven {
+        // A question of the printer itself about the schema continues the turn.
+        if !self.options.driven || self.asking.asked > 0 {
             return Ok(());
         }
         self.state("running")?;
@@ -126,17 +127,49 @@ impl Printer {
     }
 
     /// Writes the answer to a command that becket answers itself: lines at the start of a turn, the text, and a result without
-    /// a request to a model.
+    /// a request to a model. `client_id`: the program's id of the command.
     ///
     /// # Errors
     ///
     /// Fails if the output cannot be written.
-    pub fn local_answer(&mut self, text: &str) -> io::Result<()> {
+    pub fn local_answer(&mut self, text: &str, client_id: Option<&str>) -> io::Result<()> {
+        self.lines.answered.opened_by(client_id);
         self.turn_began()?;
         if self.options.format == Format::StreamJson {
             let line = self.lines.system_line("local_command_output", json!({ "content": text }));
             self.output.emit(line)?;
         }
+        self.local_result(text)
+    }
+
+    /// Writes the lines of a turn in which nothing was asked: its start, and a result without text.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output cannot be written.
+    pub fn blank_answer(&mut self, client_id: Option<&str>) -> io::Result<()> {
+        self.lines.answered.opened_by(client_id);
+        self.turn_began()?;
+        self.local_result("")
+    }
+
+    /// Writes the line with which a program learns that the conversation begins again.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output cannot be written.
+    pub fn conversation_reset(&mut self, client_id: Option<&str>) -> io::Result<()> {
+        let mut line = json!({
+            "type": "conversation_reset", "new_conversation_id": MessageId::new(), "trigger": "clear",
+            "uuid": MessageId::new(), "session_id": self.lines.session,
+        });
+        if let Some(id) = client_id {
+            line["user_message_uuid"] = json!(id);
+        }
+        self.output.emit(line)
+    }
+
+    fn local_result(&mut self, text: &str) -> io::Result<()> {
         let mut result = TurnResult::failed(String::new());
         (result.end, result.text) = (TurnEnd::Completed, text.into());
         self.status = ExitStatus::Ok;

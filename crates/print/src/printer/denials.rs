@@ -10,6 +10,8 @@ pub(super) struct Denials {
     open: HashSet<CallId>,
     /// A call was denied, and no call succeeded after it.
     pub(super) last: bool,
+    /// The last call that ended was interrupted.
+    pub(super) interrupted: bool,
 }
 
 impl Denials {

@@ -1,5 +1,6 @@
 //! `system` and `user` lines of `stream-json`, and the contents of `system/init`.
 
+use super::answered::Answered;
 use crate::shapes;
 use becket_types::{
     BlobId, Blobs, CallId, Event, FinishReason, HookOutput, HookProgress, HookResult, HookRun, Message,
@@ -68,6 +69,8 @@ pub(super) struct SessionLines {
     /// While an event of a subagent is written: the call that the subagent works for.
     pub(super) parent: Option<CallId>,
     pub(super) facts: SessionFacts,
+    /// The messages of the program that the turn answers.
+    pub(super) answered: Answered,
     /// Runs of hooks have lines.
     pub(super) shows_hooks: bool,
     version: String,
@@ -82,6 +85,7 @@ impl SessionLines {
             started: None,
             parent: None,
             facts,
+            answered: Answered::default(),
             shows_hooks: false,
             version,
         }
@@ -185,10 +189,16 @@ impl SessionLines {
         Some(self.system_line(subtype, body))
     }
 
+    /// True if runs of hooks of this event have lines. A session's start has them always, as in Claude Code.
+    pub(super) fn shows_hooks_of(&self, event: &str) -> bool {
+        self.shows_hooks || matches!(event, "SessionStart" | "Setup")
+    }
+
     /// Returns the line for a hook that has begun or has printed something.
     pub(super) fn hook_progress(&self, progress: &HookProgress) -> Value {
-        let HookProgress { id, event, hook, printed } = progress;
-        let mut body = json!({ "hook_id": id, "hook_name": hook, "hook_event": event });
+        let HookProgress { id, event, hook, subject, printed } = progress;
+        let name = hook_name(event, subject.as_deref());
+        let mut body = json!({ "hook_id": id, "hook_name": name, "hook_event": event, "hook_source": hook });
         let Some(HookOutput { stdout, stderr }) = printed else {
             return self.system_line("hook_started", body);
         };
@@ -208,7 +218,9 @@ impl SessionLines {
             (HookResult::Ok | HookResult::Blocked, _) => "success",
         };
         let id = if run.id.is_empty() { becket_types::unique().to_string() } else { run.id.clone() };
-        let which = json!({ "hook_id": id, "hook_name": run.hook, "hook_event": run.event });
+        let name = hook_name(&run.event, run.subject.as_deref());
+        let which =
+            json!({ "hook_id": id, "hook_name": name, "hook_event": run.event, "hook_source": run.hook });
         let mut result = which.clone();
         result["outcome"] = json!(outcome);
         for (key, text) in [("output", run.detail.as_str()), ("stdout", &run.detail), ("stderr", "")] {
@@ -279,5 +291,13 @@ impl SessionLines {
             line["origin"] = json!({ "kind": "task-notification" });
         }
         line
+    }
+}
+
+/// Returns the name of a run as Claude Code writes it: `PreToolUse:Bash`.
+fn hook_name(event: &str, subject: Option<&str>) -> String {
+    match subject.filter(|subject| !subject.is_empty()) {
+        Some(subject) => format!("{event}:{}", sdk_names::sdk_name(subject)),
+        None => event.to_owned(),
     }
 }

@@ -3,6 +3,7 @@
 //! The input of a call whose names differ between becket and the SDK comes as one delta at its end, because keys can be
 //! exchanged only when the JSON is whole.
 
+use super::answered;
 use super::lines::SessionLines;
 use super::output::Output;
 use crate::shapes;
@@ -25,11 +26,13 @@ struct Streaming {
 pub(super) struct Partial {
     wanted: bool,
     streaming: Option<Streaming>,
+    /// The user message that was named last on a line.
+    named: Option<String>,
 }
 
 impl Partial {
     pub(super) fn new(wanted: bool) -> Self {
-        Self { wanted, streaming: None }
+        Self { wanted, streaming: None, named: None }
     }
 
     /// Writes a delta. Returns false if the event is not a delta.
@@ -89,7 +92,10 @@ impl Partial {
                 "id": message, "type": "message", "role": "assistant", "model": to.lines.model(), "content": [],
                 "stop_reason": null, "stop_sequence": null, "usage": shapes::usage(&Usage::default()),
             } });
-            to.event(&body)?;
+            let keys = to.lines.answered.keys();
+            let keys = keys.filter(|(own, _)| self.named.as_deref() != Some(*own));
+            self.named = keys.map(|(own, _)| own.to_owned()).or(self.named.take());
+            to.stamped(&body, keys)?;
         }
         let open = self.streaming.as_ref().and_then(|streaming| streaming.block);
         if open == Some(index) {
@@ -148,10 +154,19 @@ struct EventLines<'a> {
 
 impl EventLines<'_> {
     fn event(&mut self, event: &Value) -> io::Result<()> {
-        self.out.line(json!({
+        self.stamped(event, None)
+    }
+
+    /// Writes a line with the ids of the user messages that it answers.
+    fn stamped(&mut self, event: &Value, keys: Option<(&str, &[String])>) -> io::Result<()> {
+        let mut line = json!({
             "type": "stream_event", "event": event, "parent_tool_use_id": null,
             "session_id": self.lines.session, "uuid": MessageId::new(),
-        }))
+        });
+        if let Some(keys) = keys {
+            answered::stamp(&mut line, keys);
+        }
+        self.out.line(line)
     }
 
     fn delta(&mut self, index: u32, delta: &Value) -> io::Result<()> {

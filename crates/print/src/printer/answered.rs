@@ -1,0 +1,71 @@
+//! Ids of the user messages that a turn answers, as a program gave them. The first line of the answer and the result
+//! name them, so that the program can tell which of its messages they answer.
+
+use becket_types::Event;
+use serde_json::{Value, json};
+
+/// Maximum number of ids on a line.
+const MOST: usize = 64;
+
+/// The messages of the turn under way.
+#[derive(Debug, Default)]
+pub(super) struct Answered {
+    /// All messages of the turn, in the order in which the agent took them.
+    ids: Vec<String>,
+    /// The message that began the turn; of several, the last one.
+    opening: Option<String>,
+    /// The message of the turn's first answer was written.
+    is_told: bool,
+}
+
+impl Answered {
+    /// Notes a user message of the session.
+    pub(super) fn saw(&mut self, event: &Event) {
+        let Event::UserMessage { client_id: Some(id), steered, message } = event else { return };
+        if !message.visibility().user {
+            return;
+        }
+        self.ids.push(id.clone());
+        if !steered {
+            self.opening = Some(id.clone());
+        }
+    }
+
+    /// Notes a message that becket answers itself.
+    pub(super) fn opened_by(&mut self, client_id: Option<&str>) {
+        self.opening = client_id.map(str::to_owned);
+        self.ids = self.opening.iter().cloned().collect();
+    }
+
+    /// Returns the id of the message that the turn answers, and all ids. `None` if the program gave none.
+    pub(super) fn keys(&self) -> Option<(&str, &[String])> {
+        let own = self.opening.as_ref().or_else(|| self.ids.last())?;
+        Some((own.as_str(), &self.ids[self.ids.len().saturating_sub(MOST)..]))
+    }
+
+    /// Adds the ids to the first answer of the turn.
+    pub(super) fn stamp_first(&mut self, line: &mut Value) {
+        if !self.is_told {
+            self.stamp(line);
+            self.is_told = true;
+        }
+    }
+
+    /// Adds the ids to the result, and forgets them.
+    pub(super) fn stamp_result(&mut self, line: &mut Value) {
+        self.stamp(line);
+        *self = Self::default();
+    }
+
+    fn stamp(&self, line: &mut Value) {
+        if let Some(keys) = self.keys() {
+            stamp(line, keys);
+        }
+    }
+}
+
+/// Adds the ids to a line.
+pub(super) fn stamp(line: &mut Value, (own, all): (&str, &[String])) {
+    line["user_message_uuid"] = json!(own);
+    line["user_message_uuids"] = json!(all);
+}
