@@ -12,7 +12,7 @@ use becket_snapshot::history::{Change, Prompt};
 use becket_snapshot::{Action, History, Plan, PlannedPath, Store, apply, plan_redo, plan_undo};
 use becket_types::{
     BlobId, Blobs as _, CallId, ChangeCause, ConversationPlan, EntryKind, FileChanges, FileNode, FilePath,
-    NodeKind, PathFate, PathPlan, Seq, SkippedPath, UndoKind, UndoOutcome, UndoPlan, UndoTurn,
+    ModeChange, NodeKind, PathFate, PathPlan, Seq, SkippedPath, UndoKind, UndoOutcome, UndoPlan, UndoTurn,
 };
 use std::sync::{Arc, Mutex};
 
@@ -213,7 +213,17 @@ fn path_plan(path: &PlannedPath) -> Option<PathPlan> {
         FileNode::Dir { .. } => NodeKind::Dir,
     });
     let lines = path.lines.map(|(plus, minus)| (plus as u64, minus as u64));
-    Some(PathPlan { path: FilePath(path.path.clone()), fate, node, lines, bytes: path.bytes })
+    let mode = match (&path.want, &path.now) {
+        (Some(FileNode::File(want)), Some(FileNode::File(now))) => ModeChange::of(Some(now.mode), want.mode),
+        (Some(FileNode::File(want)), _) => ModeChange::of(None, want.mode),
+        (Some(FileNode::Dir { mode }), Some(FileNode::Dir { mode: now })) => {
+            ModeChange::of(Some(*now), *mode)
+        }
+        // A directory that can be entered is no program.
+        (Some(FileNode::Dir { mode }), _) => ModeChange::of(Some(mode & 0o777), *mode),
+        _ => None,
+    };
+    Some(PathPlan { path: FilePath(path.path.clone()), fate, node, lines, bytes: path.bytes, mode })
 }
 
 /// Carries out the draft, files first, and records the result in the ledger. Reads and writes files, so do

@@ -403,6 +403,7 @@ fn escape_twice_goes_back_to_a_message() {
         node: Some(NodeKind::File),
         lines: Some((1, 2)),
         bytes: 9,
+        mode: None,
     };
     stage.event(Event::UndoPlanned(Box::new(UndoPlan {
         plan: 7,

@@ -354,6 +354,7 @@ impl Kind {
                     node: None,
                     lines: Some((1, 2)),
                     bytes: 9,
+                    mode: None,
                 };
                 Event::UndoPlanned(Box::new(UndoPlan {
                     plan: 7,

@@ -82,7 +82,8 @@ pub use subagent::{SubagentCall, SubagentOf, SubagentReport};
 pub use text::{cut_end, cut_start, edit_distance, hex, is_blank, subject};
 pub use turn::{DeferredCall, Fork, ModelUsage, PermissionDenial, TurnEnd, TurnResult, TurnTerms};
 pub use undo::{
-    ConversationPlan, NodeKind, PathFate, PathPlan, RewindWhat, UndoKind, UndoOutcome, UndoPlan, UndoTurn,
+    ConversationPlan, ModeChange, NodeKind, PathFate, PathPlan, RewindWhat, UndoKind, UndoOutcome, UndoPlan,
+    UndoTurn,
 };
 pub use usage::{CacheLifetime, Cost, Limit, Prices, Tokens, Usage, Used};
 

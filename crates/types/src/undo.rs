@@ -4,6 +4,7 @@
 
 use crate::{FilePath, MessageId, Millis, SkippedPath};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// The part of a session that a rewind takes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,6 +80,44 @@ pub struct PathPlan {
     pub lines: Option<(u64, u64)>,
     /// Size in bytes of the content after the change.
     pub bytes: u64,
+    /// The permission bits, if the change sets others than there are, special ones, or makes a new program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<ModeChange>,
+}
+
+/// The permission bits of a path before and after a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModeChange {
+    /// `None` if nothing of this kind is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<u32>,
+    pub to: u32,
+}
+
+impl ModeChange {
+    /// Returns the change that is worth showing.
+    pub fn of(from: Option<u32>, to: u32) -> Option<Self> {
+        let (from, to) = (from.map(|mode| mode & 0o7777), to & 0o7777);
+        let is_special = to & 0o7000 != 0;
+        let is_new = from.is_none() && to & 0o111 != 0;
+        (is_special || is_new || from.is_some_and(|from| from != to)).then_some(Self { from, to })
+    }
+}
+
+impl fmt::Display for ModeChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("mode ")?;
+        if let Some(from) = self.from.filter(|from| *from != self.to) {
+            write!(f, "{from:03o} → ")?;
+        }
+        write!(f, "{:03o}", self.to)?;
+        for (bit, name) in [(0o4000, "set-uid"), (0o2000, "set-gid"), (0o1000, "sticky")] {
+            if self.to & bit != 0 {
+                write!(f, " ({name})")?;
+            }
+        }
+        Ok(())
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,5 +182,22 @@ mod tests {
         assert_eq!(serde_json::to_string(&path).unwrap(), json);
         let gone = PathPlan { fate: PathFate::Delete, node: None, lines: None, bytes: 0, ..path };
         assert_eq!(serde_json::to_string(&gone).unwrap(), r#"{"path":"/a","fate":"delete","bytes":0}"#);
+    }
+
+    #[test]
+    fn permission_bits_are_shown_if_they_change_or_are_special() {
+        for (from, to, want) in [
+            (Some(0o644), 0o100_644, None),
+            (None, 0o600, None),
+            (Some(0o644), 0o755, Some("mode 644 → 755")),
+            (Some(0o755), 0o104_755, Some("mode 755 → 4755 (set-uid)")),
+            (Some(0o4755), 0o4755, Some("mode 4755 (set-uid)")),
+            (None, 0o755, Some("mode 755")),
+            (None, 0o7755, Some("mode 7755 (set-uid) (set-gid) (sticky)")),
+            (Some(0o755), 0o7, Some("mode 755 → 007")),
+        ] {
+            let shown = ModeChange::of(from, to).map(|change| change.to_string());
+            assert_eq!(shown.as_deref(), want, "{from:?} {to:o}");
+        }
     }
 }

@@ -355,5 +355,6 @@ fn line(path: &PathPlan, kind: UndoKind, cwd: &Path, force: bool) -> String {
         Some(NodeKind::File) => format!("{lines} {} bytes", short(path.bytes)),
         None => lines,
     };
-    format!("  {word:<9} {name}{what}{why}")
+    let mode = path.mode.map(|mode| format!(", {mode}")).unwrap_or_default();
+    format!("  {word:<9} {name}{what}{mode}{why}")
 }

@@ -143,7 +143,9 @@ pub(crate) fn page(plan: &UndoPlan, folder: &Path) -> String {
                 PathFate::Conflict { why } | PathFate::Lost { why } => format!("  {why}"),
                 PathFate::Restore | PathFate::Delete => String::new(),
             };
-            let _ = writeln!(out, "{fate:<11}  {}{lines}{why}", relative(&path.path.0, folder).display());
+            let mode = path.mode.map_or_else(String::new, |mode| format!("  {mode}"));
+            let _ =
+                writeln!(out, "{fate:<11}  {}{lines}{mode}{why}", relative(&path.path.0, folder).display());
         }
         if plan.paths.len() > MOST {
             let _ = writeln!(out, "… and {} more", plan.paths.len() - MOST);

@@ -55,6 +55,7 @@ fn an_undo_is_told_and_done_when_it_is_answered() {
                 fate: PathFate::Restore,
                 node: None,
                 bytes: 0,
+                mode: None,
                 lines: Some((1, 2)),
             })
             .collect(),
