@@ -103,11 +103,7 @@ pub(crate) fn may_if_approved(key: &str, value: &Value) -> bool {
             let mode = value.as_str().and_then(|text| text.parse::<PermissionMode>().ok());
             matches!(mode, Some(PermissionMode::Default | PermissionMode::AcceptEdits))
         }
-        _ => key.strip_prefix("shell.env.").is_some_and(|name| {
-            let name = name.to_ascii_uppercase();
-            let starts = ["LD_", "DYLD_", "GIT_", "BECKET_"].iter().any(|start| name.starts_with(start));
-            !starts && !["PATH", "HOME", "SHELL", "ENV", "BASH_ENV", "IFS"].contains(&name.as_str())
-        }),
+        _ => key.strip_prefix("shell.env.").is_some_and(|name| !becket_types::is_obeyed_variable(name)),
     }
 }
 

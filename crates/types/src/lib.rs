@@ -36,6 +36,7 @@ mod text;
 mod turn;
 mod undo;
 mod usage;
+mod variables;
 
 pub use answer_text::{AnswerText, LONG_TEXT, TextPiece, TrimmedChunks, blob_chunks};
 pub use call::{Access, Effect, FileChange, FileChangeKind, ToolOutput, ToolSpec};
@@ -86,6 +87,7 @@ pub use undo::{
     UndoTurn,
 };
 pub use usage::{CacheLifetime, Cost, Limit, Prices, Tokens, Usage, Used};
+pub use variables::is_obeyed_variable;
 
 /// Source of a blob's bytes, used when a message that refers to a blob is sent.
 ///
