@@ -44,6 +44,36 @@ fn a_token_in_an_output_reaches_no_provider_unless_it_is_allowed() {
     }
 }
 
+/// A command in the background prints a token in two writes, and the model reads its output in between. No half has the form of a
+/// token.
+#[test]
+fn a_token_that_a_background_command_prints_in_pieces_reaches_no_provider() {
+    let bench = Bench::new(&[("k", &format!("key {} end\n", token()))]);
+    for cut in [5, 7, 9, 24] {
+        for file in ["half", "go"] {
+            let _ = std::fs::remove_file(bench.project.root().join(file));
+        }
+        let command = format!(
+            "head -c {cut} k; touch half; until [ -e go ]; do sleep 0.05; done; tail -c +{} k",
+            cut + 1
+        );
+        let server = MockServer::start([
+            Answer::tool("c1", "bash", json!({"command": command, "background": "now"})),
+            Answer::tool("c2", "bash", json!({"command": "until [ -e half ]; do sleep 0.05; done"})),
+            Answer::tool("c3", "job_output", json!({"id": 1})),
+            Answer::tool("c4", "bash", json!({"command": "touch go"})),
+            Answer::tool("c5", "job_output", json!({"id": 1, "wait": 60_000})),
+            Answer::text("done"),
+        ]);
+        let bypass = ["--permission-mode", "bypassPermissions", "look"];
+        run(bench.print(Api::Anthropic, &server).args(bypass)).expect(0);
+        let sent: String = server.requests().iter().map(|r| r.text().to_owned()).collect();
+        let halves = [&token()[4..20], &token()[20..]];
+        assert!(halves.iter().all(|half| !sent.contains(half)), "{cut}: {sent}");
+        assert!(sent.contains("masked›") && sent.contains(" end"), "{cut}: {sent}");
+    }
+}
+
 /// A hook may be an address or a model, and its text goes to the session's provider.
 #[test]
 fn a_hook_gets_and_gives_no_token_unless_it_is_allowed() {

@@ -2,7 +2,9 @@
 //!
 //! Pure. An answer that cannot be parsed is an error with the reason; [`crate::engine`] decides about its effect.
 
-use becket_types::{HookEvent, HookMessage, HookOutcome, HookPermission, HookSpecial, HookText, cut_end};
+use becket_types::{
+    HookEvent, HookMessage, HookOutcome, HookPermission, HookSpecial, HookText, cut_end_at_word,
+};
 use serde_json::Value;
 
 /// Maximum size in bytes of a hook's text for the model.
@@ -206,7 +208,7 @@ fn text(from: &str, text: &str) -> HookText {
 }
 
 fn limited(text: &str) -> String {
-    let start = cut_end(text, MAX_CONTEXT);
+    let start = cut_end_at_word(text, MAX_CONTEXT);
     if start.len() == text.len() {
         return text.to_owned();
     }

@@ -2,7 +2,7 @@
 
 use crate::hub::Hub;
 use crate::naming;
-use becket_types::cut_end;
+use becket_types::{cut_end, cut_end_at_word};
 use rmcp::model::{ContentBlock, GetPromptRequestParams, ResourceContents, Role};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -89,7 +89,7 @@ impl Hub {
             }
             out.push_str(&text(message.content));
         }
-        Ok(PromptText(cut_end(&becket_tool::text::clean(&out), LONGEST).to_owned()))
+        Ok(PromptText(cut_end_at_word(&becket_tool::text::clean(&out), LONGEST).to_owned()))
     }
 }
 

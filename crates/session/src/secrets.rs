@@ -13,7 +13,7 @@
 mod forms;
 mod private_key;
 
-use forms::{FORMS, Form, PUBLISHED, has_mark, looks_random};
+use forms::{FORMS, Form, MARKS, PUBLISHED, has_mark, looks_random};
 use regex::Captures;
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -82,9 +82,13 @@ fn masked(text: &str, wanted: impl Fn(&Form) -> bool) -> (Cow<'_, str>, Vec<&'st
 /// Returns the secrets of a text in order. Of overlapping ones the first counts; at the same position, the
 /// more certain form.
 pub fn find(text: &str) -> Vec<FoundSecret> {
+    found(text, |_| true)
+}
+
+fn found(text: &str, wanted: impl Fn(&Form) -> bool) -> Vec<FoundSecret> {
     let blocks = private_key::find(text).into_iter();
     let mut out: Vec<FoundSecret> = blocks.map(|range| FoundSecret { kind: PRIVATE_KEY, range }).collect();
-    for form in FORMS.iter() {
+    for form in FORMS.iter().filter(|form| wanted(form)) {
         let found = form.pattern.captures_iter(text).filter_map(|found| found.get(2));
         let counted = found.filter(|secret| !form.random || looks_random(secret.as_str()));
         out.extend(counted.map(|secret| FoundSecret { kind: form.name, range: secret.range() }));
@@ -103,15 +107,50 @@ pub fn find(text: &str) -> Vec<FoundSecret> {
 /// Returns a part of a text, with the secrets masked that the whole text shows. A secret of which the part contains only a
 /// piece has no known form there, and it is masked too.
 pub fn mask_part(text: &str, part: Range<usize>) -> String {
+    mask_found(text, part, &find(text)).0
+}
+
+fn mask_found(text: &str, part: Range<usize>, found: &[FoundSecret]) -> (String, Vec<&'static str>) {
     use std::fmt::Write as _;
-    let (mut out, mut from) = (String::new(), part.start);
-    for secret in find(text).iter().filter(|s| s.range.start < part.end && s.range.end > part.start) {
+    let (mut out, mut from, mut kinds) = (String::new(), part.start, Vec::new());
+    for secret in found.iter().filter(|s| s.range.start < part.end && s.range.end > part.start) {
         out.push_str(&text[from..secret.range.start.max(from)]);
         let _ = write!(out, "‹{} masked›", secret.kind);
         from = secret.range.end.min(part.end);
+        kinds.push(secret.kind);
     }
     out.push_str(&text[from..part.end]);
-    out
+    (out, kinds)
+}
+
+/// Like [`mask_published`], for a text that continues another one: a secret that begins in `before` is masked, too.
+pub fn mask_published_after<'t>(before: &str, text: &'t str) -> (Cow<'t, str>, Vec<&'static str>) {
+    if before.is_empty() {
+        return mask_published(text);
+    }
+    let whole = format!("{before}{text}");
+    if !(has_mark(&whole) || private_key::has_middles(&whole)) {
+        return (Cow::Borrowed(text), Vec::new());
+    }
+    let found = found(&whole, |form| form.published);
+    let (masked, kinds) = mask_found(&whole, before.len()..whole.len(), &found);
+    if kinds.is_empty() { (Cow::Borrowed(text), kinds) } else { (Cow::Owned(masked), kinds) }
+}
+
+/// Returns the position from which the end of a text may be the beginning of a secret, if more text follows. Whoever gives a
+/// text in pieces holds this end back until its word is complete.
+///
+/// Two letters are no beginning: nearly every word would be one. [`mask_published_after`] masks the rest of such a secret.
+pub fn unfinished(text: &str) -> Option<usize> {
+    /// A longer word is taken from here on.
+    const LONGEST: usize = 4096;
+    const FEWEST: usize = 3;
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "_-./+=:%~\\".contains(c);
+    let end = &text[text.ceil_char_boundary(text.len().saturating_sub(LONGEST))..];
+    let word = &end[end.trim_end_matches(is_part).len()..];
+    let is_beginning = |at: usize| MARKS.iter().any(|mark| mark.starts_with(&word[at..]));
+    let begins = (0..=word.len().saturating_sub(FEWEST)).any(is_beginning) && word.len() >= FEWEST;
+    (has_mark(word) || begins).then_some(text.len() - word.len())
 }
 
 /// Masks the secrets of published forms in all texts and keys of a JSON value. A value without one stays as it is.
@@ -213,7 +252,7 @@ fn mask_entry(key: &str, value: &mut Value) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::forms::{LIKELY, MARKS};
+    use super::forms::LIKELY;
     use super::*;
     use proptest::prelude::*;
     use serde_json::json;
@@ -253,6 +292,34 @@ mod tests {
     }
 
     proptest! {
+        /// However a text is cut into pieces, no piece of a key is left: the end that may be one waits for the next piece, and
+        /// what continues a piece is masked.
+        #[test]
+        fn keys_in_pieces_are_masked(
+            secrets in prop::collection::vec(prop::sample::select(published()), 1..3),
+            between in "[a-z ]{0,6}[ \n]", cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        ) {
+            let text = format!("{between}{}{between}", secrets.join("\n"));
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
+            cuts.push(text.len());
+            cuts.sort_unstable();
+            let (mut shown, mut sent, mut out) = (0, String::new(), String::new());
+            for cut in cuts {
+                let piece = &text[shown..cut];
+                let whole = if cut == text.len() { piece } else { &piece[..unfinished(piece).unwrap_or(piece.len())] };
+                out.push_str(&mask_published_after(&sent, whole).0);
+                sent.push_str(whole);
+                shown += whole.len();
+            }
+            prop_assert_eq!(shown, text.len());
+            for secret in secrets.iter().filter(|secret| !secret.contains('\n')) {
+                let parts = (0..=secret.len() - 8).map(|at| &secret[at..at + 8]).skip(3);
+                for part in parts.filter(|part| !between.contains(part) && !part.contains("AgEI")) {
+                    prop_assert!(!out.contains(part), "{:?} of {:?} in {:?}", part, secret, out);
+                }
+            }
+        }
+
         #[test]
         fn one_pass_finds_what_looking_for_each_mark_finds(
             parts in prop::collection::vec(prop_oneof![prop::sample::select(MARKS).prop_map(str::to_owned), "[A-Za-z_.é-]{0,4}"], 0..4),

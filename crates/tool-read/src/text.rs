@@ -7,7 +7,7 @@
 use crate::scan::{self, Line, Source};
 use crate::{Range, note, sniff};
 use becket_tool::{ToolEnv, text::clean};
-use becket_types::{ToolOutput, cut_end};
+use becket_types::{ToolOutput, cut_end, cut_end_at_word};
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{Encoding, UTF_8};
 use serde_json::json;
@@ -187,7 +187,7 @@ impl Shown {
         let text = self.decode(bytes, whole);
         let fits = text.len() <= LINE_CHARS;
         let end = || text.char_indices().nth(LINE_CHARS).map_or(text.len(), |(at, _)| at);
-        let kept = if fits { text.len() } else { end() };
+        let kept = if fits { text.len() } else { cut_end_at_word(&text, end()).len() };
         let cut = !whole || kept < text.len();
         let shown = clean(&text[..kept]);
         if self.count > 0 && self.out.len() + shown.len() + 64 > MAX_BYTES {

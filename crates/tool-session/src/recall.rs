@@ -14,10 +14,11 @@ use crate::head::{Action, SessionTool};
 use becket_tool::ToolEnv;
 use becket_tool::input::Parser;
 use becket_tool::limits::{self, Keep, Limits};
-use becket_types::{CallId, Part, Place, Seq, ToolOutput, cut_end};
+use becket_types::{CallId, Part, Place, Seq, ToolOutput, at_words, cut_end};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use std::ops::Range;
 
 const ALIASES: &[(&str, &str)] = &[("call_id", "id"), ("tool_call_id", "id"), ("range", "lines")];
 /// Number of matches that a search shows.
@@ -180,7 +181,10 @@ fn recall(id: &str, tool: &str, whole: &str, input: &Input, images: Vec<Part>) -
                 return Err(format!("Byte {from} is behind the end: the output has {} bytes.", whole.len()));
             }
             let from = whole.floor_char_boundary(from);
-            (from, whole.floor_char_boundary(to.unwrap_or(whole.len())).max(from), 1)
+            let to = whole.floor_char_boundary(to.unwrap_or(whole.len())).max(from);
+            // A piece of a key has no known form, and would not be masked.
+            let Range { start, end } = at_words(whole, from..to);
+            (start, end, 1)
         }
         (None, None) => (0, whole.len(), 1),
     };

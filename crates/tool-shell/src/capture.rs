@@ -2,6 +2,8 @@
 //!
 //! Pure. Takes cleaned bytes, gives the text for the model.
 
+use becket_tool::Host;
+
 /// The part of an output that the model sees: this many bytes at its start (`head`) and at its end (`tail`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
@@ -32,6 +34,22 @@ pub(crate) struct Shown {
     pub head: String,
     /// If the output does not fit: the number of bytes and of lines left out after `head`, and the tail that follows them.
     pub cut: Option<(u64, u64, String)>,
+}
+
+impl Shown {
+    /// The part at the end.
+    pub(crate) fn end(&self) -> &str {
+        self.cut.as_ref().map_or(&self.head, |(_, _, tail)| tail)
+    }
+
+    /// Takes from the end what may be the beginning of a secret.
+    pub(crate) fn hold_back(&mut self, host: &dyn Host) -> String {
+        let end = match &mut self.cut {
+            Some((_, _, tail)) => tail,
+            None => &mut self.head,
+        };
+        host.unfinished_secret(end).map_or_else(String::new, |at| end.split_off(at))
+    }
 }
 
 impl Capture {
@@ -113,6 +131,10 @@ fn head_within(bytes: &[u8], max: usize) -> &[u8] {
     }
     match part.iter().rposition(|b| *b == b'\n') {
         Some(at) if at + 1 > part.len() / 2 => &part[..=at],
+        // Half of a key would not be masked, so the cut is between words.
+        _ if is_inside_word(bytes, part.len()) && last_border(part).is_some() => {
+            &part[..last_border(part).map_or(part.len(), |at| at + 1)]
+        }
         _ => match std::str::from_utf8(part) {
             Err(e) if e.error_len().is_none() => &part[..e.valid_up_to()],
             _ => part,
@@ -120,13 +142,33 @@ fn head_within(bytes: &[u8], max: usize) -> &[u8] {
     }
 }
 
+/// Bytes that a cut between words may give away.
+const LONGEST_WORD: usize = 512;
+
+fn is_blank(byte: u8) -> bool {
+    byte.is_ascii_whitespace()
+}
+
+fn is_inside_word(bytes: &[u8], at: usize) -> bool {
+    at > 0 && bytes.get(at).is_some_and(|next| !is_blank(*next)) && !is_blank(bytes[at - 1])
+}
+
+fn last_border(part: &[u8]) -> Option<usize> {
+    let near = part.len().saturating_sub(LONGEST_WORD);
+    part[near..].iter().rposition(|byte| is_blank(*byte)).map(|at| near + at)
+}
+
 fn tail_within(bytes: &[u8], max: usize) -> &[u8] {
     let mut part = &bytes[bytes.len() - bytes.len().min(max)..];
     if String::from_utf8_lossy(part).len() > max * 3 / 2 {
         part = &part[part.len() - part.len() / 3..];
     }
+    let start = bytes.len() - part.len();
+    let starts_in_word = start == 0 || is_inside_word(bytes, start);
+    let first_border = part.iter().take(LONGEST_WORD).position(|byte| is_blank(*byte));
     match part.iter().position(|b| *b == b'\n') {
         Some(at) if at + 1 < part.len() / 2 => &part[at + 1..],
+        _ if starts_in_word && first_border.is_some() => &part[first_border.unwrap_or(0)..],
         _ => {
             let start = part.iter().take(4).position(|b| b & 0xC0 != 0x80).unwrap_or(0);
             &part[start..]

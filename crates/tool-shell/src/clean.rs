@@ -67,9 +67,14 @@ impl Cleaner {
         }
     }
 
-    /// True if the last line is not finished.
-    pub(crate) fn has_open_line(&self) -> bool {
-        !self.line.is_empty()
+    /// Bytes of the last line, if it is not finished.
+    pub(crate) fn open_line(&self) -> usize {
+        self.line.len()
+    }
+
+    /// Makes the end of what [`Self::finish`] passed on an unfinished line again.
+    pub(crate) fn put_back(&mut self, end: &[u8]) {
+        self.line.extend_from_slice(end);
     }
 
     /// Passes the unfinished last line to `out`.

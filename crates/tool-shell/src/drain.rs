@@ -18,7 +18,7 @@ use crate::limits::{Sentry, Trip};
 use crate::screen::Screen;
 use crate::spill::Spill;
 use becket_tool::Host;
-use becket_types::BlobId;
+use becket_types::{BlobId, cut_start};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::fs::File;
@@ -34,6 +34,8 @@ const PROGRESS: Duration = Duration::from_millis(100);
 const PROGRESS_BYTES: usize = 4 * 1024;
 /// Limit on typed input that the command has not read yet, in bytes.
 pub(crate) const MAX_INPUT: usize = 64 * 1024;
+/// Bytes of earlier looks in which a secret may begin: more than a large private key has.
+const TAKEN: usize = 8 * 1024;
 
 pub(crate) type Progress = Arc<dyn Fn(&str) + Send + Sync>;
 
@@ -55,6 +57,10 @@ pub(crate) struct Output {
     pub bytes: u64,
     /// The raw output since the command started, if `shown` leaves anything out. `Err` says why it could not be kept.
     pub spill: Option<Result<BlobId, String>>,
+    /// Bytes at the end that wait for the next look, because they may be the beginning of a secret.
+    pub held: usize,
+    /// The end of what earlier looks took.
+    pub before: String,
 }
 
 /// State of the other end of the pipe or terminal.
@@ -73,9 +79,19 @@ struct State {
     spill: Spill,
     screen: Option<Screen>,
     typed: VecDeque<u8>,
-    looks: u32,
+    looks: Looks,
     progress: Option<Progress>,
     tripped: Option<Trip>,
+}
+
+/// The looks so far.
+#[derive(Default)]
+struct Looks {
+    count: u32,
+    /// Bytes of the open line that the last look held back.
+    held: usize,
+    /// The end of what they took.
+    taken: String,
 }
 
 struct Shared {
@@ -111,7 +127,7 @@ impl Drain {
             spill,
             screen: terminal.is_some().then(Screen::default),
             typed: terminal.unwrap_or_default().into_bytes().into(),
-            looks: 0,
+            looks: Looks::default(),
             progress: Some(progress),
             tripped: None,
         };
@@ -214,44 +230,63 @@ impl Drain {
         self.shared.lock().progress = None;
     }
 
-    /// Takes the output since the previous look.
-    pub(crate) async fn look(&self, host: &Arc<dyn Host>) -> Output {
-        let (shown, bytes, keep) = self.shared.lock().look(self.shared.window);
-        let mut spill = None;
+    /// Takes the output since the previous look. If the command `goes_on`, another look follows, and an unfinished secret at
+    /// the end waits for it.
+    pub(crate) async fn look(&self, goes_on: bool, host: &Arc<dyn Host>) -> Output {
+        let (mut output, keep) = self.shared.lock().look(self.shared.window, goes_on, &**host);
         if keep {
             // Compressing and writing may take long, so not on the async thread.
             let (shared, host) = (Arc::clone(&self.shared), Arc::clone(host));
             let kept = tokio::task::spawn_blocking(move || shared.lock().spill.keep(&*host)).await;
-            spill = Some(kept.unwrap_or_else(|e| Err(e.to_string())));
+            output.spill = Some(kept.unwrap_or_else(|e| Err(e.to_string())));
         }
-        Output { shown, bytes, spill }
+        output
     }
 }
 
 impl State {
     fn has_news(&self) -> bool {
         self.capture.total() > 0
-            || self.cleaner.has_open_line()
+            || self.cleaner.open_line() > self.looks.held
             || self.screen.as_ref().is_some_and(Screen::is_new)
     }
 
-    /// Returns the new output, the number of raw bytes since the start, and true if `Shown` leaves out any of them.
-    fn look(&mut self, window: Window) -> (Shown, u64, bool) {
+    /// Returns the new output, and true if it leaves out any of the raw bytes.
+    fn look(&mut self, window: Window, goes_on: bool, host: &dyn Host) -> (Output, bool) {
         let capture = &mut self.capture;
         self.cleaner.finish(&mut |clean| capture.push(clean));
-        let first = self.looks == 0;
-        self.looks += 1;
+        let first = self.looks.count == 0;
+        self.looks.count += 1;
+        self.looks.held = 0;
         let bytes = self.spill.total();
+        let before = std::mem::take(&mut self.looks.taken);
         let mut shown = std::mem::replace(&mut self.capture, Capture::new(window)).show();
-        if let Some(drawn) = self.screen.as_mut().and_then(Screen::take) {
-            return (Shown { head: drawn, cut: None }, bytes, first);
+        let is_drawn = match self.screen.as_mut().and_then(Screen::take) {
+            Some(drawn) => {
+                shown = Shown { head: drawn, cut: None };
+                true
+            }
+            None => false,
+        };
+        let keep = match &shown.cut {
+            _ if is_drawn => first,
+            Some(_) => true,
+            None if first => self.cleaner.changed || shown.head.len() as u64 != bytes,
+            None => {
+                shown.head.drain(..shown.head.len() - shown.head.trim_start_matches('\n').len());
+                false
+            }
+        };
+        let is_last = !goes_on || self.phase == Phase::Closed;
+        let held = if is_last { String::new() } else { shown.hold_back(host) };
+        // What is held back of a screen stays on the screen.
+        if !is_drawn {
+            self.looks.held = held.len();
+            self.cleaner.put_back(held.as_bytes());
+            self.looks.taken = format!("{before}{}", shown.end());
+            self.looks.taken = cut_start(&self.looks.taken, TAKEN).to_owned();
         }
-        if !first && shown.cut.is_none() {
-            shown.head.drain(..shown.head.len() - shown.head.trim_start_matches('\n').len());
-            return (shown, bytes, false);
-        }
-        let whole = shown.cut.is_none() && !self.cleaner.changed && shown.head.len() as u64 == bytes;
-        (shown, bytes, !whole)
+        (Output { shown, bytes, spill: None, held: held.len(), before }, keep)
     }
 }
 

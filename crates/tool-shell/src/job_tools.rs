@@ -116,9 +116,9 @@ impl Shell {
     /// Reports the new output and the state of a job.
     async fn show(&self, job: &Job, env: &ToolEnv) -> ToolOutput {
         let state = job.state();
-        let output = job.drain.look(&env.host).await;
+        let mut output = job.drain.look(state == State::Running, &env.host).await;
         job.seen();
-        let bytes = output.bytes;
+        let (bytes, before) = (output.bytes, std::mem::take(&mut output.before));
         let report::Body { text: mut content, spill, .. } = report::body(output, "(no new output)");
         report::note(&mut content, job.status());
         let mut output = ToolOutput {
@@ -127,6 +127,7 @@ impl Shell {
             details: json!({"job": job.id, "state": state.name(), "bytes": bytes}),
             spill,
             excerpt_lines: report::EXCERPT_LINES,
+            before,
             ..ToolOutput::default()
         };
         refusal::add_hosts(&mut output, &job.new_refusals());

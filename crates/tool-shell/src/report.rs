@@ -113,6 +113,7 @@ pub(crate) struct Body {
 
 /// Returns the output as the model reads it. `nothing`: the text if it is empty.
 pub(crate) fn body(output: Output, nothing: &str) -> Body {
+    let held = output.held;
     let mut text = output.shown.head;
     if let Some((bytes, lines, tail)) = output.shown.cut {
         let kept = match &output.spill {
@@ -130,6 +131,14 @@ pub(crate) fn body(output: Output, nothing: &str) -> Body {
     let lines = text.lines().count();
     if text.is_empty() {
         nothing.clone_into(&mut text);
+    }
+    if held > 0 {
+        note(
+            &mut text,
+            format_args!(
+                "{held} more bytes may be the beginning of a secret, and are given when their word is complete"
+            ),
+        );
     }
     Body { text, spill: output.spill.and_then(Result::ok), lines }
 }

@@ -318,7 +318,7 @@ impl BashTool {
         }
         let took = process.started.elapsed();
         let pass = process.pass.clone();
-        let output = process.drain.look(&env.host).await;
+        let output = process.drain.look(left, &env.host).await;
         let (cwd, mut cwd_note) = follow(&cwd, &process.cwd_file, input.workdir.is_some(), env);
         if let Some(why) = full {
             let _ = write!(cwd_note.get_or_insert_default(), "[it was not moved to the background: {why}]");
@@ -350,7 +350,7 @@ impl BashTool {
     ) -> Result<ToolOutput, String> {
         let job = self.shell.jobs.adopt(process, input.named(), None, env);
         let job = job.ok_or("The command was lost.")?;
-        let output = job.drain.look(&env.host).await;
+        let output = job.drain.look(true, &env.host).await;
         let report::Body { text: mut content, spill, lines } = report::body(output, "(no output yet)");
         report::note(&mut content, format!("{how}; now job {}", job.id));
         Ok(ToolOutput {

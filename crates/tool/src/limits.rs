@@ -8,7 +8,7 @@
 //! head and tail are a prefix and a suffix of the whole.
 
 use crate::{ToolEnv, text};
-use becket_types::{CallId, ToolOutput, cut_end, cut_start};
+use becket_types::{CallId, ToolOutput, cut_end, cut_end_at_word, cut_start, cut_start_at_word};
 use std::fmt::Write;
 
 /// Size limits for the part of an output that the model sees.
@@ -137,7 +137,11 @@ fn head_of(text: &str, room: Limits) -> &str {
         count += 1;
     }
     // `window` may end in the middle of a line; that piece counts as a line.
-    if end < window.len() / 2 && count < room.lines { window } else { &text[..end] }
+    if end < window.len() / 2 && count < room.lines {
+        cut_end_at_word(text, room.bytes)
+    } else {
+        &text[..end]
+    }
 }
 
 fn tail_of(text: &str, room: Limits) -> &str {
@@ -156,7 +160,7 @@ fn tail_of(text: &str, room: Limits) -> &str {
     }
     let starts_line = offset == 0 || text[..offset].ends_with('\n');
     if count < room.lines && (starts_line || window.len() - start < window.len() / 2) {
-        window
+        if starts_line { window } else { cut_start_at_word(text, room.bytes) }
     } else {
         &window[start..]
     }

@@ -100,6 +100,10 @@ pub struct ToolOutput {
     /// Number of last lines that stay visible when the output is pruned; 0 for none.
     #[serde(default)]
     pub excerpt_lines: u32,
+    /// The end of what an earlier call gave of the same output. It is not sent again. A secret that begins in it and ends in
+    /// `content` is masked there, too.
+    #[serde(skip)]
+    pub before: String,
 }
 
 impl ToolOutput {

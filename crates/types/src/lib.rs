@@ -80,7 +80,9 @@ pub use snapshot::{
     PathChange, SkippedPath,
 };
 pub use subagent::{SubagentCall, SubagentOf, SubagentReport};
-pub use text::{cut_end, cut_start, edit_distance, hex, is_blank, subject};
+pub use text::{
+    at_words, cut_end, cut_end_at_word, cut_start, cut_start_at_word, edit_distance, hex, is_blank, subject,
+};
 pub use turn::{DeferredCall, Fork, ModelUsage, PermissionDenial, TurnEnd, TurnResult, TurnTerms};
 pub use undo::{
     ConversationPlan, ModeChange, NodeKind, PathFate, PathPlan, RewindWhat, UndoKind, UndoOutcome, UndoPlan,

@@ -29,6 +29,62 @@ pub fn cut_start(s: &str, max: usize) -> &str {
     &s[s.ceil_char_boundary(s.len().saturating_sub(max))..]
 }
 
+/// Most bytes that a cut at a border of words gives away.
+const LONGEST_WORD: usize = 1024;
+
+/// True for a character that no key, token or address contains.
+const fn is_border(c: char) -> bool {
+    c.is_ascii()
+        && !c.is_ascii_alphanumeric()
+        && !matches!(c, '_' | '-' | '.' | '/' | '+' | '=' | ':' | '%' | '~' | '\\')
+}
+
+/// Like [`cut_end`], and ends between words if there is a border near by. Of a key that is cut in the middle, no piece has the
+/// form of a key, so nothing would mask it.
+pub fn cut_end_at_word(s: &str, max: usize) -> &str {
+    let start = cut_end(s, max);
+    if start.len() == s.len() || s[start.len()..].starts_with(is_border) {
+        return start;
+    }
+    let near = start.ceil_char_boundary(start.len().saturating_sub(LONGEST_WORD));
+    start[near..].rfind(is_border).map_or(start, |at| &start[..near + at + 1])
+}
+
+/// Like [`cut_start`], and begins between words if there is a border near by.
+pub fn cut_start_at_word(s: &str, max: usize) -> &str {
+    let end = cut_start(s, max);
+    if end.len() == s.len() || s[..s.len() - end.len()].ends_with(is_border) {
+        return end;
+    }
+    cut_end(end, LONGEST_WORD).find(is_border).map_or(end, |at| &end[at..])
+}
+
+/// Extends a range to the borders of the words at its ends, if these are near by.
+pub fn at_words(s: &str, range: std::ops::Range<usize>) -> std::ops::Range<usize> {
+    let (before, after) = (&s[..range.start], &s[range.end..]);
+    let near = cut_start(before, LONGEST_WORD);
+    let start = if range.is_empty() || s[range.clone()].starts_with(is_border) {
+        range.start
+    } else {
+        match near.rfind(is_border) {
+            Some(at) => before.len() - near.len() + at + 1,
+            None if near.len() == before.len() => 0,
+            None => range.start,
+        }
+    };
+    let near = cut_end(after, LONGEST_WORD);
+    let end = if range.is_empty() || s[range.clone()].ends_with(is_border) {
+        range.end
+    } else {
+        match near.find(is_border) {
+            Some(at) => range.end + at,
+            None if near.len() == after.len() => s.len(),
+            None => range.end,
+        }
+    };
+    start..end
+}
+
 /// Returns the number of edits (insert, delete or replace one character) between two words. Only their first
 /// 64 characters count.
 pub fn edit_distance(a: &str, b: &str) -> usize {
@@ -96,6 +152,24 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_cut_at_a_word_is_near_and_never_in_a_short_word(
+            words in prop::collection::vec("[a-zé_.:-]{1,9}", 1..20), max in 0usize..120, from in 0usize..120,
+        ) {
+            let s = words.join(" ");
+            let (end, start) = (cut_end_at_word(&s, max), cut_start_at_word(&s, max));
+            prop_assert!(s.starts_with(end) && end.len() <= max && s.ends_with(start) && start.len() <= max);
+            let whole = |part: &str| part.split(' ').all(|word| word.is_empty() || words.iter().any(|one| one == word));
+            // Without a border before it, the first word has to be cut.
+            prop_assert!(whole(end) || !end.contains(' '), "{:?}", end);
+            prop_assert!(whole(start) || !start.contains(' '), "{:?}", start);
+            let from = s.floor_char_boundary(from);
+            let range = from..s.floor_char_boundary(max).max(from);
+            let wide = at_words(&s, range.clone());
+            prop_assert!(wide.start <= range.start && wide.end >= range.end);
+            prop_assert!(range.is_empty() || whole(&s[wide]), "{:?}", range);
+        }
+
         #[test]
         fn p10_cuts_are_on_character_borders(s in ".*", max in 0usize..64) {
             let head = cut_end(&s, max);

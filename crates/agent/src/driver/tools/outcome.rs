@@ -9,11 +9,11 @@ use crate::answer::Call;
 use crate::host::lock;
 use crate::machine::NotRun;
 use becket_guard::Verdict;
-use becket_session::secrets::mask;
+use becket_session::secrets::{mask, mask_published_after};
 use becket_tool::{Tool, ToolEnv};
 use becket_types::{
     Access, CallId, DecidedBy, DenialCause, EntryKind, Event, JournalState, Message, Part,
-    PermissionDecision, PermissionMode, ToolOutput, Verb, cut_end, cut_start,
+    PermissionDecision, PermissionMode, ToolOutput, Verb, cut_end, cut_start, cut_start_at_word,
     sdk_names::{INTERRUPTED, PRINTED_LINES},
 };
 use futures::future::{BoxFuture, FutureExt as _};
@@ -169,7 +169,7 @@ fn timed_out(limit: Duration, said: &str) -> ToolOutput {
 }
 
 pub(super) fn interrupted(partial: &str) -> ToolOutput {
-    let partial = cut_start(partial, MAX_PARTIAL);
+    let partial = cut_start_at_word(partial, MAX_PARTIAL);
     let rest = if partial.is_empty() { String::new() } else { format!("\nOutput until then:\n{partial}") };
     let text = format!("Interrupted by the user, effect unknown.{rest}");
     ToolOutput { interrupted: true, ..ToolOutput::error(text) }
@@ -314,7 +314,7 @@ pub(super) fn journal_result(output: &ToolOutput, reads: Map<String, Value>, tim
 
 /// Returns the kinds of the known secrets in the output's text, in words. `None` if there are none.
 pub(super) fn secrets_in(output: &ToolOutput) -> Option<String> {
-    in_words(&becket_session::secrets::mask_published(&output.content).1)
+    in_words(&mask_published_after(&output.before, &output.content).1)
 }
 
 /// Masks secrets of known forms in the text and details of a tool's output, and appends a note for the model if the
@@ -326,7 +326,7 @@ pub(super) fn mask_secrets(output: &mut ToolOutput) -> Option<String> {
     if output.details.get("structured_output").is_none() {
         becket_session::secrets::mask_published_value(&mut output.details);
     }
-    let (masked, kinds) = becket_session::secrets::mask_published(&output.content);
+    let (masked, kinds) = mask_published_after(&output.before, &output.content);
     let words = in_words(&kinds)?;
     fewer_lines(&output.content, &masked, &mut output.details);
     output.content = format!(
