@@ -252,6 +252,20 @@ impl Dir {
         }
     }
 
+    /// Moves an entry to another directory of the same file system, without replacing an existing entry.
+    ///
+    /// # Errors
+    ///
+    /// Fails if `from` is missing, if an entry named `to` exists, or if the rename is refused.
+    pub fn rename_to(&self, from: &OsStr, other: &Self, to: &OsStr) -> io::Result<()> {
+        match renameat_with(&self.fd, from, &other.fd, to, RenameFlags::NOREPLACE) {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) if other.stat(to).is_err() => {
+                Ok(rustix::fs::renameat(&self.fd, from, &other.fd, to)?)
+            }
+            moved => Ok(moved?),
+        }
+    }
+
     /// Swaps the entries of two names atomically.
     ///
     /// # Errors

@@ -36,6 +36,13 @@ struct Repository {
     tree: PathBuf,
 }
 
+impl Repository {
+    /// The file without which git takes the folder for an ordinary one.
+    fn key(&self) -> PathBuf {
+        self.tree.join(if self.git_dir == self.tree { "HEAD" } else { ".git" })
+    }
+}
+
 /// The entered repositories before a command.
 #[derive(Debug)]
 pub(crate) struct Entered {
@@ -47,8 +54,7 @@ pub(crate) struct Entered {
 
 impl Entered {
     pub(crate) fn before(policy: &Policy) -> Self {
-        let before =
-            entered(&policy.write).into_iter().map(|one| (one.tree.clone(), obeyed_state(&one))).collect();
+        let before = entered(&policy.write).into_iter().map(|one| (one.key(), obeyed_state(&one))).collect();
         let led_to = policy.write.iter().filter_map(|place| pointed_to(place));
         let led_to = led_to.map(|one| (one.tree, real(one.git_dir))).collect();
         Self { write: policy.write.clone(), before, led_to }
@@ -57,8 +63,9 @@ impl Entered {
     /// Renames the `.git` of each repository that names a program now and did not before. Returns one line for each.
     pub(crate) fn restore(&self, out: &mut Vec<String>) {
         for one in entered(&self.write) {
-            let is_as_before = self.led_to.get(&one.tree) == Some(&real(one.git_dir.clone()))
-                || self.before.get(&one.tree) == Some(&obeyed_state(&one));
+            let is_as_before = one.git_dir != one.tree
+                && self.led_to.get(&one.tree) == Some(&real(one.git_dir.clone()))
+                || self.before.get(&one.key()) == Some(&obeyed_state(&one));
             let is_writable = |path: &Path| self.write.iter().any(|place| path.starts_with(place));
             if is_as_before
                 || is_plain(&one.git_dir)
@@ -66,13 +73,13 @@ impl Entered {
             {
                 continue;
             }
-            // Without this file, git takes the folder for an ordinary one.
-            let (key, why) = if one.git_dir == one.tree {
-                (one.tree.join("HEAD"), "makes a repository of this folder")
+            let key = one.key();
+            let why = if one.git_dir == one.tree {
+                "makes a repository of this folder"
             } else if self.write.contains(&one.tree) {
-                (one.tree.join(".git"), "leads git to a repository elsewhere")
+                "leads git to a repository elsewhere"
             } else {
-                (one.tree.join(".git"), "is entered by git because the index names it")
+                "is entered by git because the index names it"
             };
             let what = format!("{} {why}, and its configuration or hooks could run a program", key.display());
             out.push(match put_aside(&key) {
@@ -123,10 +130,8 @@ pub(crate) fn git_dirs(write: &[PathBuf]) -> Vec<PathBuf> {
 fn is_bare(place: &Path) -> bool {
     let there = |name: &str| place.join(name).symlink_metadata().is_ok();
     let is_of_another = place.components().any(|part| part.as_os_str() == ".git");
-    !is_of_another
-        && !there(".git")
-        && there("HEAD")
-        && (there("commondir") || there("objects") && there("refs"))
+    // A `.git` that git does not accept, for want of a `HEAD` in it, does not count for git either. So it is not asked for.
+    !is_of_another && there("HEAD") && (there("commondir") || there("objects") && there("refs"))
 }
 
 /// The repository to which a place's own `.git` leads, if that is a file or a link. A folder is protected by its parts.
@@ -450,7 +455,7 @@ mod tests {
             write: vec![root.clone()],
             before: super::entered(std::slice::from_ref(&root))
                 .into_iter()
-                .map(|one| (one.tree.clone(), obeyed_state(&one)))
+                .map(|one| (one.key(), obeyed_state(&one)))
                 .collect(),
             led_to: BTreeMap::new(),
         };
@@ -516,6 +521,9 @@ mod tests {
         };
         assert_eq!(make("evil", "[core]\n\tworktree = .\n\tfsmonitor = pwn\n"), (1, false));
         assert_eq!(make("plain", "[core]\n\tbare = true\n"), (0, true));
+        // A folder `.git` without a `HEAD` does not keep git from it.
+        fs::create_dir_all(root.join("beside/.git/hooks")).unwrap();
+        assert_eq!(make("beside", "[core]\n\tworktree = .\n\tfsmonitor = pwn\n"), (1, false));
         let point = |name: &str, config: &str, is_link: bool| {
             let (root, data) = (root.join(name), root.join(name).join("build/c"));
             fs::create_dir_all(&data).unwrap();

@@ -30,6 +30,7 @@
 mod backend;
 mod bwrap;
 mod content;
+mod git_folder;
 mod gitlinks;
 mod grants;
 mod handle;

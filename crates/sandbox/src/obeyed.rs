@@ -12,9 +12,11 @@
 //! Limits: the contents of large folders and files are not compared ([`crate::content`]).
 
 use crate::content::{Kind, put_aside, put_back, real_path, state};
+use crate::git_folder::GitFolders;
 use crate::gitlinks::Entered;
 use crate::policy::Policy;
 use crate::todo::Todos;
+use becket_types::has_obeyed_ending;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,6 +28,9 @@ pub(crate) struct Obeyed {
     places: Vec<Place>,
     entered: Entered,
     todos: Todos,
+    git_folders: GitFolders,
+    /// The files whose names only have a listed ending, in the places that the command may write.
+    by_ending: BTreeSet<PathBuf>,
     /// The lines that were returned already: a change that cannot be undone is reported once.
     reported: BTreeSet<String>,
 }
@@ -33,6 +38,8 @@ pub(crate) struct Obeyed {
 /// The protected paths at a later moment.
 pub(crate) struct Now {
     places: BTreeMap<PathBuf, Place>,
+    git_folders: GitFolders,
+    by_ending: BTreeSet<PathBuf>,
     rest: Option<(Entered, Todos)>,
 }
 
@@ -84,7 +91,15 @@ impl Obeyed {
     pub(crate) fn before(policy: &Policy) -> Self {
         let places = policy.protected.iter().filter_map(|path| Place::before(path, policy)).collect();
         let (entered, todos) = (Entered::before(policy), Todos::before(policy));
-        Self { policy: policy.clone(), places, entered, todos, reported: BTreeSet::new() }
+        Self {
+            places,
+            entered,
+            todos,
+            git_folders: GitFolders::before(policy),
+            by_ending: by_ending(policy),
+            reported: BTreeSet::new(),
+            policy: policy.clone(),
+        }
     }
 
     /// Adds the paths of another policy, as they are now.
@@ -99,6 +114,7 @@ impl Obeyed {
         if !new.is_empty() || self.policy.write.len() > known {
             self.policy.protected.extend(new);
             (self.entered, self.todos) = (Entered::before(&self.policy), Todos::before(&self.policy));
+            (self.git_folders, self.by_ending) = (GitFolders::before(&self.policy), by_ending(&self.policy));
         }
     }
 
@@ -107,7 +123,8 @@ impl Obeyed {
         let again = |place: &Place| Place::before(&place.path, &self.policy);
         let places = self.places.iter().filter_map(again).map(|place| (place.path.clone(), place)).collect();
         let rest = (!only_places).then(|| (Entered::before(&self.policy), Todos::before(&self.policy)));
-        Now { places, rest }
+        let git_folders = GitFolders::before(&self.policy);
+        Now { places, git_folders, by_ending: by_ending(&self.policy), rest }
     }
 
     /// Takes over a later record: somebody else made these changes. A path that leads out of the writable places by now stays as
@@ -118,6 +135,7 @@ impl Obeyed {
                 *place = now;
             }
         }
+        (self.git_folders, self.by_ending) = (now.git_folders, now.by_ending);
         if let Some((entered, todos)) = now.rest {
             (self.entered, self.todos) = (entered, todos);
         }
@@ -138,6 +156,7 @@ impl Obeyed {
     /// changed them. Adds one line for each path to `out`.
     pub(crate) fn check(&mut self, mounted: &[PathBuf], out: &mut Vec<String>) {
         let mut lines = Vec::new();
+        self.git_folders.restore(&self.policy.write, &mut lines);
         self.entered.restore(&mut lines);
         self.todos.restore(&mut lines);
         self.add(lines, out);
@@ -151,6 +170,13 @@ impl Obeyed {
     /// Like [`Self::check`], for protected paths alone: not for repositories that an index names, nor for lists of steps.
     pub(crate) fn check_places(&mut self, mounted: &[PathBuf], out: &mut Vec<String>) {
         let mut lines = Vec::new();
+        self.git_folders.restore(&self.policy.write, &mut lines);
+        for path in by_ending(&self.policy).difference(&self.by_ending) {
+            lines.push(match put_aside(path) {
+                Some(to) => format!("{} was created; what was written is now {}", path.display(), name(&to)),
+                None => format!("{} was created, and could not be moved aside", path.display()),
+            });
+        }
         // A user's change may come between two looks at a mounted path; the next check accepts it.
         for place in self.places.iter().filter(|place| !mounted.contains(&place.real)) {
             // A link that the command left where a folder was leads the programs elsewhere.
@@ -181,6 +207,13 @@ impl Obeyed {
     pub(crate) fn absent(&self) -> Vec<PathBuf> {
         self.places.iter().filter(|place| place.content.is_empty()).map(|place| place.real.clone()).collect()
     }
+}
+
+/// Returns the files with a listed ending that are directly in a place that the command may write, by their resolved paths.
+fn by_ending(policy: &Policy) -> BTreeSet<PathBuf> {
+    let places = policy.write.iter().filter_map(|place| place.canonicalize().ok());
+    let entries = places.flat_map(|place| fs::read_dir(place).into_iter().flatten().flatten());
+    entries.filter(|entry| has_obeyed_ending(&entry.file_name())).map(|entry| entry.path()).collect()
 }
 
 fn name(path: &Path) -> String {

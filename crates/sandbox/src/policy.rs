@@ -3,7 +3,7 @@
 //! All input paths must be absolute and free of symbolic links; the caller resolves them.
 
 use crate::nested_git;
-use becket_types::{OBEYED_IN_GIT_DIR, SandboxLevel, obeyed_in};
+use becket_types::{OBEYED_IN_GIT_DIR, SandboxLevel, has_obeyed_ending, obeyed_in};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -189,7 +189,7 @@ impl Policy {
         write.push(temp.to_path_buf());
         let mut devices = paths(DEVICES);
         devices.extend(paths(TERMINALS));
-        let obeyed = inputs.roots.iter().flat_map(|root| obeyed_in(root));
+        let obeyed = inputs.roots.iter().flat_map(|root| obeyed_in(root).into_iter().chain(by_ending(root)));
         let in_git =
             inputs.git_dirs.iter().flat_map(|dir| OBEYED_IN_GIT_DIR.iter().map(move |name| dir.join(name)));
         let own_git =
@@ -262,6 +262,12 @@ impl Policy {
         let below = |list: &[PathBuf]| list.iter().any(|place| path.starts_with(place));
         (below(&self.read) || below(&self.write) || below(&self.devices)) && !below(&self.deny_read)
     }
+}
+
+/// Returns the files directly in a folder that are protected by the ending of their names.
+fn by_ending(root: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
+    entries.filter(|entry| has_obeyed_ending(&entry.file_name())).map(|entry| entry.path()).collect()
 }
 
 /// Returns the paths that no command may read. A path that contains the temporary folder is left out, because hiding it

@@ -67,8 +67,8 @@ pub use message::{
     visibility,
 };
 pub use obeyed::{
-    OBEYED_FILES, OBEYED_FOLDERS, OBEYED_IN_GIT_DIR, OBEYED_SETTINGS, ObeyedPart, SETTINGS_FOLDERS, obeyed,
-    obeyed_in,
+    OBEYED_ENDINGS, OBEYED_FILES, OBEYED_FOLDERS, OBEYED_IN_GIT_DIR, OBEYED_SETTINGS, ObeyedPart,
+    SETTINGS_FOLDERS, has_obeyed_ending, obeyed, obeyed_in,
 };
 pub use past::{Place, Places};
 pub use path::lexical;

@@ -8,13 +8,18 @@
 
 use std::path::{Path, PathBuf};
 
-/// The part of a listed folder that a confined command may not write. The guard asks about every part.
+/// The part of a listed folder that is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObeyedPart {
     Whole,
-    /// Only these files. The version control system must be able to write the rest while it works.
+    /// A confined command may not write these. The guard asks about every part of the folder. The program to which the
+    /// folder belongs must be able to write the rest while it works.
     Only(&'static [&'static str]),
+    /// Neither the guard nor the sandbox protects the rest: people and other programs keep their own files in the folder.
+    Just(&'static [&'static str]),
 }
+
+use ObeyedPart::{Just, Only, Whole};
 
 /// Files in a git directory that change what git runs. `commondir` names the folder with the configuration and the hooks.
 pub const OBEYED_IN_GIT_DIR: &[&str] =
@@ -22,32 +27,108 @@ pub const OBEYED_IN_GIT_DIR: &[&str] =
 
 /// Folder names, in lower case.
 pub const OBEYED_FOLDERS: &[(&str, ObeyedPart)] = &[
-    (".git", ObeyedPart::Only(OBEYED_IN_GIT_DIR)),
-    (".hg", ObeyedPart::Only(&["hgrc"])),
-    (".jj", ObeyedPart::Only(&["repo/config.toml"])),
-    ("_darcs", ObeyedPart::Only(&["prefs/defaults"])),
+    // Version control systems and what runs at their commits.
+    (".git", Only(OBEYED_IN_GIT_DIR)),
+    (".hg", Only(&["hgrc", "hgrc-not-shared", "sharedpath"])),
+    (".sl", Only(&["config", "sharedpath"])),
+    (".jj", Only(&["repo/config.toml", "workspace-config.toml"])),
+    ("_darcs", Only(&["prefs/defaults"])),
+    (".pijul", Only(&["config"])),
+    (".bzr", Only(&["branch/branch.conf"])),
+    (".repo", Only(&["hooks", "repo"])),
+    (".fossil-settings", Whole),
     // Subversion keeps its settings in the home folder.
-    (".svn", ObeyedPart::Only(&[])),
-    (".subversion", ObeyedPart::Whole),
-    (".becket", ObeyedPart::Whole),
-    (".claude", ObeyedPart::Whole),
-    (".codex", ObeyedPart::Whole),
-    (".gemini", ObeyedPart::Whole),
-    (".opencode", ObeyedPart::Whole),
-    (".windsurf", ObeyedPart::Whole),
-    (".cursor", ObeyedPart::Whole),
-    (".vscode", ObeyedPart::Whole),
-    (".idea", ObeyedPart::Whole),
-    (".zed", ObeyedPart::Whole),
-    (".helix", ObeyedPart::Whole),
-    (".husky", ObeyedPart::Whole),
-    (".githooks", ObeyedPart::Whole),
-    (".direnv", ObeyedPart::Whole),
-    (".devcontainer", ObeyedPart::Whole),
-    // Package managers keep what they download beside these.
-    (".cargo", ObeyedPart::Only(&["config", "config.toml"])),
-    (".bundle", ObeyedPart::Only(&["config"])),
-    (".yarn", ObeyedPart::Only(&["plugins", "releases"])),
+    (".svn", Only(&[])),
+    (".subversion", Whole),
+    (".husky", Whole),
+    (".githooks", Whole),
+    // Agents: hooks, servers, skills, extensions and commands of theirs.
+    (".agent", Whole),
+    (".agents", Whole),
+    (".amazonq", Whole),
+    (".amp", Whole),
+    (".augment", Whole),
+    (".becket", Whole),
+    (".claude", Whole),
+    (".claude-plugin", Whole),
+    (".cline", Whole),
+    (".clinerules", Whole),
+    (".codebuddy", Whole),
+    (".codex", Whole),
+    (".continue", Whole),
+    (".copilot", Whole),
+    (".crush", Whole),
+    (".cursor", Whole),
+    (".factory", Whole),
+    (".gemini", Whole),
+    (".goose", Whole),
+    (".iflow", Whole),
+    (".junie", Whole),
+    (".kilocode", Whole),
+    (".kiro", Whole),
+    (".opencode", Whole),
+    (".openhands", Whole),
+    (".pi", Whole),
+    (".qwen", Whole),
+    (".roo", Whole),
+    (".rovodev", Whole),
+    (".trae", Whole),
+    (".vibe", Whole),
+    (".windsurf", Whole),
+    // The rest of the folder is for the service, not for programs on this machine.
+    (".github", Just(&["agents", "hooks", "prompts", "skills"])),
+    // Editors and environments of projects.
+    (".vscode", Whole),
+    (".vs", Whole),
+    (".theia", Whole),
+    (".idea", Whole),
+    (".run", Whole),
+    (".fleet", Whole),
+    (".nova", Whole),
+    (".zed", Whole),
+    (".helix", Whole),
+    (".vim", Whole),
+    (".emacs.d", Whole),
+    (".direnv", Whole),
+    (".devcontainer", Whole),
+    (".mise", Whole),
+    ("mise", Just(&["config.toml", "config.local.toml"])),
+    // Package managers and build tools keep what they download beside these.
+    (".cargo", Only(&["config", "config.toml"])),
+    (".bundle", Only(&["config"])),
+    (".yarn", Only(&["plugins", "releases"])),
+    (".mvn", Only(&["extensions.xml", "jvm.config", "maven.config", "wrapper"])),
+    (".gradle", Only(&["gradle.properties", "init.d", "init.gradle", "init.gradle.kts"])),
+    // Settings that programs read from the home folder, and some of them from a project, too.
+    (
+        ".config",
+        Just(&[
+            "amp",
+            "crush",
+            "direnv",
+            "elvish",
+            "emacs",
+            "environment.d",
+            "git",
+            "goose",
+            "helix",
+            "kak",
+            "kitty",
+            "lefthook.json",
+            "lefthook.toml",
+            "lefthook.yaml",
+            "lefthook.yml",
+            "mise",
+            "mise.local.toml",
+            "mise.toml",
+            "nushell",
+            "nvim",
+            "opencode",
+            "tmux",
+            "xonsh",
+            "zed",
+        ]),
+    ),
 ];
 
 /// Folders whose names are common words. They count only inside one of `SETTINGS_FOLDERS`.
@@ -58,14 +139,52 @@ pub const SETTINGS_FOLDERS: &[&str] = &[".config", ".local", "etc", "library"];
 
 /// File names, in lower case.
 pub const OBEYED_FILES: &[&str] = &[
+    // Version control systems and what runs at their commits.
     ".gitconfig",
     ".gitmodules",
     ".gitattributes",
     ".hgrc",
-    ".ripgreprc",
+    ".arcconfig",
+    ".gclient",
+    ".pre-commit-config.yaml",
+    "prek.toml",
+    "lefthook.yml",
+    "lefthook.yaml",
+    "lefthook.toml",
+    "lefthook.json",
+    ".lefthook.yml",
+    ".lefthook.yaml",
+    ".lefthook.toml",
+    ".lefthook.json",
+    "lefthook-local.yml",
+    "lefthook-local.yaml",
+    "lefthook-local.toml",
+    "lefthook-local.json",
+    ".lefthook-local.yml",
+    ".lefthook-local.yaml",
+    ".lefthook-local.toml",
+    ".lefthook-local.json",
+    ".simple-git-hooks.json",
+    ".simple-git-hooks.js",
+    ".simple-git-hooks.cjs",
+    "simple-git-hooks.json",
+    "simple-git-hooks.js",
+    "simple-git-hooks.cjs",
+    ".huskyrc",
+    ".huskyrc.js",
+    ".huskyrc.json",
+    ".overcommit.yml",
+    "captainhook.json",
+    // Agents.
     ".mcp.json",
+    ".lsp.json",
     "opencode.json",
     "opencode.jsonc",
+    "crush.json",
+    ".crush.json",
+    ".aider.conf.yml",
+    ".aider.model.settings.yml",
+    // Shells, and what reads its settings when a session begins.
     ".bashrc",
     ".bash_profile",
     ".bash_login",
@@ -78,52 +197,118 @@ pub const OBEYED_FILES: &[&str] = &[
     ".zlogin",
     ".zlogout",
     ".kshrc",
+    ".mkshrc",
     ".cshrc",
     ".tcshrc",
     ".login",
+    ".logout",
+    ".xonshrc",
     ".inputrc",
+    ".pam_environment",
     ".xprofile",
     ".xinitrc",
     ".xsession",
+    ".xsessionrc",
+    ".screenrc",
+    ".tmux.conf",
+    "crontab",
+    // Environments of projects.
     ".envrc",
+    ".autoenv",
+    ".autoenv.zsh",
+    ".tool-versions",
+    "mise.toml",
+    ".mise.toml",
+    "mise.local.toml",
+    ".mise.local.toml",
+    ".rtx.toml",
+    ".devcontainer.json",
+    // Package managers, build tools and downloads.
     ".npmrc",
     ".yarnrc",
     ".yarnrc.yml",
     ".pnpmfile.cjs",
     ".pnpmfile.mjs",
     "bunfig.toml",
+    ".bunfig.toml",
     ".bazelrc",
+    ".buckconfig",
+    ".buckconfig.local",
+    ".sbtopts",
+    ".jvmopts",
+    ".taskrc.yml",
+    ".taskrc.yaml",
     ".pypirc",
-    ".tool-versions",
-    ".pre-commit-config.yaml",
-    "lefthook.yml",
-    ".lefthook.yml",
-    "lefthook-local.yml",
-    ".lefthook-local.yml",
-    ".simple-git-hooks.json",
-    ".overcommit.yml",
-    "mise.toml",
-    ".mise.toml",
-    "crontab",
+    ".condarc",
+    ".terraformrc",
+    ".curlrc",
+    ".wgetrc",
+    ".ripgreprc",
+    ".ackrc",
+    ".lessfilter",
+    ".lesskey",
+    // Editors.
     ".vimrc",
+    ".gvimrc",
     ".exrc",
+    ".lvimrc",
+    ".local.vimrc",
+    ".vimspector.json",
     ".nvimrc",
     ".nvim.lua",
+    ".lazy.lua",
+    ".kakrc",
+    ".kateproject",
     ".emacs",
     ".dir-locals.el",
-    ".screenrc",
-    ".tmux.conf",
+    ".dir-locals-2.el",
+    // Interpreters and debuggers, when they start.
+    ".rprofile",
+    ".renviron",
+    ".irbrc",
+    ".pryrc",
+    ".byebugrc",
+    ".rdbgrc",
+    ".iex.exs",
+    ".erlang",
+    ".ghci",
+    ".ocamlinit",
+    ".octaverc",
+    ".pdbrc",
+    ".pdbrc.py",
+    ".perldb",
+    ".sbclrc",
+    ".clisprc",
+    ".guile",
+    ".gnuplot",
+    ".psqlrc",
+    ".sqliterc",
+    ".user.ini",
     ".lldbinit",
     ".gdbinit",
+    ".gdbearlyinit",
+    ".radare2rc",
 ];
 
-/// Returns the listed files and folders that are directly inside `root`.
+/// Endings of file names, in lower case: projects of editors, which name tasks and programs.
+pub const OBEYED_ENDINGS: &[&str] = &[".code-workspace", ".sublime-project"];
+
+/// True if a file is protected by the ending of its name.
+pub fn has_obeyed_ending(name: &std::ffi::OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    OBEYED_ENDINGS.iter().any(|ending| {
+        name.len() > ending.len() && name[name.len() - ending.len()..].eq_ignore_ascii_case(ending.as_bytes())
+    })
+}
+
+/// Returns the listed files and folders that are directly inside `root`. Names that only have a listed ending are not among
+/// them: whoever protects a folder has to look which it holds ([`has_obeyed_ending`]).
 pub fn obeyed_in(root: &Path) -> Vec<PathBuf> {
     let mut out = Vec::new();
     for (folder, part) in OBEYED_FOLDERS {
         match part {
-            ObeyedPart::Whole => out.push(root.join(folder)),
-            ObeyedPart::Only(names) => out.extend(names.iter().map(|name| root.join(folder).join(name))),
+            Whole => out.push(root.join(folder)),
+            Only(names) | Just(names) => out.extend(names.iter().map(|name| root.join(folder).join(name))),
         }
     }
     // The workspace may itself be a home folder, so `.config` is included. `etc` and the like are ordinary
@@ -143,12 +328,17 @@ pub fn obeyed(path: &Path) -> Option<String> {
         })
         .collect();
     let settings = || names.iter().any(|name| SETTINGS_FOLDERS.contains(&name.as_str()));
-    let folder = names.iter().find(|name| {
-        let name = name.as_str();
-        OBEYED_FOLDERS.iter().any(|(folder, _)| *folder == name)
-            || OBEYED_SETTINGS.contains(&name) && settings()
-    });
-    if let Some(folder) = folder {
+    let is_listed = |(at, name): &(usize, &String)| {
+        let rest = &names[at + 1..];
+        let part = |part: &ObeyedPart| match part {
+            Whole | Only(_) => true,
+            Just(parts) => parts.iter().any(|part| rest.first().is_some_and(|first| first == part)),
+        };
+        OBEYED_FOLDERS.iter().any(|(folder, what)| *folder == name.as_str() && part(what))
+            || OBEYED_SETTINGS.contains(&name.as_str()) && settings()
+    };
+    let folder = names.iter().enumerate().find(is_listed);
+    if let Some((_, folder)) = folder {
         return Some(folder.clone());
     }
     // A bare repository: git runs the hooks and reads the config of any folder that looks like one.
@@ -159,7 +349,7 @@ pub fn obeyed(path: &Path) -> Option<String> {
         return Some("hooks".to_owned());
     }
     let last = names.last()?;
-    OBEYED_FILES.contains(&last.as_str()).then(|| last.clone())
+    (OBEYED_FILES.contains(&last.as_str()) || has_obeyed_ending(last.as_ref())).then(|| last.clone())
 }
 
 #[cfg(test)]
@@ -184,11 +374,90 @@ mod tests {
     fn names_are_compared_in_lower_case() {
         let lower = |name: &str| name == name.to_lowercase();
         let folders = OBEYED_FOLDERS.iter().map(|(name, _)| *name);
-        let lists = [OBEYED_SETTINGS, SETTINGS_FOLDERS, OBEYED_FILES].concat();
+        let lists = [OBEYED_SETTINGS, SETTINGS_FOLDERS, OBEYED_FILES, OBEYED_ENDINGS].concat();
         for name in folders.chain(lists) {
             assert!(lower(name), "{name} is never found");
         }
         assert_eq!(obeyed(Path::new("/p/.GIT/config")).as_deref(), Some(".git"));
         assert_eq!(obeyed(Path::new("/p/fish/main.rs")), None);
+    }
+
+    /// The page is for people who decide what to allow, so it must be whole.
+    #[test]
+    fn the_page_about_permissions_names_everything() {
+        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/permissions.md"))
+            .unwrap();
+        let (_, page) = page.split_once("## Files that other programs obey").unwrap();
+        let page = page.split("\n## ").next().unwrap().to_lowercase();
+        let folders = OBEYED_FOLDERS.iter().flat_map(|(name, part)| match part {
+            Just(parts) => [&[*name], *parts].concat(),
+            Whole | Only(_) => vec![*name],
+        });
+        for name in folders.chain(OBEYED_FILES.iter().copied()).chain(OBEYED_SETTINGS.iter().copied()) {
+            // Of some names, the page lists the beginnings and the endings.
+            let stem = ["lefthook", "simple-git-hooks"].iter().find(|stem| name.contains(*stem));
+            let shown = stem.map_or(name, |_| &name[..name.rfind('.').unwrap_or(name.len())]);
+            assert!(page.contains(&format!("`{shown}`")) || page.contains(&format!("`{shown}.*`")), "{name}");
+        }
+        for ending in OBEYED_ENDINGS {
+            assert!(page.contains(&format!("`*{ending}`")), "{ending}");
+        }
+    }
+
+    #[test]
+    fn names_that_programs_obey_are_known_beside_their_siblings() {
+        for path in [
+            ".devcontainer.json",
+            "lefthook.toml",
+            ".lefthook.toml",
+            ".dir-locals-2.el",
+            ".sl/config",
+            "x.code-workspace",
+            ".pi/extensions/x.ts",
+            ".qwen/settings.json",
+            ".roo/mcp.json",
+            ".kiro/settings/mcp.json",
+            ".amazonq/mcp.json",
+            ".factory/mcp.json",
+            ".crush.json",
+            "crush.json",
+            ".agents/skills/x/SKILL.md",
+            ".github/skills/x/SKILL.md",
+            ".run/x.run.xml",
+            ".lvimrc",
+            ".pdbrc",
+            ".Rprofile",
+            ".irbrc",
+            ".pryrc",
+            ".iex.exs",
+            ".ghci",
+            ".ocamlinit",
+            ".octaverc",
+            "mise.local.toml",
+            ".mise/config.toml",
+            ".openhands/setup.sh",
+            ".config/git/config",
+            ".config/mise.toml",
+            "mise/config.toml",
+            "X.Code-Workspace",
+            "a.sublime-project",
+            ".mvn/extensions.xml",
+        ] {
+            assert!(obeyed(&Path::new("/p").join(path)).is_some(), "{path}");
+        }
+        for path in [
+            ".github/workflows/ci.yml",
+            ".github/CODEOWNERS",
+            "skills/x/SKILL.md",
+            "mise/main.rs",
+            ".config/app/git/x",
+            ".config/app.toml",
+            "code-workspace",
+            ".code-workspace/x",
+            "src/pi/extensions/x.ts",
+            "crush.json/x",
+        ] {
+            assert_eq!(obeyed(&Path::new("/p").join(path)), None, "{path}");
+        }
     }
 }
