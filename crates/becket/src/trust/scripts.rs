@@ -15,6 +15,7 @@ mod within;
 
 use modules::NODE as NODE_ENDINGS;
 use tables::{CODE, ENDINGS, INTERPRETERS, RUNNERS, WRITERS};
+use within::reads_its_script;
 
 use crate::environment::Environment;
 use becket_shell_syntax::{
@@ -210,6 +211,8 @@ struct Search<'a> {
     /// Folders that a `cd` names through variables, which the reader of shell text does not follow.
     entered: Vec<PathBuf>,
     more: bool,
+    /// The real paths of files that an interpreter reads as its script, whatever their names are; true: a shell does.
+    read_as_script: BTreeMap<PathBuf, bool>,
     /// Number of names in scripts that were looked up.
     looked_up: usize,
 }
@@ -225,6 +228,7 @@ impl<'a> Search<'a> {
             folders: Vec::new(),
             entered: Vec::new(),
             more: false,
+            read_as_script: BTreeMap::new(),
             looked_up: 0,
         }
     }
@@ -236,8 +240,24 @@ impl<'a> Search<'a> {
         for simple in &script.commands {
             self.simple(simple, depth);
         }
+        // `sh <file`, `cat file | sh` and `eval "$(cat file)"` run the text of a file that another word names.
+        let runs = |simple: &&Simple| reads_its_script(&simple.words);
+        let runs_input = script.commands.iter().filter(runs).any(|simple| !simple.piped);
         for redirect in script.redirects.iter().filter(|redirect| !redirect.write) {
             self.word(&redirect.target, redirect.dirs.as_deref());
+            if runs_input {
+                self.script(&redirect.target, true, redirect.dirs.as_deref());
+            }
+        }
+        let evaluates =
+            script.commands.iter().any(|simple| simple.words.first().is_some_and(|word| word.text == "eval"));
+        for (at, simple) in script.commands.iter().enumerate() {
+            let next = script.commands.get(at + 1).filter(runs);
+            if evaluates || next.is_some_and(|next| next.piped) {
+                for word in &simple.words {
+                    self.script(word, true, simple.dirs.as_deref());
+                }
+            }
         }
         for (_, value) in &script.assigns {
             self.word(value, None);
@@ -307,6 +327,9 @@ impl<'a> Search<'a> {
             (None, Unwrapped::Opaque(_)) => Role::Argument,
             _ => return,
         };
+        if role == Role::Script {
+            self.script_of(&name, words, dirs);
+        }
         for word in &words[1..] {
             let is_code = matches!(word.text.as_str(), "-c" | "-e" | "-m" | "--eval");
             // The words after a script are its own arguments.

@@ -104,7 +104,7 @@ pub(super) fn follow(search: &mut Search<'_>, path: &Path, text: &str) -> bool {
             }
         }
         Language::Perl => {
-            for module in text.lines().filter_map(perl_module) {
+            for module in text.split(['\n', ';', '{', '}']).filter_map(perl_module) {
                 for place in around(search, folder) {
                     looked_up(search, &place.join(&module));
                     looked_up(search, &place.join("lib").join(&module));
@@ -207,28 +207,57 @@ fn words(text: &str) -> Vec<String> {
 }
 
 /// The modules that Python imports by statements or by name. Of `from a import b`, both `a` and `a.b` can be files.
-fn python_modules(text: &str) -> Vec<String> {
+pub(super) fn python_modules(text: &str) -> Vec<String> {
     let mut out = Vec::new();
-    for line in text.lines().map(str::trim_start) {
-        if let Some(rest) = line.strip_prefix("import ") {
+    for line in statements(text) {
+        if let Some(rest) = after_word(&line, "import") {
             out.extend(rest.split(',').filter_map(|part| part.split_whitespace().next()).map(str::to_owned));
         } else if let Some((module, names)) =
-            line.strip_prefix("from ").and_then(|rest| rest.split_once(" import"))
+            after_word(&line, "from").and_then(|rest| rest.split_once("import"))
         {
-            let module = module.trim();
-            out.push(module.to_owned());
+            let module: String = module.split_whitespace().collect();
             let names = names.split([',', '(', ')']);
             let names = names.filter_map(|part| part.split_whitespace().next());
             let dot = if module.ends_with('.') { "" } else { "." };
             out.extend(names.map(|name| format!("{module}{dot}{name}")));
+            out.push(module);
         }
-        for call in ["import_module(", "__import__(", "run_module("] {
-            let argument = line.split_once(call).map(|(_, rest)| rest.trim_start());
-            out.extend(argument.and_then(|rest| rest.split(['"', '\'']).nth(1)).map(str::to_owned));
+    }
+    for call in ["import_module(", "__import__(", "run_module("] {
+        for (_, rest) in text.match_indices(call).map(|(at, call)| text.split_at(at + call.len())) {
+            let start = rest.split(['\n']).next().unwrap_or_default();
+            out.extend(start.split(['"', '\'']).nth(1).map(str::to_owned));
         }
     }
     out.retain(|module| module.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.'));
     out
+}
+
+/// The parts of a text in Python in which a statement may begin, with the lines of a list in parentheses in one. Code in quotes
+/// counts, too.
+fn statements(text: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    let text = text.replace("\\\n", " ");
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let mut whole = line.to_owned();
+        if line.contains("import") && line.contains('(') {
+            while !whole.contains(')') {
+                let Some(more) = lines.next() else { break };
+                whole.push(' ');
+                whole.push_str(more.split('#').next().unwrap_or_default());
+            }
+        }
+        let parts = whole.split([';', ':', '"', '\'']).map(|part| part.trim_start().to_owned());
+        out.extend(parts);
+    }
+    out
+}
+
+/// The rest of a statement that begins with a word.
+fn after_word<'t>(statement: &'t str, word: &str) -> Option<&'t str> {
+    let rest = statement.strip_prefix(word)?;
+    rest.starts_with(|c: char| c.is_whitespace() || c == '.').then_some(rest)
 }
 
 /// The file of a module of Perl.

@@ -3,6 +3,7 @@
 //! Code in an argument (`python -c`, `node -e`) may import anything. Modules that it names are added; that it may run others is
 //! noted. `super::code` follows what a file imports.
 
+use super::code::python_modules;
 use super::{Search, interprets, note, one_line, real};
 use becket_shell_syntax::Word;
 use std::path::{Path, PathBuf};
@@ -63,7 +64,7 @@ impl Search<'_> {
             if let Some(code) = text.strip_prefix("-c") {
                 let code =
                     if code.is_empty() { texts.get(at + 1).copied().unwrap_or_default() } else { code };
-                let imported = imported(code);
+                let imported = python_modules(code);
                 for module in &imported {
                     self.python_module(module, dirs);
                 }
@@ -102,6 +103,10 @@ impl Search<'_> {
         for folder in folders {
             for file in [format!("{path}.py"), format!("{path}/__main__.py"), format!("{path}/__init__.py")] {
                 self.file(&format!("{folder}{file}"), dirs);
+            }
+            // Each package on the way runs, too.
+            for (at, _) in path.match_indices('/') {
+                self.file(&format!("{folder}{}/__init__.py", &path[..at]), dirs);
             }
         }
     }
@@ -168,15 +173,6 @@ impl Search<'_> {
     fn note_code(&mut self, program: &str) {
         note(&mut self.unknown, format!("code in an argument of {program}, which may load other files"));
     }
-}
-
-/// The modules that Python code imports, as far as its words say.
-fn imported(code: &str) -> Vec<String> {
-    let ends = |c: char| c.is_whitespace() || matches!(c, ';' | ',' | '(' | ')' | '\'' | '"');
-    let words: Vec<&str> = code.split(ends).filter(|word| !word.is_empty()).collect();
-    let names =
-        words.windows(2).filter(|pair| matches!(pair[0], "import" | "from" | "import_module" | "__import__"));
-    names.map(|pair| pair[1].to_owned()).collect()
 }
 
 /// The texts between quotes.

@@ -32,6 +32,10 @@ pub(super) const INTERPRETERS: [&str; 29] = [
     "awk",
     "gawk",
 ];
+/// Those of them that read the language of shells.
+pub(super) const SHELLS: [&str; 9] = ["sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "source", "."];
+/// Options of interpreters whose values are words of their own.
+pub(super) const TAKE_VALUES: [&str; 8] = ["-o", "+o", "-O", "+O", "-r", "-W", "-X", "-I"];
 /// Endings of files that hold programs.
 pub(super) const ENDINGS: [&str; 21] = [
     ".sh", ".bash", ".zsh", ".fish", ".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".pl", ".php",

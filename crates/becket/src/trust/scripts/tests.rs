@@ -326,6 +326,39 @@ const LANGUAGES: &[(&str, &str)] = &[
     ("js/of_npm.js", ""),
 ];
 
+/// Files that run though neither their names nor their permissions say so, and statements in other places than at the beginning of a line.
+const SPELLINGS: &[(&str, &str)] = &[
+    (
+        "s/run.sh",
+        ". ./s/env.list\nsource s/settings; sh -e s/by_shell s/data\nbash <s/input\ncat s/piped | sh\nbash --rcfile s/rc -i s/data\ncat s/data\n",
+    ),
+    ("s/env.list", "x=1\n"),
+    ("s/settings", ". s/of_settings\n"),
+    ("s/of_settings", ""),
+    ("s/by_shell", ""),
+    ("s/input", ""),
+    ("s/piped", ""),
+    ("s/rc", ""),
+    ("s/data", ""),
+    ("s/plain", "if true; then . s/env.list; fi; cat s/data\n"),
+    (
+        "s/a.py",
+        "import sys; import b\nif 1: import c, d\nfrom p import (  # why\n    q,\n)\nfrom.e import x\nexec('import f')\nimport\tg\nimport \\\n  h\nopen('s/data')\n",
+    ),
+    ("s/b.py", ""),
+    ("s/c.py", ""),
+    ("s/d.py", ""),
+    ("s/e.py", ""),
+    ("s/f.py", ""),
+    ("s/g.py", ""),
+    ("s/h.py", ""),
+    ("s/p/__init__.py", ""),
+    ("s/p/q.py", ""),
+    ("s/a.pl", "use strict; use One;\nBEGIN { require Two }\n"),
+    ("s/One.pm", ""),
+    ("s/Two.pm", ""),
+];
+
 #[test]
 fn what_scripts_in_other_languages_load_or_start_is_compared_too() {
     let room = room();
@@ -379,6 +412,45 @@ fn what_scripts_in_other_languages_load_or_start_is_compared_too() {
         }
         assert_eq!(read(), first, "{command}");
         assert!(!first.contains("does not notice"), "{command}: {first}");
+    }
+    for (name, text) in SPELLINGS {
+        write(name, text);
+    }
+    for (command, followed) in [
+        (
+            "sh s/run.sh",
+            &["s/env.list", "s/settings", "s/of_settings", "s/by_shell", "s/input", "s/piped", "s/rc"][..],
+        ),
+        ("sh s/plain", &["s/env.list"]),
+        (
+            "python3 s/a.py",
+            &[
+                "s/b.py",
+                "s/c.py",
+                "s/d.py",
+                "s/e.py",
+                "s/f.py",
+                "s/g.py",
+                "s/h.py",
+                "s/p/__init__.py",
+                "s/p/q.py",
+            ],
+        ),
+        ("cd s && python3 -c 'import sys; import b, p.q'", &["s/b.py", "s/p/__init__.py", "s/p/q.py"]),
+        ("perl s/a.pl", &["s/One.pm", "s/Two.pm"]),
+    ] {
+        let read =
+            || with_scripts("config", &[ProjectCommand::Shell(command.to_owned())], &room.surroundings());
+        let first = read();
+        for name in followed {
+            let before = std::fs::read_to_string(room.root.join(name)).unwrap();
+            write(name, &format!("{before}\n"));
+            assert_ne!(read(), first, "{command}: {name}");
+            write(name, &before);
+        }
+        write("s/data", "changed");
+        assert_eq!(read(), first, "{command}: data that is only read");
+        write("s/data", "");
     }
     // A circle ends, and a file outside of the project is not read.
     write("py/circle.py", "import circle\nfrom .other_half import x\n'../../outside.py'\n");

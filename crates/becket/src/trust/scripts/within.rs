@@ -3,11 +3,12 @@
 //! Shell scripts are read like the command itself, and scripts in other languages by [`super::code`]. Of the files that they name, only
 //! programs count: a script names many files that it reads or writes, and whoever changes these must not be asked again.
 
-use super::{ENDINGS, MAX_SHOWN, Search, code, interprets};
-use becket_shell_syntax::base_name;
+use super::tables::{SHELLS, TAKE_VALUES};
+use super::{ENDINGS, MAX_FILES, MAX_SHOWN, Search, code, interprets};
+use becket_shell_syntax::{Word, base_name};
 use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Endings of files that a shell reads.
 const SHELL: [&str; 4] = [".sh", ".bash", ".zsh", ".ksh"];
@@ -23,7 +24,8 @@ impl Search<'_> {
         while let Some((path, real)) = self.files.get(next).cloned() {
             next += 1;
             let Ok(text) = becket_files::read_text(&real, MAX_SHOWN as u64) else { continue };
-            if !is_shell_script(&path, &text) {
+            let is_shell = is_shell_script(&path, &text) || self.read_as_script.get(&real) == Some(&true);
+            if !is_shell {
                 let known = self.files.len();
                 code::follow(self, &path, &text);
                 self.keep_programs(known);
@@ -40,11 +42,48 @@ impl Search<'_> {
         }
     }
 
-    /// Of the files after the first `known` ones, keeps those that are programs.
+    /// Remembers the file that an interpreter reads: the first word that is a file, and files that options name before it.
+    pub(super) fn script_of(&mut self, name: &str, words: &[Word], dirs: Option<&[PathBuf]>) {
+        let is_shell = interprets(name).is_some_and(|known| SHELLS.contains(&known));
+        for (at, word) in words.iter().enumerate().skip(1) {
+            let before = words[at - 1].text.as_str();
+            let is_value = before.starts_with("--") || TAKE_VALUES.contains(&before);
+            if self.script(word, is_shell, dirs) && !is_value {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn script(&mut self, word: &Word, is_shell: bool, dirs: Option<&[PathBuf]>) -> bool {
+        let mut found = false;
+        for text in self.readings(&word.text) {
+            for path in self.paths(&text, dirs) {
+                let real = path.canonicalize().ok().filter(|real| real.is_file());
+                if let Some(real) = real.filter(|_| self.read_as_script.len() < MAX_FILES * 4) {
+                    found = true;
+                    *self.read_as_script.entry(real).or_default() |= is_shell;
+                }
+            }
+        }
+        found
+    }
+
+    /// Of the files after the first `known` ones, keeps those that are programs, or that an interpreter reads.
     fn keep_programs(&mut self, known: usize) {
         let added = self.files.split_off(known);
-        self.files.extend(added.into_iter().filter(|(path, real)| is_program(path, real)));
+        let scripts = &self.read_as_script;
+        let is_kept =
+            |(path, real): &(PathBuf, PathBuf)| is_program(path, real) || scripts.contains_key(real);
+        self.files.extend(added.into_iter().filter(is_kept));
     }
+}
+
+/// True for a shell without a script of its own, which reads its standard input.
+pub(super) fn reads_its_script(words: &[Word]) -> bool {
+    let Some((first, rest)) = words.split_first() else { return false };
+    let is_shell = interprets(&first.text).is_some_and(|known| SHELLS.contains(&known));
+    let has_script = rest.iter().any(|word| !word.text.starts_with(['-', '+']) || word.text == "-c");
+    is_shell && !has_script
 }
 
 fn is_shell_script(path: &Path, text: &str) -> bool {
