@@ -48,6 +48,43 @@ fn the_workspace_is_writable_in_auto_mode_and_nothing_else() {
     assert!(!Path::new(&bench.project.path(".vscode/tasks.json")).exists(), "{told}");
 }
 
+/// The guard sees a variable or a script where a rule names a file, and the sandbox sees the file.
+#[test]
+fn deny_rules_for_files_hold_where_no_word_says_which() {
+    let bench = Bench::new(&[
+        ("private/f", "DENIED\n"),
+        ("gen/f", "generated\n"),
+        ("a.lock", "locked\n"),
+        ("a.txt", "hello\n"),
+        ("read.py", "print(open('pri' + 'vate/f').read())\n"),
+    ]);
+    if skipped(&bench) {
+        return;
+    }
+    let rules = r#"["Read(./private/**)", "Edit(./gen/**)", "Edit(*.lock)", "Edit(./new/**)"]"#;
+    bench.home.write(".config/becket/config.toml", format!("permissions.deny = {rules}\n"));
+    let auto = ["--permission-mode", "auto"];
+    for text in [
+        "python3 read.py; echo ran",
+        "d=priv; cat ${d}ate/f; echo ran",
+        "d=g; echo x > ${d}en/f; echo ran",
+        "python3 -c 'open(\"g\" + \"en/new\", \"w\")'; echo ran",
+        "x=lock; echo x > a.$x; echo ran",
+        "x=ne; mkdir -p ${x}w && echo x > ${x}w/f; echo ran",
+    ] {
+        let (told, _) = command(&bench, text, &auto);
+        assert!(!told.contains("DENIED"), "{text}: {told}");
+        assert_eq!(bench.project.read("gen/f"), "generated\n", "{text}: {told}");
+        assert_eq!(bench.project.read("a.lock"), "locked\n", "{text}: {told}");
+        assert!(
+            !bench.project.path("gen/new").exists() && !bench.project.path("new").exists(),
+            "{text}: {told}"
+        );
+    }
+    let (told, _) = command(&bench, "python3 -c 'open(\"b.txt\", \"w\").write(\"made\")'; cat a.txt", &auto);
+    assert!(bench.project.path("b.txt").exists() && told.contains("hello"), "{told}");
+}
+
 /// Processes that outlive their call write again and again, and take no notice of a polite end.
 #[test]
 fn nothing_that_a_background_process_writes_later_is_obeyed() {

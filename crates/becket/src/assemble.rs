@@ -350,7 +350,7 @@ fn equip(
     notes: &mut Vec<String>,
 ) -> Result<Equipment, Failure> {
     let (config, project) = (&run.settings.config, &run.project);
-    let sandbox = crate::sandbox::sandbox(environment, &config.tools.sandbox, &project.roots).map(Arc::new);
+    let sandbox = crate::sandbox::sandbox(environment, config, &project.roots).map(Arc::new);
     notes.extend(crate::sandbox::wrong_host(&config.tools.sandbox));
     let guard = session_guard(environment, run, sandbox.as_ref(), own.main())?;
     if matches!(guard.mode(), PermissionMode::Auto | PermissionMode::AcceptEdits) {

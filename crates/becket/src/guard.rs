@@ -27,19 +27,19 @@ pub(crate) fn guard(environment: &Environment, run: &RunSettings) -> Result<Guar
         let rules = rules.map_err(|errors| unreadable(&run.settings, &errors))?;
         guard.hold_policies(rules);
     }
-    // In the terminal a person chooses the mode, and confirms `bypassPermissions`.
-    if !run.interactive {
-        guard.limit_modes(mode_limits(run));
-    }
+    guard.limit_modes(mode_limits(run));
     Ok(guard)
 }
 
-/// Returns the limits on the modes to which a program may change the session.
+/// Returns the limits on the modes to which a person or a program may change the session.
 fn mode_limits(run: &RunSettings) -> ModeLimits {
     let mode = run.settings.config.permissions.mode;
     let is_managed = matches!(run.settings.source("permission_mode"), Source::Managed(_));
     ModeLimits {
-        no_bypass: !run.client.limits.may_bypass && mode != PermissionMode::BypassPermissions,
+        // In the terminal a person chooses the mode, and confirms `bypassPermissions`.
+        no_bypass: !run.interactive
+            && !run.client.limits.may_bypass
+            && mode != PermissionMode::BypassPermissions,
         managed: is_managed.then_some(mode),
     }
 }

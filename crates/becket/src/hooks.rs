@@ -69,6 +69,8 @@ pub(crate) struct Bearers<'a> {
 pub(crate) struct Search {
     pub found: Vec<HookTable>,
     pub warnings: Vec<String>,
+    /// Mistakes that end the run.
+    pub faults: Vec<String>,
 }
 
 /// Adapts the engine to the agent's interface.
@@ -157,6 +159,12 @@ pub(crate) fn search(
     ];
     for (origin, read, path) in claude {
         let Some(path) = path.filter(|_| read) else { continue };
+        if origin == Origin::Managed
+            && let Some(fault) = managed_fault(&path)
+        {
+            out.faults.push(fault);
+            continue;
+        }
         match of_claude(&path) {
             Ok(None) => {}
             Ok(Some(value)) => {
@@ -180,6 +188,13 @@ pub(crate) fn search(
     }
     out.found.extend(of_frontmatter(&root, bearers));
     out
+}
+
+/// Returns the reason why a managed file of Claude Code ends the run: other users could change it, so they would choose programs
+/// that run unconfined, or remove hooks that guard something.
+fn managed_fault(path: &Path) -> Option<String> {
+    let why = path.exists().then(|| crate::sys::distrusted(path)).flatten()?;
+    Some(format!("{}: this managed file cannot be trusted, so becket does not start: {why}", path.display()))
 }
 
 /// Returns the hooks of agents and skills.
@@ -305,8 +320,8 @@ pub(crate) fn groups(
     bearers: Bearers<'_>,
 ) -> UsableHooks {
     let root = project_root(cwd);
-    let Search { found, warnings } = search(environment, cwd, settings, bearers);
-    let mut out = UsableHooks { warnings, ..UsableHooks::default() };
+    let Search { found, warnings, faults } = search(environment, cwd, settings, bearers);
+    let mut out = UsableHooks { warnings, faults, ..UsableHooks::default() };
     for found in found {
         if found.source.confined {
             let item = item(environment, &found, &root, cwd);

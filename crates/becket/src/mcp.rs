@@ -8,12 +8,12 @@ mod of_plugins;
 mod states;
 
 use crate::agents::Definition;
-use crate::args::ElicitationArg;
+use crate::args::{ConfigArgs, ElicitationArg};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::hooks::{HookedAsk, OutsideHooks};
 use crate::own_programs::project_around;
-use crate::providers::key_variables;
+use crate::providers::{key_variables, variables_for_programs};
 use crate::settings::{RunSettings, project_root};
 use crate::trust::content::{ContentTrust, Item};
 use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
@@ -22,7 +22,7 @@ use becket_mcp::elicitation::{Ask, Elicitation};
 use becket_mcp::oauth::TokenStore;
 use becket_mcp::{Endpoint, Hub, HubSettings, Proxies, ServerConfig, config, program};
 use becket_sandbox::Programs;
-use becket_tool_shell::environment::for_commands;
+use becket_session::secrets::mask_published;
 use serde_json::{Map, Value, json};
 pub(crate) use states::{facts, set_servers, whole_statuses};
 use std::collections::BTreeMap;
@@ -161,10 +161,14 @@ pub(crate) fn read_file(path: &Path, problems: &mut Vec<String>) -> Option<Value
 
 /// Returns a variable for the configuration of a project. A key of a provider is none: the project would choose the program and
 /// the host that get it.
-fn variable_for_project(environment: &Environment, name: &str) -> Option<String> {
-    let built_in = Config::default();
-    let keys = key_variables(environment, &built_in);
-    environment.vars.get(name).filter(|_| !keys.contains(name)).cloned()
+fn variable_for_project(environment: &Environment, cwd: &Path, name: &str) -> Option<String> {
+    let value = environment.vars.get(name)?;
+    // The user's configuration names variables with keys. One with errors ends the run elsewhere.
+    let settings =
+        crate::settings::configuration(environment, cwd, &ConfigArgs::default(), Vec::new(), false);
+    let config = settings.map(|settings| settings.config).unwrap_or_default();
+    let keys = key_variables(environment, &config);
+    Some(value).filter(|_| !keys.contains(name)).cloned()
 }
 
 impl Found {
@@ -178,7 +182,7 @@ impl Found {
         everything: bool,
     ) -> Option<String> {
         let vars = |name: &str| match place {
-            Place::Project => variable_for_project(environment, name),
+            Place::Project => variable_for_project(environment, cwd, name),
             _ => environment.vars.get(name).cloned(),
         };
         let parsed = config::parse(value, &vars);
@@ -215,7 +219,7 @@ fn not_allowed(name: &str) -> String {
 pub(crate) fn project_items(environment: &Environment, cwd: &Path) -> Vec<(String, Item)> {
     let Some(value) = read_file(&project_file(cwd), &mut Vec::new()) else { return Vec::new() };
     let texts = config::entries(&value).ok().cloned().unwrap_or_default();
-    let vars = |name: &str| variable_for_project(environment, name);
+    let vars = |name: &str| variable_for_project(environment, cwd, name);
     let servers = config::parse(&value, &vars).servers.into_iter();
     let items = servers.filter_map(|server| {
         let content = content(environment, cwd, texts.get(&server.name)?, &server);
@@ -491,7 +495,7 @@ pub(crate) async fn start(
     if configs.is_empty() && run.client.host_servers.is_none() {
         return Ok(Started::default());
     }
-    let mut settings = hub_settings(environment, &run.project.cwd, programs.clone());
+    let mut settings = hub_settings(environment, &run.settings.config, &run.project.cwd, programs.clone());
     settings.host.clone_from(&run.client.host_servers);
     let user = || run.client.ask_user.clone().map(|user| Arc::new(user) as Arc<dyn Ask>);
     let asks = run.client.host_servers.as_ref().map(|host| Arc::clone(&host.ask)).or_else(user);
@@ -522,15 +526,19 @@ pub(crate) async fn start(
     Ok(Started { hub: Some(hub), of_agents: private })
 }
 
-pub(crate) fn hub_settings(environment: &Environment, cwd: &Path, programs: Programs) -> HubSettings {
-    let vars = environment.vars.iter().map(|(k, v)| (OsString::from(k), OsString::from(v)));
+pub(crate) fn hub_settings(
+    environment: &Environment,
+    config: &Config,
+    cwd: &Path,
+    programs: Programs,
+) -> HubSettings {
     let becket_model::Proxies { https, http, no_proxy } = environment.proxies();
     HubSettings {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         cwd: cwd.to_path_buf(),
         project: Some(project(cwd)),
         // As for commands, servers do not get becket's keys, except those that their configuration names.
-        variables: for_commands(vars, &[]),
+        variables: variables_for_programs(environment, config),
         programs,
         proxies: Proxies { http, https, no_proxy },
         tokens: Some(TokenStore::new(
@@ -562,6 +570,15 @@ pub(crate) fn refers(hub: &Hub, text: &str) -> bool {
     text.starts_with("/mcp__") || words.any(|(server, uri)| !uri.is_empty() && hub.has(server))
 }
 
+/// Returns the text of a server's prompt, without secrets of known forms: a server is not asked about as a tool's output is.
+///
+/// # Errors
+///
+/// Returns a message for people if there is no such prompt, or the server gives none.
+pub(crate) async fn masked_prompt(hub: &Hub, name: &str, words: &[String]) -> Result<String, String> {
+    hub.prompt(name, words).await.map(|prompt| mask_published(&prompt.0).0.into_owned())
+}
+
 /// Expands references to servers in a prompt. `/mcp__server__prompt words` becomes the text of that prompt, and each
 /// `@server:uri` adds the resource.
 ///
@@ -578,7 +595,7 @@ pub(crate) async fn expanded(
         let mut words = command.split_whitespace();
         let name = format!("mcp__{}", words.next().unwrap_or_default());
         let words: Vec<String> = words.map(str::to_owned).collect();
-        let prompt = hub.prompt(&name, &words).await.map(|prompt| prompt.0).map_err(Failure::usage)?;
+        let prompt = masked_prompt(hub, &name, &words).await.map_err(Failure::usage)?;
         return match hooks {
             Some(hooks) => {
                 let given = words.join(" ");
@@ -599,6 +616,7 @@ pub(crate) async fn expanded(
         let content = hub.resource_text(server, uri).await;
         let content =
             content.map_err(|why| Failure::usage(format!("@{server}:{uri} cannot be attached: {why}")))?;
+        let content = mask_published(&content).0;
         let _ = write!(out, "\n\n<resource server=\"{server}\" uri=\"{uri}\">\n{content}\n</resource>");
     }
     Ok(out)

@@ -5,8 +5,8 @@
 
 use crate::environment::Environment;
 use crate::git_obeyed::{GIT_BYTES, pointed_to, work_tree};
-use becket_config::{SandboxConfig, SandboxMode, SandboxNetwork};
-use becket_guard::{SandboxRules, SandboxWorks};
+use becket_config::{Config, SandboxConfig, SandboxMode, SandboxNetwork};
+use becket_guard::{DeniedFiles, Rules, SandboxRules, SandboxWorks};
 use becket_network::HostRules;
 use becket_sandbox::{Backend, Confine, Network, PolicyInputs, Programs, Sandbox, SandboxSettings};
 use becket_types::SandboxLevel;
@@ -22,18 +22,16 @@ const MOST_ENTRIES: usize = 5_000;
 const DEEPEST: usize = 6;
 
 /// Creates the sandbox for commands in `roots`. Returns `None` if becket cannot start itself again.
-pub(crate) fn sandbox(
-    environment: &Environment,
-    config: &SandboxConfig,
-    roots: &[PathBuf],
-) -> Option<Sandbox> {
+pub(crate) fn sandbox(environment: &Environment, config: &Config, roots: &[PathBuf]) -> Option<Sandbox> {
+    let sources = Sources::new(environment, config, roots);
+    let config = &config.tools.sandbox;
     let mut temp = vec![std::env::temp_dir(), PathBuf::from("/var/tmp")];
     temp.push(environment.data_dir.join("tmp"));
     Some(Sandbox::new(SandboxSettings {
         program: own_program()?,
-        inputs: inputs(environment, config, roots),
+        inputs: inputs(&sources, roots),
         find_secrets: Arc::new(secrets_below),
-        refresh: Some(refresh(environment, config)),
+        refresh: Some(refresh(sources)),
         search: environment.var("PATH").map(|path| std::env::split_paths(path).collect()).unwrap_or_default(),
         temp,
         only: None,
@@ -177,17 +175,36 @@ fn tried(sandbox: &Sandbox) -> String {
 
 /// Returns the lookup of what may change while the session runs: a secret that is made then is hidden from the next command, and a
 /// configuration that git includes is protected once it is there.
-fn refresh(environment: &Environment, config: &SandboxConfig) -> becket_sandbox::Refresh {
-    let (environment, config) = (environment.clone(), config.clone());
+fn refresh(sources: Sources) -> becket_sandbox::Refresh {
     Arc::new(move |inputs| {
-        let places = Places::of(&environment, &config, &inputs.roots);
+        let places = Places::of(&sources, &inputs.roots);
         inputs.secrets = places.secrets;
         inputs.own = places.own;
         inputs.deny_read = places.deny_read;
         inputs.deny_write = places.deny_write;
-        inputs.unix_sockets = real(&config.unix_sockets);
+        inputs.unix_sockets = real(&sources.config.unix_sockets);
         inputs.obeyed = places.obeyed;
     })
+}
+
+/// The settings from which the places of a policy follow.
+struct Sources {
+    environment: Environment,
+    config: SandboxConfig,
+    /// The files that deny rules name. A command may open them by words that becket cannot know before it runs.
+    denied: DeniedFiles,
+}
+
+impl Sources {
+    fn new(environment: &Environment, config: &Config, roots: &[PathBuf]) -> Self {
+        let none: &[String] = &[];
+        // Rules with errors are reported where the guard reads them.
+        let rules = Rules::parse(none, none, &config.permissions.rules.deny).unwrap_or_default();
+        let root = PathBuf::from("/");
+        let home = environment.home.as_ref().unwrap_or(&root);
+        let denied = DeniedFiles::new(&rules.deny, roots.first().unwrap_or(&root), home);
+        Self { environment: environment.clone(), config: config.tools.sandbox.clone(), denied }
+    }
 }
 
 /// Inputs of a policy that may change while a session runs.
@@ -200,13 +217,21 @@ struct Places {
 }
 
 impl Places {
-    fn of(environment: &Environment, config: &SandboxConfig, roots: &[PathBuf]) -> Self {
+    fn of(sources: &Sources, roots: &[PathBuf]) -> Self {
+        let Sources { environment, config, denied } = sources;
         let mut obeyed = crate::git_obeyed::obeyed_files(roots, environment.home.as_deref());
+        let (mut deny_read, by_rules) = denied_places(denied, roots);
+        let named = denied.named().filter(|path| denied.write(path)).map(Path::to_path_buf);
+        let wanted = config.deny_write.iter().map(PathBuf::from).chain(named).chain(by_rules);
         // Neither backend can deny a name that does not exist. It is checked, and undone, like a protected file.
-        let (there, absent): (Vec<_>, Vec<_>) =
-            config.deny_write.iter().map(Path::new).partition(|path| path.symlink_metadata().is_ok());
+        let (there, absent): (Vec<_>, Vec<_>) = wanted.partition(|path| path.symlink_metadata().is_ok());
         let root = Path::new("/");
-        obeyed.extend(absent.into_iter().filter_map(|path| becket_tool::paths::resolve(root, path).ok()));
+        obeyed.extend(absent.into_iter().filter_map(|path| becket_tool::paths::resolve(root, &path).ok()));
+        deny_read.extend(real(&config.deny_read));
+        let mut deny_write: Vec<PathBuf> =
+            there.into_iter().filter_map(|path| path.canonicalize().ok()).collect();
+        deny_write.sort();
+        deny_write.dedup();
         Self {
             // Only existing files and folders can be hidden, at their real paths. Files that this user cannot read need no
             // hiding.
@@ -216,15 +241,44 @@ impl Places {
                 environment.store_dir.clone(),
                 environment.config_dir.clone(),
             ]),
-            deny_read: real(&config.deny_read),
-            deny_write: there.into_iter().filter_map(|path| path.canonicalize().ok()).collect(),
+            deny_read,
+            deny_write,
             obeyed,
         }
     }
 }
 
-fn inputs(environment: &Environment, config: &SandboxConfig, roots: &[PathBuf]) -> PolicyInputs {
-    let Places { secrets, own, deny_read, deny_write, obeyed } = Places::of(environment, config, roots);
+/// Returns the existing files and folders that deny rules keep from being read, and those that they keep from being changed. Looks
+/// through the same part of the workspace as the search for secrets. A place outside counts if a rule names it without a pattern.
+fn denied_places(denied: &DeniedFiles, roots: &[PathBuf]) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let named = denied.named().filter_map(|path| path.canonicalize().ok());
+    let mut read: Vec<PathBuf> = named.filter(|path| denied.read(path)).collect();
+    let mut write = Vec::new();
+    if !denied.is_empty() {
+        for root in roots {
+            let mut look = |path: &Path| {
+                let is_hidden = denied.read(path);
+                if is_hidden {
+                    read.push(path.to_path_buf());
+                }
+                if denied.write(path) {
+                    write.push(path.to_path_buf());
+                }
+                is_hidden
+            };
+            walk(root, &mut look);
+        }
+    }
+    // Without the workspace itself, no command could start.
+    read.retain(|path| !roots.iter().any(|root| root.starts_with(path)));
+    read.sort();
+    read.dedup();
+    (read, write)
+}
+
+fn inputs(sources: &Sources, roots: &[PathBuf]) -> PolicyInputs {
+    let Places { secrets, own, deny_read, deny_write, obeyed } = Places::of(sources, roots);
+    let Sources { environment, config, .. } = sources;
     let (git_dirs, trees) = repository(environment, roots);
     // Git reads these files with every command. Other files in their folders may be secrets.
     let settings = [".gitconfig", ".config/git/config", ".config/git/ignore", ".config/git/attributes"];
@@ -300,20 +354,31 @@ fn git_dirs(root: &Path) -> Vec<PathBuf> {
 /// Returns secrets in a folder of the workspace: those that a search of limited depth finds first.
 fn secrets_below(root: &Path) -> Vec<PathBuf> {
     let mut out = Vec::new();
+    walk(root, &mut |path| {
+        let is_secret = becket_guard::is_secret_below(root, path);
+        if is_secret {
+            out.push(path.to_path_buf());
+        }
+        is_secret
+    });
+    out
+}
+
+/// Calls `look` with the files and folders of a workspace, up to the limits. A folder is not entered if `look` returns true.
+fn walk(root: &Path, look: &mut dyn FnMut(&Path) -> bool) {
     let mut left = MOST_ENTRIES;
     let mut folders = vec![(root.to_path_buf(), 0)];
     let mut next = 0;
-    // Searches breadth first, so that secrets near the root are found even in a large workspace.
+    // Searches breadth first, so that files near the root are found even in a large workspace.
     while let Some((dir, depth)) = folders.get(next).cloned() {
         next += 1;
         for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
             left = left.saturating_sub(1);
             if left == 0 {
-                return out;
+                return;
             }
             let path = entry.path();
-            if becket_guard::is_secret_below(root, &path) {
-                out.push(path);
+            if look(&path) {
                 continue;
             }
             let folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
@@ -323,7 +388,6 @@ fn secrets_below(root: &Path) -> Vec<PathBuf> {
             }
         }
     }
-    out
 }
 
 #[cfg(test)]
@@ -387,22 +451,29 @@ mod tests {
         let home = base.join("home");
         let environment = Environment { home: Some(home.clone()), ..Environment::below(&base) };
         let at = |name: &str| base.join(name).to_string_lossy().into_owned();
-        let config = SandboxConfig {
-            deny_read: vec![at("ws/later")],
-            deny_write: vec![at("ws/dist")],
-            ..SandboxConfig::default()
-        };
+        let mut config = Config::default();
+        config.tools.sandbox.deny_read = vec![at("ws/later")];
+        config.tools.sandbox.deny_write = vec![at("ws/dist")];
+        config.permissions.rules.deny =
+            ["Edit(./gen/**)", "Edit(*.lock)", "Read(./private/**)", "Bash(rm *)"].map(str::to_owned).into();
         let roots = [base.join("ws")];
         fs::create_dir_all(base.join("ws/.git")).unwrap();
         fs::create_dir_all(&home).unwrap();
-        let refresh = refresh(&environment, &config);
-        let mut inputs = inputs(&environment, &config, &roots);
+        let sources = || Sources::new(&environment, &config, &roots);
+        let refresh = refresh(sources());
+        let mut inputs = inputs(&sources(), &roots);
         assert!(inputs.deny_read.is_empty() && inputs.deny_write.is_empty());
-        assert!(inputs.obeyed.contains(&base.join("ws/dist")), "{inputs:?}");
+        assert!(
+            ["ws/dist", "ws/gen"].iter().all(|name| inputs.obeyed.contains(&base.join(name))),
+            "{inputs:?}"
+        );
         for (path, text) in [
             (home.join(".netrc"), "x"),
             (base.join("ws/later"), "x"),
             (base.join("ws/dist/a"), "x"),
+            (base.join("ws/gen/a"), "x"),
+            (base.join("ws/sub/a.lock"), "x"),
+            (base.join("ws/private/a"), "x"),
             (base.join("ws/.git/config"), "[include]\n\tpath = ../dev/gitconfig\n"),
         ] {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -410,8 +481,8 @@ mod tests {
         }
         refresh(&mut inputs);
         assert!(inputs.secrets.contains(&home.join(".netrc")), "{inputs:?}");
-        assert_eq!(inputs.deny_read, [base.join("ws/later")]);
-        assert_eq!(inputs.deny_write, [base.join("ws/dist")]);
+        assert_eq!(inputs.deny_read, [base.join("ws/private"), base.join("ws/later")]);
+        assert_eq!(inputs.deny_write, ["ws/dist", "ws/gen", "ws/sub/a.lock"].map(|name| base.join(name)));
         assert_eq!(inputs.obeyed, [base.join("ws/dev/gitconfig")]);
     }
 }

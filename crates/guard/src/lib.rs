@@ -16,6 +16,7 @@
 mod command;
 mod confine;
 mod decision;
+mod denied;
 mod explain;
 mod findings;
 mod git;
@@ -31,6 +32,7 @@ mod wording;
 
 pub use confine::{SandboxRules, SandboxWorks};
 pub use decision::{Explanation, ModeLimits};
+pub use denied::DeniedFiles;
 pub use explain::{covers, how_to_allow};
 pub use findings::Part;
 pub use git::{Files, reading_git};

@@ -9,7 +9,7 @@ use crate::path::wild;
 use becket_types::{RuleKind, edit_distance, lexical};
 use globset::{Glob, GlobBuilder, GlobMatcher};
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Limits on the length of a rule and on its wildcards and alternatives, so that matching stays cheap.
 const MAX_LEN: usize = 12_000;
@@ -417,13 +417,17 @@ pub(crate) fn exact_rule(command: &str) -> String {
 
 /// The compiled patterns of a path rule, with `~` and relative paths resolved.
 #[derive(Clone, Debug)]
-pub(crate) struct PathMatcher(Vec<GlobMatcher>);
+pub(crate) struct PathMatcher {
+    globs: Vec<GlobMatcher>,
+    /// The paths that the rule names without a pattern.
+    named: Vec<PathBuf>,
+}
 
 impl PathMatcher {
     /// Compiles the path patterns of `rule`. With `wide` (for deny and ask rules), case is ignored, and a pattern without a slash
     /// matches in every folder.
     pub(crate) fn new(rule: &Rule, cwd: &Path, home: &Path, wide: bool) -> Self {
-        let Some(Spec::Path(text)) = &rule.spec else { return Self(Vec::new()) };
+        let Some(Spec::Path(text)) = &rule.spec else { return Self { globs: Vec::new(), named: Vec::new() } };
         let mut places: Vec<String> = Vec::new();
         let below = |base: &Path, rest: &str| format!("{}/{rest}", escape(base).trim_end_matches('/'));
         let body = text.trim_end_matches('/');
@@ -446,26 +450,28 @@ impl PathMatcher {
         } else {
             places.push(below(cwd, body));
         }
-        let mut globs = Vec::new();
+        let (mut globs, mut named) = (Vec::new(), Vec::new());
         for place in places {
             let place = lexical(Path::new(&place)).to_string_lossy().into_owned();
             let own = place.strip_suffix("/**").unwrap_or(&place).to_owned();
             globs.push(format!("{}/**", own.trim_end_matches('/')));
+            if !own.contains(['*', '?', '[', '{', '\\']) {
+                named.push(PathBuf::from(&own));
+            }
             globs.push(own);
         }
-        Self(
-            globs
-                .iter()
-                .filter_map(|g| {
-                    GlobBuilder::new(g).literal_separator(true).case_insensitive(wide).build().ok()
-                })
-                .map(|g| g.compile_matcher())
-                .collect(),
-        )
+        let compiled = globs
+            .iter()
+            .filter_map(|g| GlobBuilder::new(g).literal_separator(true).case_insensitive(wide).build().ok());
+        Self { globs: compiled.map(|g| g.compile_matcher()).collect(), named }
     }
 
     pub(crate) fn matches(&self, path: &Path) -> bool {
-        self.0.iter().any(|glob| glob.is_match(path))
+        self.globs.iter().any(|glob| glob.is_match(path))
+    }
+
+    pub(crate) fn named(&self) -> &[PathBuf] {
+        &self.named
     }
 }
 

@@ -392,6 +392,11 @@ impl Agent {
             }
             Command::SetMode { mode } => {
                 let set = self.tools.set_mode(&mode, &mut self.conversation);
+                if set.is_err() {
+                    // The terminal shows the mode that it asked for.
+                    let mode = self.tools.guard.mode().to_string();
+                    self.conversation.core.announce(Event::ModeChanged { mode });
+                }
                 self.tell_refusal(set);
             }
             Command::Limits { change } => {

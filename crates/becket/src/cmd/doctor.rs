@@ -118,6 +118,7 @@ fn without_effect(environment: &Environment, cwd: &Path, settings: &Settings) ->
     faults.extend(rules_without_effect(settings));
     let bearers = hooks::Bearers { agents: &[], skills: None };
     let hooks = hooks::search(environment, cwd, settings, bearers);
+    faults.extend(hooks.faults);
     faults.extend(hooks.warnings);
     faults.extend(hooks.found.iter().flat_map(|found| found.parsed().warnings));
     let tools: Vec<String> = toolbox::specs().into_iter().map(|tool| tool.name).collect();
@@ -345,9 +346,9 @@ fn programs(environment: &Environment) -> Vec<Check> {
 fn sandbox(environment: &Environment, cwd: &Path) -> Check {
     let settings = configuration(environment, cwd, &ConfigArgs::default(), Vec::new(), true);
     // An unreadable configuration is reported by another check.
-    let config = settings.map(|settings| settings.config.tools.sandbox).unwrap_or_default();
+    let config = settings.map(|settings| settings.config).unwrap_or_default();
     let sandbox = crate::sandbox::sandbox(environment, &config, &[cwd.to_path_buf()]);
-    check("sandbox", true, crate::sandbox::summary(&config, sandbox.as_ref()))
+    check("sandbox", true, crate::sandbox::summary(&config.tools.sandbox, sandbox.as_ref()))
 }
 
 fn session(environment: &Environment, cwd: &Path, id: &str) -> Result<Vec<Check>, Failure> {

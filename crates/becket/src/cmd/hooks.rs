@@ -80,7 +80,7 @@ impl Here {
 
     fn list(&self, environment: &Environment, as_json: bool) -> String {
         let search = hooks::search(environment, &self.cwd, &self.settings, self.bearers());
-        let mut warnings = search.warnings;
+        let mut warnings = [search.faults, search.warnings].concat();
         let mut rows = Vec::new();
         for found in &search.found {
             let state = self.state(environment, found);
@@ -175,7 +175,8 @@ impl Here {
         let found = hooks::groups(environment, &self.cwd, &self.settings, &self.trust, self.bearers());
         let (groups, mut notes) = found.checked()?;
         let config = &self.settings.config.tools.sandbox;
-        let sandbox = crate::sandbox::sandbox(environment, config, &self.roots).map(std::sync::Arc::new);
+        let sandbox =
+            crate::sandbox::sandbox(environment, &self.settings.config, &self.roots).map(std::sync::Arc::new);
         let programs = crate::sandbox::programs(environment, config, sandbox.as_ref(), &self.roots);
         let engine = hooks::engine(environment, &self.settings, (&self.cwd, &self.roots), groups, programs);
         let event = call.event;

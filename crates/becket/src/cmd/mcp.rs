@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::mcp::{self, Configured, Place};
 use crate::settings::{self, project_root};
 use crate::trust::content::ContentTrust;
+use becket_config::Config;
 use becket_mcp::oauth::{Login, StoredIn};
 use becket_mcp::{Hub, Status, config};
 use becket_print::{ExitStatus, clean};
@@ -261,11 +262,11 @@ fn states(
 ) -> Result<Vec<Status>, Failure> {
     let settings = settings::configuration(environment, cwd, &args.config, Vec::new(), false)?;
     let roots = settings::roots(cwd, &[])?;
-    let sandbox = crate::sandbox::sandbox(environment, &settings.config.tools.sandbox, &roots).map(Arc::new);
+    let sandbox = crate::sandbox::sandbox(environment, &settings.config, &roots).map(Arc::new);
     let programs =
         crate::sandbox::programs(environment, &settings.config.tools.sandbox, sandbox.as_ref(), &roots);
     let configs = servers.into_iter().map(|server| server.config.clone()).collect();
-    let settings = mcp::hub_settings(environment, cwd, programs);
+    let settings = mcp::hub_settings(environment, &settings.config, cwd, programs);
     Ok(crate::runtime()?.block_on(async {
         let hub = Hub::start(configs, settings);
         hub.settled(WAIT).await;
@@ -411,7 +412,8 @@ fn login(
         return Err(Failure::usage(format!("you have not allowed the MCP server {name} of .mcp.json"))
             .hint(format!("look at it: becket mcp get {name}; allow it: becket mcp approve {name}")));
     }
-    let settings = mcp::hub_settings(environment, cwd, becket_sandbox::Programs::default());
+    let settings =
+        mcp::hub_settings(environment, &Config::default(), cwd, becket_sandbox::Programs::default());
     let Some(mut tokens) = settings.tokens else {
         return Err(Failure::error("there is no store for tokens"));
     };
@@ -467,7 +469,8 @@ fn logout(
     out: &mut dyn Write,
 ) -> Result<ExitStatus, Failure> {
     let server = configured(environment, cwd, name)?;
-    let settings = mcp::hub_settings(environment, cwd, becket_sandbox::Programs::default());
+    let settings =
+        mcp::hub_settings(environment, &Config::default(), cwd, becket_sandbox::Programs::default());
     let becket_mcp::Endpoint::Http { url, .. } = &server.config.endpoint else {
         return Err(Failure::usage(format!("{name} is reached without HTTP and has no authorization")));
     };

@@ -77,8 +77,7 @@ fn error(id: &Value, code: i32, message: &str) -> Value {
 impl Server {
     fn new(environment: &Environment, run: &RunSettings) -> Result<Self, Failure> {
         let config = &run.settings.config;
-        let sandbox =
-            crate::sandbox::sandbox(environment, &config.tools.sandbox, &run.project.roots).map(Arc::new);
+        let sandbox = crate::sandbox::sandbox(environment, config, &run.project.roots).map(Arc::new);
         let guard = crate::guard::guard(environment, run)?
             .with_sandbox(crate::sandbox::rules(&config.tools.sandbox, sandbox.as_ref()));
         let programs = crate::sandbox::programs(

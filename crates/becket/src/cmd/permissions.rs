@@ -97,7 +97,7 @@ impl Rights {
 
     fn guard(&self, environment: &Environment) -> Result<Guard, Failure> {
         let config = &self.settings.config.tools.sandbox;
-        let sandbox = crate::sandbox::sandbox(environment, config, &self.roots).map(Arc::new);
+        let sandbox = crate::sandbox::sandbox(environment, &self.settings.config, &self.roots).map(Arc::new);
         let guard = crate::guard::guard_in(environment, &self.settings, &self.roots)?;
         Ok(guard.with_sandbox(crate::sandbox::rules(config, sandbox.as_ref())))
     }

@@ -28,7 +28,7 @@ pub(crate) fn run(
         LevelArg::Workspace => SandboxLevel::Workspace,
     };
     let settings = crate::settings::configuration(environment, cwd, &args.config, Vec::new(), true)?;
-    let sandbox = crate::sandbox::sandbox(environment, &settings.config.tools.sandbox, &[cwd.to_path_buf()])
+    let sandbox = crate::sandbox::sandbox(environment, &settings.config, &[cwd.to_path_buf()])
         .ok_or_else(|| Failure::error("becket's own binary was not found, so nothing can be confined"))?;
     if args.command.is_empty() {
         if args.json {

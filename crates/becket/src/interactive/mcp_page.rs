@@ -72,8 +72,8 @@ pub(super) async fn prompt(hub: Option<Arc<Hub>>, name: String, arguments: Strin
         return Some(Reply::Done(Err(format!("no MCP server has the prompt {name}"))));
     };
     let words: Vec<String> = arguments.split_whitespace().map(str::to_owned).collect();
-    Some(match hub.prompt(&name, &words).await {
-        Ok(text) => Reply::Prompt { text: text.0, terms: TurnTerms::default() },
+    Some(match crate::mcp::masked_prompt(&hub, &name, &words).await {
+        Ok(text) => Reply::Prompt { text, terms: TurnTerms::default() },
         Err(why) => Reply::Done(Err(why)),
     })
 }

@@ -408,7 +408,7 @@ mod tests {
         let mut config = Config::default();
         config.permissions.rules.deny = vec!["Read(.env)".to_owned()];
         let roots = vec![root.to_owned()];
-        let sandbox = crate::sandbox::sandbox(&environment, &config.tools.sandbox, &roots).map(Arc::new);
+        let sandbox = crate::sandbox::sandbox(&environment, &config, &roots).map(Arc::new);
         let programs = Programs::new(Confine::IfPossible, sandbox, None);
         Pages {
             environment,

@@ -1,0 +1,80 @@
+//! The files that deny rules name, for a sandbox: it enforces these rules where the words of a command do not tell which files it opens.
+//!
+//! Nothing is looked up on disk. Paths are compared with their links resolved, as everywhere in the guard.
+
+use crate::Rule;
+use crate::rule::PathMatcher;
+use std::path::{Path, PathBuf};
+
+/// The files that may not be read, and those that may not be changed.
+#[derive(Clone, Debug, Default)]
+pub struct DeniedFiles {
+    rules: Vec<Denied>,
+}
+
+#[derive(Clone, Debug)]
+struct Denied {
+    matcher: PathMatcher,
+    read: bool,
+    write: bool,
+}
+
+impl DeniedFiles {
+    /// Takes the rules with paths from a list of deny rules. Relative patterns start at `cwd`.
+    pub fn new(deny: &[Rule], cwd: &Path, home: &Path) -> Self {
+        let denied = |rule: &Rule| Denied {
+            matcher: PathMatcher::new(rule, cwd, home, true),
+            read: rule.covers_tool("read"),
+            write: rule.covers_tool("edit"),
+        };
+        Self { rules: deny.iter().filter(|rule| rule.is_path_rule()).map(denied).collect() }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// True if a rule denies reading this path.
+    pub fn read(&self, path: &Path) -> bool {
+        self.rules.iter().any(|rule| rule.read && rule.matcher.matches(path))
+    }
+
+    /// True if a rule denies changing this path.
+    pub fn write(&self, path: &Path) -> bool {
+        self.rules.iter().any(|rule| rule.write && rule.matcher.matches(path))
+    }
+
+    /// The paths that rules name without a pattern, or with everything below them, whether they exist or not.
+    pub fn named(&self) -> impl Iterator<Item = &Path> {
+        self.rules.iter().flat_map(|rule| rule.matcher.named()).map(PathBuf::as_path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Rules;
+
+    #[test]
+    fn rules_with_paths_say_what_is_denied() {
+        let none: &[&str] = &[];
+        let deny =
+            ["Read(./private/**)", "Edit(dist/**)", "Edit(*.lock)", "Read(~/notes)", "Bash(rm *)", "Read"];
+        let rules = Rules::parse(none, none, &deny).unwrap();
+        let denied = DeniedFiles::new(&rules.deny, Path::new("/p"), Path::new("/home/u"));
+        for (path, read, write) in [
+            ("/p/private", true, false),
+            ("/p/private/a/b", true, false),
+            ("/p/dist/x", false, true),
+            ("/p/sub/Cargo.lock", false, true),
+            ("/home/u/notes/a", true, false),
+            ("/p/src/main.rs", false, false),
+        ] {
+            let path = Path::new(path);
+            assert_eq!((denied.read(path), denied.write(path)), (read, write), "{path:?}");
+        }
+        let named: Vec<&Path> = denied.named().collect();
+        assert_eq!(named, [Path::new("/p/private"), Path::new("/p/dist"), Path::new("/home/u/notes")]);
+        assert!(DeniedFiles::new(&rules.allow, Path::new("/p"), Path::new("/")).is_empty());
+    }
+}
