@@ -174,18 +174,26 @@ fn write_to(
     })
 }
 
-/// Replaces control characters that a terminal would obey. Markdown may be shown in a terminal, for example
-/// with `cat`.
+/// Replaces control characters that a terminal would obey, and those that change the direction of the text around them. Markdown
+/// may be shown in a terminal, for example with `cat`.
 fn without_controls(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        if c.is_control() && !matches!(c, '\n' | '\t') {
+        let turns = matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{206F}' | '\u{2028}' | '\u{2029}');
+        if turns || c.is_control() && !matches!(c, '\n' | '\t') {
             out.extend(c.escape_unicode());
         } else {
             out.push(c);
         }
     }
     out
+}
+
+#[cfg(test)]
+#[test]
+fn markdown_turns_no_text_around() {
+    let text = without_controls("a\u{1b}[31m \u{202e}txt\u{2069}\n\té\u{2028}");
+    assert_eq!(text, "a\\u{1b}[31m \\u{202e}txt\\u{2069}\n\té\\u{2028}");
 }
 
 /// The messages of a session, assembled from its entries including streamed parts.

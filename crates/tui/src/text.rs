@@ -17,7 +17,7 @@ const TAB: usize = 4;
 /// Returns one line of text as it may be shown: tabs as spaces, control characters as their pictures, overrides as
 /// `⟨U+202E⟩`.
 pub fn visible(line: &str) -> Cow<'_, str> {
-    if !line.chars().any(|c| c == '\t' || is_hidden(c)) {
+    if !line.chars().any(|c| c == '\t' || is_hidden(c) || is_joined(c)) {
         return Cow::Borrowed(line);
     }
     let mut out = String::with_capacity(line.len() + 16);
@@ -29,7 +29,7 @@ pub fn visible(line: &str) -> Cow<'_, str> {
                 '\t' => out.extend(std::iter::repeat_n(' ', TAB - column % TAB)),
                 '\u{0}'..='\u{1f}' => out.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or('␀')),
                 '\u{7f}' => out.push('␡'),
-                c if is_hidden(c) => {
+                c if is_hidden(c) || is_joined(c) && !may_be_joined(grapheme) => {
                     let _ = write!(out, "⟨U+{:04X}⟩", u32::from(c));
                 }
                 c => out.push(c),
@@ -44,7 +44,21 @@ fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{00AD}' | '\u{061C}' | '\u{180E}' | '\u{200B}' | '\u{200E}' | '\u{200F}'
             | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{2064}' | '\u{2066}'..='\u{206F}' | '\u{2028}' | '\u{2029}'
-            | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E007F}')
+            | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E00FF}' | '\u{E01F0}'..='\u{E0FFF}'
+            | '\u{034F}' | '\u{3164}' | '\u{FFA0}')
+}
+
+/// Joiners and selectors: they choose the form of some characters, and do nothing after others.
+fn is_joined(c: char) -> bool {
+    matches!(c, '\u{200C}' | '\u{200D}' | '\u{FE00}'..='\u{FE0F}' | '\u{E0100}'..='\u{E01EF}')
+}
+
+/// True if a grapheme begins with a character that joiners and selectors are for: symbols, ideographs, letters of scripts that
+/// join, and the bases of keycaps.
+fn may_be_joined(grapheme: &str) -> bool {
+    let Some(base) = grapheme.chars().next() else { return false };
+    let is_keycap = matches!(base, '0'..='9' | '#' | '*') && grapheme.ends_with('\u{20E3}');
+    is_keycap || !is_joined(base) && base >= '\u{A9}' && !matches!(base, '\u{C0}'..='\u{5FF}')
 }
 
 /// Returns the width of `text` in columns.
@@ -369,6 +383,20 @@ mod tests {
     fn what_is_invisible_is_shown() {
         assert_eq!(visible("a\tb\x1b[31m\u{202e}c"), "a   b␛[31m⟨U+202E⟩c");
         assert_eq!(visible("plain é 👍"), "plain é 👍");
+        for (text, want) in [
+            ("rm\u{3164}x", "rm⟨U+3164⟩x"),
+            ("ls\u{FE0F} a", "ls⟨U+FE0F⟩ a"),
+            ("a\u{E0100}b", "a⟨U+E0100⟩b"),
+            ("a\u{200D}b\u{FFA0}", "a⟨U+200D⟩b⟨U+FFA0⟩"),
+            ("\u{FE0F}x", "⟨U+FE0F⟩x"),
+            ("é\u{FE00}", "é⟨U+FE00⟩"),
+            (
+                "❤\u{FE0F} 1\u{FE0F}\u{20E3} 葛\u{E0100} 👩\u{200D}💻",
+                "❤\u{FE0F} 1\u{FE0F}\u{20E3} 葛\u{E0100} 👩\u{200D}💻",
+            ),
+        ] {
+            assert_eq!(visible(text), want, "{text:?}");
+        }
     }
 
     #[test]
