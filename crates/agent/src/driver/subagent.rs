@@ -252,7 +252,12 @@ impl ToolRunner<'_> {
             return self
                 .conversation
                 .core
-                .say(NoticeLevel::Warning, format!("No background task {task} is running."));
+                .say(
+                    NoticeLevel::Warning,
+                    format!(
+                        "No background task {task} is running. /tasks lists them; a command is stopped with /tasks stop job {task}."
+                    ),
+                );
         };
         let done = if command == Command::Interrupt { "Stopping" } else { "Message sent to" };
         self.conversation.core.say(NoticeLevel::Info, format!("{done} background task {task}."));

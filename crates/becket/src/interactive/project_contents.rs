@@ -78,11 +78,35 @@ fn asked_about(item: &Item, state: &State) -> io::Result<Option<bool>> {
     for line in content::shown(item, state).lines() {
         writeln!(out, "  {}", becket_print::clean(line))?;
     }
-    write!(out, "\nWrite /y to use exactly this from now on. Anything else works without it: ")?;
-    out.flush()?;
-    let mut line = String::new();
-    if io::stdin().read_line(&mut line)? == 0 {
-        return Ok(None);
+    loop {
+        write!(out, "\nWrite /y to use exactly this from now on. Anything else works without it: ")?;
+        out.flush()?;
+        let mut line = String::new();
+        if io::stdin().read_line(&mut line)? == 0 {
+            return Ok(None);
+        }
+        if !is_of_keys(&line) {
+            return Ok(Some(matches!(line.trim(), "/y" | "/yes")));
+        }
+        writeln!(out, "\nArrows choose nothing here, so nothing was decided.")?;
     }
-    Ok(Some(matches!(line.trim(), "/y" | "/yes")))
+}
+
+/// True if the line contains keys such as arrows, which choose on the page before. They do not refuse, because a refusal is remembered.
+fn is_of_keys(line: &str) -> bool {
+    line.contains('\x1b')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrows_decide_nothing() {
+        for (line, keys) in
+            [("\x1b[B\n", true), ("\x1bOB/y\n", true), ("/y\n", false), ("\n", false), ("no\n", false)]
+        {
+            assert_eq!(is_of_keys(line), keys, "{line:?}");
+        }
+    }
 }

@@ -159,8 +159,8 @@ impl ContentTrust {
         let mut out = Vec::new();
         if !unused.is_empty() {
             out.push(format!(
-                "Not used, because you have not trusted this project's content: {}. Start becket in a terminal to see it and \
-                 decide, or allow all of it for one run with --trust.",
+                "Not used, because you have not trusted this project's content: {}. becket asks about it when it starts \
+                 in a terminal; --trust allows all of it for one run.",
                 unused.join(", ")
             ));
         }
