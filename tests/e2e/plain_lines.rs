@@ -63,7 +63,7 @@ fn a_turn_a_question_and_an_interrupt_are_lines_and_nothing_is_redrawn() {
     terminal.send("and on\n");
     gate.wait_reached();
     // Ctrl-C drops what was printed and has not been read yet.
-    says(&mut terminal, "You: and on\r\n");
+    says(&mut terminal, "and on\r\n");
     assert!(is_line_by_line(&terminal.pty));
     terminal.send("\x03");
     says(&mut terminal, "Interrupted. Your turn.\r\n");
@@ -74,13 +74,13 @@ fn a_turn_a_question_and_an_interrupt_are_lines_and_nothing_is_redrawn() {
 
     let said = written(&terminal);
     let order = [
-        "You: make it\r\n",
+        "make it\r\n",
         "Question: bash wants to run.\r\n",
         "bash ended",
         "becket: First line.\r\n",
         "Second **line**.\r\n",
         "Done. Your turn.\r\n",
-        "You: and on\r\n",
+        "and on\r\n",
         "Interrupted. Your turn.\r\n",
     ];
     let mut from = 0;
@@ -90,6 +90,8 @@ fn a_turn_a_question_and_an_interrupt_are_lines_and_nothing_is_redrawn() {
         from += at + line.len();
         assert_eq!(said.matches(line).count(), 1, "{line:?} is said once:\n{said}");
     }
+    // The terminal has echoed the messages already.
+    assert!(!said.contains("You: "), "{said}");
     // No cursor is moved, nothing is erased or coloured, no row is written over.
     assert!(!said.contains('\x1b') && !said.contains('\x08'), "{said:?}");
     assert!(!said.replace("\r\n", "\n").contains('\r'), "{said:?}");

@@ -5,7 +5,7 @@
 //!
 //! The keyboard starts in the composer. Tab gives it to the list, and so do Up and Down while the composer is empty. Inside the list
 //! the arrows move the cursor, and Enter or a number chooses. The list shows no cursor until it has the keyboard, so that nothing looks
-//! as if Enter would choose it.
+//! as if Enter alone would choose it. The answer that Tab and Enter give is on a band, with these keys.
 //!
 //! Invariants:
 //! - While the keyboard is in the composer, no character, no Enter and no paste chooses an answer, whenever it comes.
@@ -20,6 +20,7 @@
 use crate::text;
 use crate::theme::Theme;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
 /// A question counts as read after this many milliseconds on the screen without a key.
@@ -55,6 +56,10 @@ pub struct AnswerList {
     settling: Quiet,
     /// The text in the composer was begun before the question was read, so it cannot be a reply to it.
     begun_before: bool,
+    /// The list of a follow-up question that has had the keyboard since it appeared.
+    follows: bool,
+    /// Tab came before the question was read, and had no effect.
+    tab_was_early: bool,
 }
 
 /// One answer as it is shown.
@@ -67,6 +72,8 @@ pub struct Answer {
     pub keys: &'static str,
     /// Short form for screens with few rows, where all answers share one row.
     pub short: String,
+    /// The answer that Tab and Enter give now. It is drawn on a band.
+    pub proposed: bool,
     /// `false`: the answer is shown, but choosing it has no effect yet.
     pub enabled: bool,
 }
@@ -74,7 +81,8 @@ pub struct Answer {
 impl Answer {
     /// Creates an answer that can be chosen.
     pub fn new(long: impl Into<String>, short: impl Into<String>) -> Self {
-        Self { long: long.into(), shorter: Vec::new(), keys: "", short: short.into(), enabled: true }
+        let (long, short) = (long.into(), short.into());
+        Self { long, shorter: Vec::new(), keys: "", short, proposed: false, enabled: true }
     }
 }
 
@@ -93,9 +101,19 @@ pub enum Pressed {
 
 impl AnswerList {
     /// Creates the list for a follow-up question. It has the keyboard at once, and `ARM` must still pass before it
-    /// answers.
+    /// answers. Tab does not take the keyboard from it, so that the keys of the first question answer this one as well.
     pub fn following() -> Self {
-        Self { focused: true, reading: Quiet::Over, ..Self::default() }
+        Self { focused: true, follows: true, reading: Quiet::Over, ..Self::default() }
+    }
+
+    /// True if Tab was pressed before the question was read, and nothing since.
+    pub(crate) fn missed_tab(&self) -> bool {
+        self.tab_was_early
+    }
+
+    /// True if Tab gives the keyboard back to the composer.
+    pub(crate) fn leaves_by_tab(&self) -> bool {
+        self.focused && !self.follows
     }
 
     /// True if the list has the keyboard, not the composer.
@@ -172,12 +190,13 @@ impl AnswerList {
 
     /// Gives the keyboard back to the composer.
     pub(crate) fn unfocus(&mut self) {
-        (self.focused, self.settling) = (false, Quiet::Fresh);
+        (self.focused, self.settling, self.follows) = (false, Quiet::Fresh, false);
     }
 
     /// Handles a key while `count` answers are offered. `drafting`: the composer holds text.
     pub fn key(&mut self, key: KeyEvent, count: usize, drafting: bool) -> Pressed {
         let plain = key.modifiers.is_empty();
+        self.tab_was_early = key.code == KeyCode::Tab && plain && !self.is_read();
         if !self.is_read() {
             self.disturb();
             return Pressed::Text;
@@ -215,6 +234,7 @@ impl AnswerList {
             KeyCode::Down | KeyCode::Right if plain => self.step(1, count),
             KeyCode::Home if plain => self.cursor = 0,
             KeyCode::End if plain => self.cursor = count.saturating_sub(1),
+            KeyCode::Tab if plain && self.follows => {}
             KeyCode::Tab if plain => self.unfocus(),
             KeyCode::Enter if plain && settled => {
                 return Pressed::Chosen(self.cursor.min(count.saturating_sub(1)));
@@ -294,11 +314,17 @@ impl AnswerList {
         if tight {
             return vec![self.row(answers, chosen, width, theme)];
         }
+        let room = width.saturating_sub(LEAD);
+        let widest = answers.iter().map(|answer| answer.columns(room)).max().unwrap_or(0);
         let lines = |(at, answer): (usize, &Answer)| -> Vec<Line<'static>> {
             let here = self.focused && at == chosen;
-            let room = width.saturating_sub(LEAD);
-            let number = if here { theme.selected } else { theme.dim };
-            let style = style(answer, here, theme);
+            let proposed = answer.proposed && !self.focused;
+            let band = theme.band().filter(|_| proposed).unwrap_or_default();
+            let number = if here { theme.selected } else { theme.dim.patch(band) };
+            let mut style = style(answer, here, theme).patch(band);
+            if proposed {
+                style = style.add_modifier(Modifier::BOLD);
+            }
             let rows = wrapped(answer, room);
             let last = rows.len() - 1;
             let line = |(row, words): (usize, String)| {
@@ -312,10 +338,16 @@ impl AnswerList {
                 let keys = format!("{}{}", " ".repeat(KEY_GAP), answer.keys);
                 if row == last && !answer.keys.is_empty() && used + text::width(&keys) <= room {
                     used += text::width(&keys);
-                    spans.push(Span::styled(keys, if here { theme.selected } else { theme.accent }));
+                    spans.push(Span::styled(
+                        keys,
+                        if here { theme.selected } else { theme.accent.patch(band) },
+                    ));
                 }
-                if here {
-                    spans.push(Span::styled(" ".repeat(room.saturating_sub(used)), style));
+                // The band ends where the longest answer does: a row over the full width would be broken in a narrower window of the
+                // terminal's scrollback.
+                let end = if here { room } else { (widest + 1).min(room) };
+                if here || band.bg.is_some() {
+                    spans.push(Span::styled(" ".repeat(end.saturating_sub(used)), style));
                 }
                 Line::from(spans)
             };
@@ -353,6 +385,16 @@ impl AnswerList {
             }
         }
         Line::from(spans)
+    }
+}
+
+impl Answer {
+    /// Returns the columns that its rows take, with its keys.
+    fn columns(&self, room: usize) -> usize {
+        let rows = wrapped(self, room);
+        let keys = if self.keys.is_empty() { 0 } else { KEY_GAP + text::width(self.keys) };
+        let widest = rows.iter().map(|row| text::width(row)).max().unwrap_or(0);
+        widest.max(rows.last().map_or(0, |row| text::width(row) + keys)).min(room)
     }
 }
 

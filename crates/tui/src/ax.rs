@@ -20,7 +20,7 @@ use crate::input::{Effect, Input, Reply, Request, To};
 use crate::runner::{Ended, Options};
 use crate::status::short_error;
 use crate::text::{self, thousands};
-use crate::transcript::compaction;
+use crate::transcript::{compaction, pasted};
 use becket_types::{
     CallId, Command, CompactionPlan, Decision, DeliveryMode, Event, Message, NoticeLevel, Part,
     PermissionMode, PermissionRequest, PromptInput, TurnEnd, TurnTerms, UndoPlan,
@@ -30,7 +30,7 @@ use futures::stream::FuturesUnordered;
 use ratatui::style::Style;
 use serde_json::Value;
 use std::collections::VecDeque;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -65,15 +65,36 @@ pub struct Speaker {
     asked: bool,
     /// The model as `provider/name`.
     model: String,
-    /// The user renamed the session, and the confirmation is pending.
-    renaming: bool,
-    /// The user changed the permission mode, and the confirmation is pending.
-    changing_mode: bool,
+    pending: Pending,
     /// The folder of the session. Paths in it are spoken relative to it.
     folder: PathBuf,
+    echo: Echo,
+}
+
+/// Changes that the user made and that are not confirmed yet.
+#[derive(Debug, Default)]
+struct Pending {
+    /// The session's title.
+    renaming: bool,
+    /// The permission mode.
+    changing_mode: bool,
+}
+
+/// The terminal's echo of what is typed. A message that is delivered at once is not printed again below it.
+#[derive(Debug, Default)]
+struct Echo {
+    /// The terminal echoes.
+    on: bool,
+    /// The message that was typed last, while the agent was idle.
+    typed: Option<String>,
 }
 
 impl Speaker {
+    /// Creates a speaker for a terminal that echoes what is typed.
+    fn echoing(echoes: bool) -> Self {
+        Self { echo: Echo { on: echoes, typed: None }, ..Self::default() }
+    }
+
     /// True while a turn runs.
     pub(crate) fn is_working(&self) -> bool {
         self.working
@@ -133,7 +154,10 @@ impl Speaker {
         match event {
             Event::UserMessage { message, .. } if message.visibility().user => {
                 (self.answering, self.thinking) = (false, false);
-                out.push(format!("You: {}", message.text()));
+                let text = pasted::as_written(&message.parts);
+                if self.echo.typed.take().as_ref() != Some(&text) {
+                    out.push(format!("You: {text}"));
+                }
             }
             Event::StepStarted { .. } => {
                 self.working = true;
@@ -181,11 +205,11 @@ impl Speaker {
                 out.push(format!("{}.", crate::transcript::resumed_line(title.as_deref())));
             }
             // A session also gets a title from its first message, which the user did not request.
-            Event::Renamed { title } if std::mem::take(&mut self.renaming) => {
+            Event::Renamed { title } if std::mem::take(&mut self.pending.renaming) => {
                 out.push(format!("This session is now called {title}."));
             }
             // The mode is also set without a request of the user, at the start and with a plan.
-            Event::ModeChanged { mode } if std::mem::take(&mut self.changing_mode) => {
+            Event::ModeChanged { mode } if std::mem::take(&mut self.pending.changing_mode) => {
                 out.push(format!("The permission mode is now {mode}."));
             }
             Event::Retry { attempt, max, delay, error, .. } => {
@@ -358,7 +382,7 @@ impl Speaker {
             }
             Said::Command(Ok(Action::Quit)) => Effect::Quit,
             Said::Command(Ok(Action::Send(command))) => {
-                self.renaming |= matches!(command, Command::Rename { .. });
+                self.pending.renaming |= matches!(command, Command::Rename { .. });
                 Effect::Send(command)
             }
             Said::Command(Ok(Action::Switch(to))) => Effect::Switch(to),
@@ -384,7 +408,7 @@ impl Speaker {
                 return (Vec::new(), out);
             }
             Said::Command(Ok(Action::Mode(mode))) => {
-                self.changing_mode = true;
+                self.pending.changing_mode = true;
                 Effect::Send(Command::SetMode { mode: mode.to_string() })
             }
             Said::Command(Ok(Action::Model(model))) => Effect::Send(Command::SetModel { model }),
@@ -412,6 +436,8 @@ impl Speaker {
                     );
                 } else if self.working {
                     out.push("Waiting: the model gets this with its next step.".to_owned());
+                } else {
+                    self.echo.typed = Some(prompt.text.clone()).filter(|_| self.echo.on);
                 }
                 self.task(prompt.text, TurnTerms::default())
             }
@@ -512,7 +538,7 @@ pub async fn run<W: Write>(
     options: Options,
 ) -> io::Result<Ended> {
     let Options { commands, mut events, mut outside, mut host, choose_session, .. } = options;
-    let mut speaker = Speaker::default();
+    let mut speaker = Speaker::echoing(io::stdin().is_terminal());
     let mut replies = FuturesUnordered::new();
     if choose_session {
         replies.push(host.ask(Request::Sessions));
@@ -542,7 +568,7 @@ pub async fn run<W: Write>(
             }
             Some(reply) = replies.next(), if !replies.is_empty() => match reply {
                 Some(Reply::Found(Ok(session))) => return Ok(Ended::Switch(To::Session(session))),
-                Some(Reply::Prompt { text, terms }) => {
+                Some(Reply::Prompt { text, terms, .. }) => {
                     effects.push(speaker.task(text, terms));
                     Vec::new()
                 }

@@ -53,6 +53,23 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// True if it opens a page or a list, which a question would hide.
+    pub(crate) fn opens_page(&self) -> bool {
+        matches!(
+            self,
+            Self::Help
+                | Self::Keys
+                | Self::Key
+                | Self::Sessions(_)
+                | Self::Inspect(_)
+                | Self::Rewind
+                | Self::Folded
+                | Self::Page(_)
+        )
+    }
+}
+
 /// Name, arguments (optional ones in brackets) and description.
 pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("help", "", "all commands and keys"),

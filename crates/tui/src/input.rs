@@ -435,8 +435,9 @@ pub enum Reply {
         image: Option<(String, Vec<u8>)>,
     },
     CustomCommands(Vec<Custom>),
-    /// The prompt that a custom command expands to.
+    /// The prompt that a custom command expands to. `command`: the command as the user wrote it.
     Prompt {
+        command: String,
         text: String,
         terms: TurnTerms,
     },

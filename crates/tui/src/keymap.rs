@@ -3,6 +3,7 @@
 //! A table. Keys of one pane (the digits of a question, the motions of the composer) belong to that pane and cannot be
 //! changed here. A chord that the composer uses as well is reported as a conflict.
 
+use crate::page::{Entry, Sheet};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::fmt::Write as _;
 
@@ -33,7 +34,7 @@ pub struct Chord {
 
 /// Name, action, default chord, and description.
 const TABLE: &[(&str, Do, &str, &str)] = &[
-    ("suspend", Do::Suspend, "ctrl+z", "suspends becket; `fg` continues it"),
+    ("suspend", Do::Suspend, "ctrl+z", "suspends becket; fg continues it"),
     ("page-up", Do::PageUp, "pageup", "the transcript, a page up"),
     ("page-down", Do::PageDown, "pagedown", "a page down"),
     ("earlier-message", Do::EarlierMessage, "ctrl+up", "to your previous message"),
@@ -126,7 +127,10 @@ impl Keymap {
             }
         }
         let unknown = own.iter().filter(|(n, _)| !TABLE.iter().any(|(name, ..)| name == n));
-        keymap.conflicts.extend(unknown.map(|(n, _)| format!("there is no key called {n:?}")));
+        keymap.conflicts.extend(unknown.map(|(n, _)| {
+            let near = nearest(n).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+            format!("there is no key called {n:?}{near}")
+        }));
         keymap
     }
 
@@ -146,31 +150,29 @@ impl Keymap {
         &self.conflicts
     }
 
-    /// Returns the page of `/keys` in Markdown.
-    pub fn page(&self) -> String {
-        let mut out = String::from("| key | name | |\n|---|---|---|\n");
-        for (name, action, _, what) in TABLE {
-            let chord = self.bindings.iter().find(|(_, a)| a == action);
-            let chord = chord.map_or_else(|| "-".to_owned(), |(chord, _)| pretty(&chord.name()));
-            let _ = writeln!(out, "| {chord} | {name} | {what} |");
+    /// Returns the page of `/keys`.
+    pub fn page(&self) -> Sheet {
+        let mut sheet = Sheet::default();
+        if !self.conflicts.is_empty() {
+            sheet.heading("Wrong in [ui.keys]", "");
+            self.conflicts.iter().for_each(|conflict| sheet.note(conflict));
         }
-        out.push_str("\nOther keys:\n\n| key | |\n|---|---|\n");
-        for (keys, what) in FIXED {
-            let _ = writeln!(out, "| {keys} | {what} |");
-        }
-        if self.conflicts.is_empty() {
-            out.push_str("\nNo two actions share a key.");
-        } else {
-            out.push_str("\nKeys that two actions share:\n\n");
-            for conflict in &self.conflicts {
-                let _ = writeln!(out, "- {conflict}");
-            }
-        }
-        out.push_str(
-            "\n\nTo change a key, write its name into `[ui.keys]` of your configuration: `editor = \"ctrl+x\"`.",
-        );
-        out
+        sheet.heading("Keys with names", "[ui.keys] changes them: editor = \"ctrl+x\"");
+        let named = TABLE.iter().map(|(name, action, _, what)| {
+            let chord = self.chord(*action).map_or_else(|| "-".to_owned(), |chord| pretty(&chord));
+            Entry::new(&chord, name, what)
+        });
+        sheet.entries(named.collect());
+        sheet.heading("Other keys", "");
+        sheet.entries(FIXED.iter().map(|(keys, what)| Entry::new(keys, "", what)).collect());
+        sheet
     }
+}
+
+/// Returns the name that a mistyped name most likely means.
+fn nearest(name: &str) -> Option<&'static str> {
+    let near = TABLE.iter().map(|(known, ..)| (becket_types::edit_distance(known, name), *known));
+    near.filter(|(distance, _)| distance * 3 <= name.len()).min().map(|(_, known)| known)
 }
 
 /// Keys that cannot be changed, and their effects.
@@ -181,11 +183,11 @@ const FIXED: &[(&str, &str)] = &[
     ("Esc", "interrupts; twice on an empty line goes back to an earlier message"),
     ("Ctrl-C", "interrupts; twice on an empty line leaves"),
     ("Shift-Enter, Alt-Enter", "a new line, where the terminal reports it"),
-    ("Ctrl-J, \\\\ Enter", "a new line"),
+    ("Ctrl-J, \\ Enter", "a new line"),
     ("End", "in an empty composer: to the end of the transcript"),
-    ("Alt-Up", "selects a block: Enter opens it, `c` copies it"),
+    ("Alt-Up", "selects a block: Enter opens it, c copies it"),
     ("Ctrl-A E B F K U W Y", "as in Emacs"),
-    ("Alt-B F D, Ctrl-\\_", "as in Emacs"),
+    ("Alt-B F D, Ctrl-_", "as in Emacs"),
     ("/ @ ! #", "a command, a file, your own shell, a line for AGENTS.md"),
 ];
 
@@ -325,7 +327,12 @@ mod tests {
         for part in ["\"q\" is not a chord", "ctrl+k is now hidden", "ctrl+o is open and palette"] {
             assert!(said.contains(part), "{said}");
         }
-        assert!(own(&[("jump", "f5")]).conflicts()[0].contains("\"jump\""));
-        assert!(keymap.page().contains("| Ctrl-X | editor |"), "{}", keymap.page());
+        assert!(own(&[("jump", "f5")]).conflicts()[0].ends_with("called \"jump\""));
+        let mistyped = own(&[("editer", "f5")]);
+        assert!(mistyped.conflicts()[0].ends_with("\"editer\"; did you mean editor?"), "{mistyped:?}");
+        let said = mistyped.page().spoken();
+        assert!(said.starts_with("Wrong in [ui.keys]\n  there is no key called"), "{said}");
+        let page = keymap.page().spoken();
+        assert!(page.contains("\n  Ctrl-X editor "), "{page}");
     }
 }

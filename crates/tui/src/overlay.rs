@@ -267,7 +267,13 @@ impl Overlay {
             let label = format!("Show others ({} to {} of {all} are shown)", offered.start + 1, offered.end);
             answers.push(Answer::new(label, "others"));
         }
-        answers.push(Answer::new(self.no.0, self.no.1));
+        answers.push(Answer {
+            keys: if writing.drafting || writing.takes_escape { "" } else { "Esc" },
+            ..Answer::new(self.no.0, self.no.1)
+        });
+        if self.seen_end && !writing.drafting && !self.list.is_focused() {
+            (answers[0].keys, answers[0].proposed) = ("Tab Enter", true);
+        }
         let mut lines = Vec::new();
         if height >= usize::from(AIRY) {
             lines.push(Line::default());
@@ -308,7 +314,7 @@ impl Overlay {
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, writing: Writing, theme: &Theme) {
         Clear.render(area, frame.buffer_mut());
         let width = usize::from(area.width);
-        let (foot, cursor) = self.foot(width, usize::from(area.height), writing, theme);
+        let (mut foot, mut cursor) = self.foot(width, usize::from(area.height), writing, theme);
         let edges = area.height > 1 + foot.len() as u16;
         let inner = if edges {
             Rect { y: area.y + 1, height: area.height - 1 - foot.len() as u16, ..area }
@@ -323,7 +329,13 @@ impl Overlay {
             Clear.render(inner, frame.buffer_mut());
             self.page.draw(frame, inner, theme);
         }
-        self.seen_end |= self.page.follows() && inner.height > 0;
+        if !self.seen_end && self.page.follows() && inner.height > 0 {
+            // The answers count from now on, which the same frame says.
+            self.seen_end = true;
+            let rows = foot.len();
+            (foot, cursor) = self.foot(width, usize::from(area.height), writing, theme);
+            foot.truncate(rows);
+        }
         if !edges {
             return;
         }

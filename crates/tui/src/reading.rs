@@ -2,6 +2,7 @@
 //!
 //! Owns which of the two is open, and the search text. The composer keeps its text meanwhile.
 
+use crate::hint;
 use crate::text;
 use crate::theme::Theme;
 use crate::transcript::Transcript;
@@ -157,7 +158,11 @@ impl Reading {
                 format!("{at} of {count}{more} · Enter next · Up before · Esc")
             };
             let cursor = (text::width(&shown) < width).then_some(text::width(&shown) as u16);
-            return Some((Line::styled(fit(&format!("{shown}   {told}")), theme.accent), cursor));
+            let line = fit(&format!("{shown}   {told}"));
+            let (shown, told) = line.split_at(shown.len().min(line.len()));
+            let mut spans = vec![Span::styled(shown.to_owned(), theme.accent)];
+            spans.extend(hint::spans(told, theme));
+            return Some((Line::from(spans), cursor));
         }
         transcript.focused()?;
         let (at, count) = transcript.focus_of();

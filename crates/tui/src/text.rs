@@ -318,6 +318,11 @@ fn push(spans: &mut Vec<Span<'static>>, text: &str, style: Style) {
     }
 }
 
+/// Formats an amount of money. Less than half a cent keeps two more digits.
+pub(crate) fn dollars(usd: f64) -> String {
+    if usd < 0.005 { format!("${usd:.4}") } else { format!("${usd:.2}") }
+}
+
 /// Formats a number as `148k`, `1.2M` or `950`.
 pub fn thousands(n: u64) -> String {
     match n {

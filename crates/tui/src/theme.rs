@@ -103,9 +103,21 @@ impl Theme {
         self.syntax.is_none() && self.accent.fg.is_none()
     }
 
-    /// Returns the style of headings. They look different from bold words, and have no hue: links and keys have the accent.
-    pub fn heading(&self) -> Style {
-        self.text.add_modifier(Modifier::BOLD | Modifier::UNDERLINED)
+    /// Returns the style of headings; `first`: of the first level. The colour distinguishes them from bold words, and the weight from
+    /// links. Without colours the line below them does both.
+    pub fn heading(&self, first: bool) -> Style {
+        let bold = self.accent.add_modifier(Modifier::BOLD);
+        if first || self.is_colourless() { bold.add_modifier(Modifier::UNDERLINED) } else { bold }
+    }
+
+    /// Returns the background of blocks of code in answers, over the full width; `None` if the indentation alone shows them.
+    pub(crate) fn code_band(&self) -> Option<Style> {
+        let (r, g, b) = match self.syntax? {
+            Syntax::Ansi => return None,
+            Syntax::Dark => (24, 29, 37),
+            Syntax::Light => (245, 247, 250),
+        };
+        Some(Style::new().bg(Color::Rgb(r, g, b)))
     }
 
     /// Returns the style of code blocks whose language has no colours. Without colours italics mean code within a sentence, and the
@@ -421,7 +433,8 @@ mod tests {
             let styles = [
                 ("text", theme.text),
                 ("bold", bold),
-                ("heading", theme.heading()),
+                ("heading", theme.heading(true)),
+                ("lower heading", theme.heading(false)),
                 ("link", theme.link),
                 ("quote", theme.quote(theme.text)),
                 ("code", theme.code),
@@ -434,7 +447,10 @@ mod tests {
                     let excused = theme.name == "plain"
                         && matches!(
                             (*name, *other),
-                            ("bold", "added") | ("text" | "quote", "removed") | ("text", "quote")
+                            ("bold", "added")
+                                | ("text" | "quote", "removed")
+                                | ("text", "quote")
+                                | ("heading", "lower heading")
                         );
                     assert!(style != same || excused, "{}: {name} and {other}", theme.name);
                 }

@@ -4,9 +4,10 @@
 //! The agent already holds them, so a crash does not lose them. This module keeps only a copy for display. A message is
 //! removed when it is delivered, or when the agent reports that it was taken back.
 
+use crate::input::Effect;
 use crate::text;
 use crate::theme::Theme;
-use becket_types::{DeliveryMode, MessageId};
+use becket_types::{Command, DeliveryMode, MessageId};
 use ratatui::text::Line;
 
 /// Most rows that are shown.
@@ -47,6 +48,13 @@ impl Waiting {
     /// Returns the id of the last message, which is taken back first.
     pub fn last(&self) -> Option<&str> {
         self.messages.last().map(|m| m.id.as_str())
+    }
+
+    /// Returns the effects of an interrupt: the messages come back into the composer, the first one on top. Otherwise they would be
+    /// sent as soon as the agent has stopped, although the user wants it to stop.
+    pub fn interrupted(&self) -> Vec<Effect> {
+        let back = self.messages.iter().rev().map(|m| Command::Withdraw { client_id: m.id.clone() });
+        back.chain([Command::Interrupt]).map(Effect::Send).collect()
     }
 
     /// Returns the panel of waiting messages.

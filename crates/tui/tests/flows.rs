@@ -9,10 +9,10 @@ mod support;
 
 use becket_tui::input::{Confirm, Custom, Effect, Input, Page, Place, Reply, Request, Timer, To};
 use becket_types::{
-    Access, CallId, Command, ConversationPlan, Decision, DeliveryMode, Event, FilePath, FilePreview, Message,
-    MessageId, Millis, NodeKind, Origin, Part, PathFate, PathPlan, PermissionRequest, PromptInput,
-    RewindWhat, Role, RuleOffer, SpanKind, Synthetic, Tokens, TurnEnd, TurnTerms, UndoKind, UndoOutcome,
-    UndoPlan,
+    Access, CallId, Command, ConversationPlan, Decision, DeliveryMode, Event, FileChange, FileChangeKind,
+    FilePath, FilePreview, Message, MessageId, Millis, NodeKind, Origin, Part, PathFate, PathPlan,
+    PermissionRequest, PromptInput, RewindWhat, Role, RuleOffer, SpanKind, Synthetic, Tokens, TurnEnd,
+    TurnTerms, UndoKind, UndoOutcome, UndoPlan,
 };
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use proptest::prelude::*;
@@ -322,6 +322,90 @@ fn what_waits_is_shown_and_taken_back() {
     assert!(!stage.screen().contains('⧖'), "{}", stage.screen());
 }
 
+/// Whoever interrupts wants the agent to stop. Messages that wait come back into the composer instead of beginning the next turn.
+#[test]
+fn an_interrupt_takes_all_waiting_messages_back() {
+    let mut stage = stage(70, 12);
+    stage.event(Event::StepStarted { step: 1 });
+    let mut ids = Vec::new();
+    for (text, key) in [("first", KeyCode::Tab), ("second", KeyCode::Enter)] {
+        stage.type_text(text);
+        ids.push(sent(&stage.key(key)).client_id.unwrap());
+    }
+    let effects = stage.key(KeyCode::Esc);
+    let back = |id: &String| Effect::Send(Command::Withdraw { client_id: id.clone() });
+    assert_eq!(effects, [back(&ids[1]), back(&ids[0]), Effect::Send(Command::Interrupt)]);
+    for id in ids.into_iter().rev() {
+        stage.event(Event::Withdrawn { client_id: id });
+    }
+    stage.event(turn_end(TurnEnd::Interrupted));
+    let screen = stage.screen();
+    assert!(screen.contains("› first\n  second") && !screen.contains('⧖'), "{screen}");
+}
+
+/// A question would hide a page, and Esc would refuse instead of closing it. So the page waits, and is made when it can be seen.
+#[test]
+fn a_page_waits_for_the_end_of_a_question() {
+    for (command, opened) in [("/keys", "── keys ─"), ("/help", "── help ─"), ("/diff", "")] {
+        let mut stage = stage(80, 24);
+        asked(&mut stage, question(1));
+        stage.type_text(command);
+        assert_eq!(stage.key(KeyCode::Enter), [], "nothing is requested yet");
+        let screen = stage.screen();
+        assert!(screen.contains(&format!("⧖ {command} opens once the question is answered")), "{screen}");
+        assert!(screen.contains("1 Yes, once"), "{screen}");
+        let effects = stage.answer('1');
+        assert_eq!(effects[..1], decided(Decision::AllowOnce));
+        let asks = effects.iter().any(|effect| matches!(effect, Effect::Ask(Request::Page(_))));
+        assert_eq!(asks, opened.is_empty(), "{command}: {effects:?}");
+        assert!(stage.screen().contains(opened) && !stage.screen().contains('⧖'), "{}", stage.screen());
+    }
+}
+
+/// Tab that comes before the question could be read has no effect, and the screen says so.
+#[test]
+fn a_tab_that_came_too_early_is_not_lost_without_a_word() {
+    let mut stage = stage(80, 24);
+    stage.event(Event::PermissionAsked(Box::new(question(1))));
+    stage.screen();
+    stage.key(KeyCode::Tab);
+    stage.read_question();
+    let screen = stage.screen();
+    assert!(screen.contains("so it did nothing: press it again") && !screen.contains('❯'), "{screen}");
+    stage.key(KeyCode::Tab);
+    let screen = stage.screen();
+    assert!(screen.contains("❯ 1 Yes, once") && !screen.contains("press it again"), "{screen}");
+}
+
+/// The second question of "always" has the keyboard at once, and is answered by the same keys as the first: Tab, then Enter.
+#[test]
+fn tab_and_enter_answer_the_second_question_too() {
+    let mut stage = stage(80, 24);
+    asked(&mut stage, question(1));
+    stage.answer('3');
+    stage.read_question();
+    assert!(stage.screen().contains("❯ 1"), "{}", stage.screen());
+    stage.key(KeyCode::Tab);
+    let screen = stage.screen();
+    assert!(screen.contains("❯ 1") && screen.contains("› Or write what to do instead"), "{screen}");
+    stage.read_question();
+    let effects = stage.key(KeyCode::Enter);
+    assert!(
+        effects.iter().any(|effect| matches!(effect, Effect::Send(Command::Decide { .. }))),
+        "{effects:?}"
+    );
+    // Once a text was begun, Tab goes back and forth as in any question.
+    let mut stage = self::stage(80, 24);
+    asked(&mut stage, question(1));
+    stage.answer('3');
+    stage.type_text("w");
+    stage.read_question();
+    stage.key(KeyCode::Tab);
+    assert!(stage.screen().contains("❯ 1"), "{}", stage.screen());
+    stage.key(KeyCode::Tab);
+    assert!(!stage.screen().contains('❯'), "{}", stage.screen());
+}
+
 fn say(stage: &mut Stage, text: &str) -> Message {
     let message = Message::new(Role::User, Origin::User, vec![Part::text(text)]);
     stage.event(Event::UserMessage { message: message.clone(), client_id: None, steered: false });
@@ -377,6 +461,36 @@ fn every_page_names_its_keys_in_the_same_order() {
     }
 }
 
+/// The list says what each message changed, and the page what would go back.
+#[test]
+fn a_rewind_counts_the_changes_since_each_message() {
+    let mut stage = stage(70, 24);
+    let change = |stage: &mut Stage, call: &str, path: &str, added: u64| {
+        let details = json!({"diff": "@@ -1 +1 @@\n", "additions": added, "deletions": 1});
+        let mut message = Message::tool_result(CallId(call.into()), "edit", "done", false);
+        if let Part::ToolResult { details: of_result, .. } = &mut message.parts[0] {
+            of_result.clone_from(&details);
+        }
+        let changes = vec![FileChange { path: path.into(), kind: FileChangeKind::Update }];
+        stage.event(Event::ToolFinished { message, changes, duration: Millis(3) });
+    };
+    say(&mut stage, "fix the parser");
+    change(&mut stage, "a", "/p/src/span.py", 2);
+    say(&mut stage, "now the lexer");
+    change(&mut stage, "b", "/p/src/span.py", 4);
+    change(&mut stage, "c", "/p/src/lex.py", 5);
+    for code in [KeyCode::Esc, KeyCode::Esc] {
+        stage.key(code);
+    }
+    let screen = stage.screen();
+    assert!(screen.contains("span.py +2 −1\n") && screen.contains("2 files +9 −2\n"), "{screen}");
+    stage.key(KeyCode::Down);
+    stage.key(KeyCode::Enter);
+    let screen = stage.screen();
+    assert!(screen.contains("1 The conversation (2 messages of yours)"), "{screen}");
+    assert!(screen.contains("2 The files (2 files +11 −3)\n"), "{screen}");
+}
+
 #[test]
 fn escape_twice_goes_back_to_a_message() {
     let mut stage = stage(70, 24);
@@ -392,7 +506,7 @@ fn escape_twice_goes_back_to_a_message() {
     assert!(screen.contains("❯ now the lexer") && screen.contains("  fix the parser"), "{screen}");
     assert!(screen.starts_with("── rewind to before ─") && screen.contains("no file changed"), "{screen}");
     stage.key(KeyCode::Enter);
-    let list = "  1 The conversation\n  2 The files\n  3 Both\n  4 No, leave everything as it is\n";
+    let list = "  1 The conversation (1 message of yours)   Tab Enter\n  2 The files (no file changed)\n  3 Both\n  4 No, leave everything as it is   Esc\n";
     assert!(stage.screen().contains(list), "{}", stage.screen());
     let rewind = Command::Rewind { to: second.id, what: RewindWhat::Both };
     assert_eq!(stage.answer('3'), [Effect::Send(rewind)]);
@@ -549,11 +663,23 @@ fn commands_of_ones_own_are_offered_and_become_prompts() {
     let asked = Request::Custom { name: "review".into(), arguments: "a.rs".into() };
     assert!(stage.key(KeyCode::Enter).contains(&Effect::Ask(asked)));
     let effects = stage.update(Input::Reply(Reply::Prompt {
-        text: "Look at a.rs".into(),
+        command: "/review a.rs".into(),
+        text: "Look at a.rs\nand say what is wrong".into(),
         terms: TurnTerms { allow: vec!["Read".into()], ..TurnTerms::default() },
     }));
-    assert_eq!(sent(&effects).parts, [Part::text("Look at a.rs")]);
+    let parts = &sent(&effects).parts;
+    assert_eq!(
+        Message::new(Role::User, Origin::User, parts.clone()).text(),
+        "Look at a.rs\nand say what is wrong"
+    );
     assert_eq!(sent(&effects).terms.allow, ["Read"]);
+    // The transcript has the command that the user wrote. Ctrl-O opens what the model reads.
+    let message = Message { parts: parts.clone(), ..Message::user("") };
+    stage.event(Event::UserMessage { message, client_id: None, steered: false });
+    let screen = stage.screen();
+    assert!(screen.contains("› /review a.rs\n") && !screen.contains("say what is wrong"), "{screen}");
+    stage.ctrl('o');
+    assert!(stage.screen().contains("› Look at a.rs\n  and say what is wrong"), "{}", stage.screen());
 }
 
 #[test]
@@ -566,7 +692,7 @@ fn modes_keys_and_vim() {
     assert_eq!(stage.key(KeyCode::BackTab), [mode("default")]);
     stage.type_text("/keys");
     stage.key(KeyCode::Enter);
-    assert!(stage.screen().contains("Ctrl-G    │ editor"), "{}", stage.screen());
+    assert!(stage.screen().contains("  Ctrl-G editor "), "{}", stage.screen());
     stage.key(KeyCode::Esc);
     stage.type_text("/vim");
     stage.key(KeyCode::Enter);
@@ -597,7 +723,7 @@ fn the_status_line_says_what_fills_the_context_and_sheds_what_has_no_room() {
     });
     let last = |stage: &mut Stage| stage.screen().lines().last().unwrap_or_default().to_owned();
     // Until the first message, the header has these facts.
-    assert_eq!(last(&mut stage), "Ctrl-S details");
+    assert_eq!(last(&mut stage), "Ctrl-P finds a command · Ctrl-R finds an earlier prompt · Ctrl-S details");
     say(&mut stage, "go");
     assert_eq!(
         last(&mut stage),
@@ -610,10 +736,11 @@ fn the_status_line_says_what_fills_the_context_and_sheds_what_has_no_room() {
     assert_eq!(last(&mut stage), "demo · context 50%");
     stage.resize(120, 12);
     stage.ctrl('s');
-    assert_eq!(
-        last(&mut stage),
-        "script/demo · default mode · context 50% of 100k · /home/u/project (dev) · ██░░░░░░░░········┃·"
-    );
+    let screen = stage.screen();
+    let rows: Vec<&str> = screen.lines().collect();
+    let bar = format!("{}{}{}┃·····", "█".repeat(6), "░".repeat(24), "·".repeat(24));
+    let all = ["script/demo · default mode · context 50% of 100k · /home/u/project (dev)", bar.as_str()];
+    assert_eq!(rows[rows.len() - 2..], all);
     // Facts that have no room in one row continue in the next one.
     stage.resize(40, 12);
     let screen = stage.screen();

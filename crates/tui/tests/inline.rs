@@ -128,6 +128,30 @@ fn what_is_finished_is_above_and_what_may_change_below() {
     assert_eq!(stage.leave(), want);
 }
 
+/// The name, the model and the tips are next to the input at the start, and in the scrollback afterwards.
+#[test]
+fn the_header_is_printed_once() {
+    for (columns, rows) in [(80, 24), (40, 24), (80, 12)] {
+        let mut stage = Stage::new(columns, rows);
+        stage.event(
+            serde_json::from_str(include_str!("screens/empty.jsonl").lines().next().unwrap()).unwrap(),
+        );
+        let all = |stage: &Stage| -> Vec<String> {
+            stage.emulator.screen().all_lines().map(|line| line.text().trim_end().to_owned()).collect()
+        };
+        let names = |lines: &[String]| lines.iter().filter(|line| line.contains("becket 0.")).count();
+        assert_eq!(names(&all(&stage)), usize::from(rows == 24), "{columns}x{rows}: {:#?}", all(&stage));
+        for text in ["one", "two"] {
+            stage.event(user(text));
+        }
+        stage.widen(columns / 2);
+        let lines = stage.leave();
+        assert_eq!(names(&lines), 1, "{columns}x{rows}: {lines:#?}");
+        let at = |words: &str| lines.iter().position(|line| line.contains(words)).unwrap();
+        assert!(at("becket 0.") < at("› one") && at("› one") < at("› two"), "{lines:#?}");
+    }
+}
+
 /// Some terminals move rows into their scrollback when they are erased from the first row on, so that is never done.
 #[test]
 fn frames_erase_row_by_row_and_the_status_is_below_the_composer() {

@@ -73,7 +73,7 @@ fn named(name: &str) -> Sheet {
             sheet.field("session", "01a20b70-84a7-705e-b655-dab65089a318");
             sheet.field("permission mode", "default");
             sheet.path("folder", "~/work/some/quite/deeply/nested/folder/of/a/project/with-a-long-name");
-            sheet.heading("Commands that are read-only", "Landlock (version 6) and seccomp");
+            sheet.heading("Commands at the level read-only", "Landlock (version 6) and seccomp");
             sheet.field("reads", "/usr, /bin, /sbin, /lib, /lib32, /lib64, /opt, /nix/store, /gnu/store, /etc, /sys, /proc/cpuinfo");
             sheet.field("network", "off");
         }

@@ -174,7 +174,7 @@ fn a_prompt_is_sent_and_its_turn_is_shown() {
     let screen = stage.screen();
     assert!(
         screen.contains("◐ bash cargo test  2 s\n")
-            && screen.contains("\n◐ working · turn 2 s · Esc interrupts\n"),
+            && screen.contains("\n◑ working · turn 2 s · Esc interrupts\n"),
         "{screen}"
     );
     let mut result = Message::tool_result(CallId("c1".into()), "bash", "3 passed", false);
@@ -200,8 +200,12 @@ fn escape_interrupts_and_tab_queues() {
             .iter()
             .any(|e| matches!(e, Effect::Send(Command::Prompt(p)) if p.mode == DeliveryMode::Queue))
     );
-    assert_eq!(stage.key(KeyCode::Esc), [Effect::Send(Command::Interrupt)]);
-    assert_eq!(stage.ctrl('c'), [Effect::Send(Command::Interrupt)]);
+    // The message that waits comes back.
+    for effects in [stage.key(KeyCode::Esc), stage.ctrl('c')] {
+        let [Effect::Send(Command::Withdraw { .. }), Effect::Send(Command::Interrupt)] = &effects[..] else {
+            panic!("{effects:?}")
+        };
+    }
 }
 
 #[test]
@@ -547,6 +551,91 @@ fn a_context_that_is_full_is_told_once() {
     let screen = stage.screen();
     assert_eq!(screen.to_lowercase().matches("the context is full").count(), 1, "{screen}");
     assert!(screen.contains(&format!("✗ {why}")) && !screen.contains("not compacted"), "{screen}");
+}
+
+/// A text that is no message for the model says so at the edge of the composer.
+#[test]
+fn the_edge_says_what_a_text_is() {
+    for (text, says) in [
+        ("!", "── shell command, runs at once ─"),
+        ("!ls", "── shell command, runs at once ─"),
+        ("#", "── a line for AGENTS.md ─"),
+        ("# use tabs", "── a line for AGENTS.md ─"),
+        ("#12 is wrong", ""),
+        ("## Title", ""),
+        ("fix it!", ""),
+    ] {
+        let mut stage = Stage::new(60, 24);
+        stage.event(started());
+        stage.type_text(text);
+        let screen = stage.screen();
+        let edge = screen.lines().rev().nth(3).unwrap();
+        assert!(edge.starts_with(if says.is_empty() { "─────" } else { says }), "{text}: {screen}");
+        assert!(edge.chars().count() == 60, "{screen}");
+    }
+}
+
+/// The line of a turn says what it used so far, if there is room.
+#[test]
+fn the_activity_counts_the_tokens_of_the_turn() {
+    let answered = |output| Event::AssistantMessage {
+        message: Message::assistant(vec![Part::text("ok")]),
+        finish: FinishReason::Stop,
+        usage: Usage { output, ..Usage::default() },
+        cost: Cost(0.002),
+        ttft: None,
+        api_time: Millis(1),
+    };
+    for (columns, line) in [
+        (80, "◓ waiting for the model · turn 1 s · $0.0040 · 1.5k tokens · Esc interrupts"),
+        (64, "◓ waiting for the model · turn 1 s · $0.0040 · Esc interrupts"),
+    ] {
+        let mut stage = Stage::new(columns, 24);
+        stage.event(started());
+        stage.event(Event::StepStarted { step: 1 });
+        stage.event(answered(700));
+        stage.event(answered(800));
+        stage.update(Input::Due(Timer::Clock));
+        assert!(stage.screen().contains(line), "{}", stage.screen());
+        // The next turn begins with nothing.
+        stage.event(turn_end(TurnEnd::Completed));
+        stage.event(Event::StepStarted { step: 1 });
+        assert!(!stage.screen().contains("tokens ·"), "{}", stage.screen());
+    }
+}
+
+/// A turn that cost anything or changed a file ends with a line, however short it was.
+#[test]
+fn a_short_turn_that_cost_money_has_a_line_at_its_end() {
+    for (cost, line) in [(0.0, ""), (0.000_4, "✓ done in 0.0 s · $0.0004"), (0.05, "✓ done in 0.0 s · $0.05")]
+    {
+        let mut stage = Stage::new(60, 24);
+        stage.event(started());
+        stage.event(Event::UserMessage { message: Message::user("hi"), client_id: None, steered: false });
+        let Event::TurnFinished(mut result) = turn_end(TurnEnd::Completed) else { panic!("another event") };
+        result.cost = Cost(cost);
+        stage.event(Event::TurnFinished(result));
+        let screen = stage.screen();
+        assert!(screen.contains(line) && screen.contains('✓') != line.is_empty(), "{cost}: {screen}");
+    }
+}
+
+/// Blocks of code have a background over the full width, and headings a colour of their own.
+#[test]
+fn code_and_headings_of_an_answer_are_told_apart() {
+    let mut stage = Stage::themed(40, 24, becket_tui::theme::Theme::dark());
+    stage.event(started());
+    let text = "## Head\n\n**bold**\n\n```\nlet x\n```\n".to_owned();
+    stage.event(Event::TextDelta { message: MessageId::new(), index: 0, text });
+    let screen = stage.screen();
+    let row = |words: &str| screen.lines().position(|line| line.trim() == words).unwrap() as u16;
+    let (head, bold, code) = (row("Head"), row("bold"), row("let x"));
+    assert_ne!(stage.colour(head, 2), stage.colour(bold, 2), "{screen}");
+    for column in [0, 5, 39] {
+        assert_ne!(stage.background(code, column), vt100::Color::Default, "{column}");
+        assert_eq!(stage.background(code + 1, column), vt100::Color::Default, "{column}");
+        assert_eq!(stage.background(bold, column), vt100::Color::Default, "{column}");
+    }
 }
 
 #[test]

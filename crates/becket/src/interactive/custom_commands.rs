@@ -324,7 +324,8 @@ impl CustomCommands {
         match Arc::clone(&self).called(&user_shell, &name, &arguments, consent).await {
             Called::Prompt(prompt) => {
                 let CommandPrompt { text, terms, .. } = *prompt;
-                Reply::Prompt { text, terms }
+                let command = format!("/{name} {arguments}").trim().to_owned();
+                Reply::Prompt { command, text, terms }
             }
             Called::Unknown => {
                 let own: Vec<Custom> = self.list();
@@ -422,8 +423,9 @@ mod tests {
     use super::*;
     use becket_tool_shell::{Shell, ShellSettings};
 
-    fn prompt(text: &str) -> Reply {
-        Reply::Prompt { text: text.to_owned(), terms: TurnTerms::default() }
+    fn prompt(command: &str, text: &str) -> Reply {
+        let (command, text) = (command.to_owned(), text.to_owned());
+        Reply::Prompt { command, text, terms: TurnTerms::default() }
     }
 
     fn room() -> (tempfile::TempDir, Arc<CustomCommands>, Arc<UserShell>) {
@@ -483,10 +485,10 @@ mod tests {
             Arc::clone(&custom_commands).answer(Arc::clone(&user_shell), name.into(), arguments.into(), trust)
         };
         let said = answer("review", "a.rs  critic", false).await;
-        assert_eq!(said, prompt("Look at a.rs as critic. All: a.rs  critic"));
-        assert_eq!(answer("mark", "x", false).await, prompt("Mark x"));
+        assert_eq!(said, prompt("/review a.rs  critic", "Look at a.rs as critic. All: a.rs  critic"));
+        assert_eq!(answer("mark", "x", false).await, prompt("/mark x", "Mark x"));
         let own = answer("own", "", false).await;
-        assert_eq!(own, prompt("See @notes.txt, mine\n\nnotes.txt:\n```\na note\n```"));
+        assert_eq!(own, prompt("/own", "See @notes.txt, mine\n\nnotes.txt:\n```\na note\n```"));
         assert!(matches!(answer("none", "", false).await, Reply::Done(Err(_))));
     }
 
@@ -505,7 +507,7 @@ mod tests {
         assert!(page.markdown.contains("echo one\necho two\n"), "{}", page.markdown);
         let request = Request::TrustCustom { name: "git:log".into(), arguments: "today".into() };
         assert_eq!(page.confirm.unwrap().request, request);
-        let ran = prompt("# The log\nSay what changed:\none and two\n\ntoday");
+        let ran = prompt("/git:log today", "# The log\nSay what changed:\none and two\n\ntoday");
         assert_eq!(answer(true).await, ran);
         assert_eq!(answer(false).await, ran);
         std::fs::write(dir.path().join(".claude/commands/git/log.md"), "!`echo three`").unwrap();
@@ -528,7 +530,7 @@ mod tests {
         };
         let Reply::Page(Ok(page)) = answer(false).await else { panic!("not asked") };
         assert!(page.markdown.contains("say it.sh, 9 bytes\necho four"), "{}", page.markdown);
-        assert_eq!(answer(true).await, prompt("four"));
+        assert_eq!(answer(true).await, prompt("/git:log", "four"));
         std::fs::write(&script, "echo five").unwrap();
         assert!(matches!(answer(false).await, Reply::Page(_)));
     }

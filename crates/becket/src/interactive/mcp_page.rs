@@ -73,7 +73,10 @@ pub(super) async fn prompt(hub: Option<Arc<Hub>>, name: String, arguments: Strin
     };
     let words: Vec<String> = arguments.split_whitespace().map(str::to_owned).collect();
     Some(match crate::mcp::masked_prompt(&hub, &name, &words).await {
-        Ok(text) => Reply::Prompt { text, terms: TurnTerms::default() },
+        Ok(text) => {
+            let command = format!("/{name} {arguments}").trim().to_owned();
+            Reply::Prompt { command, text, terms: TurnTerms::default() }
+        }
         Err(why) => Reply::Done(Err(why)),
     })
 }

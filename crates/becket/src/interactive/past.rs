@@ -80,7 +80,7 @@ impl Past {
                 if let Event::UserMessage { message, .. } = event
                     && message.visibility().user
                 {
-                    said.push((message.seq, message.id, message.text()));
+                    said.push((message.seq, message.id, transcript::pasted::as_written(&message.parts)));
                 }
             }
         });

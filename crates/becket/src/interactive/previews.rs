@@ -5,7 +5,7 @@
 use crate::cmd::{one_line, pick_session};
 use crate::environment::Environment;
 use becket_tui::input::Reply;
-use becket_types::{Entry, EntryKind, Message, Part, Role};
+use becket_types::{Entry, EntryKind, Message, Role};
 use std::fmt::Write as _;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
@@ -70,11 +70,7 @@ fn message(entry: Entry) -> Option<Message> {
 }
 
 fn said(message: &Message) -> String {
-    let texts = message.parts.iter().filter_map(|part| match part {
-        Part::Text { text, .. } => Some(text.as_str()),
-        _ => None,
-    });
-    texts.collect::<Vec<_>>().join(" ")
+    becket_tui::transcript::pasted::as_written(&message.parts)
 }
 
 /// Returns the entries in the last `bytes` of a ledger, in order.

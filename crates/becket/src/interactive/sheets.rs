@@ -66,14 +66,14 @@ pub(super) fn config(rows: &[Row], warnings: &[String], shown: &Shown) -> Sheet 
     }
     let entry = |row: &&Row| {
         let from = shown.text(&row.source);
-        page::Entry::new(&row.key, "", &format!("{} ({from})", value(row)))
+        page::Entry::new(&row.key, "", &format!("{} ({from})", value(row))).prominent()
     };
     sheet.entries(set.iter().map(entry).collect());
     for warning in warnings {
         sheet.note(format!("Warning: {}", shown.text(warning)));
     }
     sheet.heading("Defaults", "");
-    let columns = vec![Column::word("", 2), Column::text("")];
+    let columns = vec![Column::word("", 2), Column::faint("")];
     let row = |row: &&Row| TableRow {
         cells: vec![row.key.as_str().into(), value(row).into()],
         ..TableRow::default()
@@ -415,7 +415,7 @@ pub(super) fn status(status: Status<'_>, shown: &Shown) -> Sheet {
     sheet.heading("Sandbox", format!("mode {}", status.sandbox_mode));
     sheet.field("confined by", status.sandbox);
     for level in status.levels {
-        sheet.heading(&format!("Commands that are {}", level.level), level.backend);
+        sheet.heading(&format!("Commands at the level {}", level.level), level.backend);
         for (name, places) in level.places {
             if !places.is_empty() {
                 let places: Vec<String> = places.iter().map(|place| shown.folder(place)).collect();

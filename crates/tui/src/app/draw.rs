@@ -30,6 +30,8 @@ const TINY: u16 = 44;
 const LIST_ROWS: usize = 12;
 /// Rows of the transcript that are kept above a question, so that the agent's reason stays in view.
 const REASON_ROWS: u16 = 4;
+/// Rows for the header in the terminal's scrollback. Its large letters need more.
+const INLINE_HEADER: u16 = 12;
 /// Minimum height of the transcript, in rows, from which its first row shows the message that the rows belong to.
 const PINNED: u16 = 8;
 
@@ -122,6 +124,7 @@ impl App {
             lines = self.todo.lines(columns, room, &self.look.theme);
         }
         lines.extend(self.editor.waiting.lines(columns, &self.look.theme));
+        lines.extend(self.pages.held_line(columns, &self.look.theme));
         // A question says itself that becket waits.
         if !asking {
             lines.extend(self.status.activity(columns, &self.look.theme, self.stop_key()));
@@ -167,7 +170,9 @@ impl App {
     /// view, a note that says so. Returns the area between them.
     fn edged(&self, frame: &mut Frame<'_>, area: Rect) -> Rect {
         let columns = usize::from(area.width);
-        let edge = |columns: usize| Span::styled("─".repeat(columns), self.look.theme.border);
+        let meaning = self.editor.meaning();
+        let style = meaning.map_or(self.look.theme.border, |_| self.look.theme.outcome.warning);
+        let edge = |columns: usize| Span::styled("─".repeat(columns), style);
         let note = self.more_below();
         let taken = note.as_ref().map_or(0, |note| note.width() + 2);
         let mut upper = match self.edge_title(columns.saturating_sub(4 + taken)) {
@@ -178,6 +183,14 @@ impl App {
             }
             None => vec![edge(columns.saturating_sub(taken))],
         };
+        // A text that is no message for the model says at its edge what it is.
+        if let Some(meaning) = meaning
+            && let Some(first) = upper.first_mut()
+            && let Some(rest) = text::width(&first.content).checked_sub(text::width(meaning) + 4)
+        {
+            *first = edge(rest);
+            upper.splice(0..0, [edge(2), Span::styled(format!(" {meaning} "), style)]);
+        }
         if let Some(note) = note {
             upper.extend(note.spans);
             upper.push(edge(2));
@@ -303,10 +316,17 @@ impl App {
 
     /// Returns the header, for a session without messages.
     fn header(&self, transcript: Rect) -> Vec<Line<'static>> {
-        if !self.transcript.is_empty() || self.window.screen.is_some() {
+        if !self.transcript.is_empty() {
             return Vec::new();
         }
-        self.status.header(transcript, &self.look.theme)
+        let Some(rows) = self.window.screen else { return self.status.header(transcript, &self.look.theme) };
+        let lines = self.inline_header(transcript.width, rows);
+        if lines.len() < usize::from(transcript.height) { lines } else { Vec::new() }
+    }
+
+    /// Returns the header for the terminal's scrollback. It is the small one: the part that may change must fit at half the width.
+    fn inline_header(&self, columns: u16, rows: u16) -> Vec<Line<'static>> {
+        self.status.header(Rect::new(0, 0, columns, rows.min(INLINE_HEADER)), &self.look.theme)
     }
 
     /// Draws the open question. Returns effects that follow from it having been shown.
@@ -409,7 +429,23 @@ impl App {
 
     /// Like [`Self::print`], for the lines that can no longer change.
     pub fn print_finished(&mut self) -> Vec<Line<'static>> {
-        self.transcript.print(self.window.columns, &self.look.theme, false)
+        let mut lines = self.print_header();
+        lines.extend(self.transcript.print(self.window.columns, &self.look.theme, false));
+        lines
+    }
+
+    /// Returns the header once, when the first message takes its place: from then on it belongs to the scrollback.
+    fn print_header(&mut self) -> Vec<Line<'static>> {
+        let Some(rows) = self.window.screen.filter(|_| !self.window.headed && !self.transcript.is_empty())
+        else {
+            return Vec::new();
+        };
+        let mut lines = self.inline_header(self.window.columns, rows);
+        self.window.headed = !lines.is_empty();
+        if !lines.is_empty() {
+            lines.push(Line::default());
+        }
+        lines
     }
 
     /// Sizes the inline screen, which draws only what was not printed. Returns the rows it needs on a terminal of
@@ -432,6 +468,9 @@ impl App {
         let around = above + usize::from(question + composer) + usize::from(self.status.height(columns));
         let room = usize::from(rows).saturating_sub(2 * around).max(1);
         let live = self.transcript.live_rows(columns, &self.look.theme, half(columns), room);
+        let header = self.inline_header(columns, rows).len() + 1;
+        let headed = self.transcript.is_empty() && 2 * header <= room && header > 1;
+        let live = if headed { header } else { live };
         self.window.live = live as u16;
         (live.max(if lists { LIST_ROWS } else { 0 }) + around).clamp(1, usize::from(rows)) as u16
     }

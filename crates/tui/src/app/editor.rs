@@ -4,6 +4,7 @@
 //! Knows nothing of questions and pages. The app decides whether a submitted text is a task, a command or an answer.
 
 use crate::approval::Writing;
+use crate::commands::Said;
 use crate::completion::{Choice, Completion};
 use crate::composer::{Composer, Prompt};
 use crate::draft::Draft;
@@ -25,7 +26,7 @@ pub(super) struct Editor {
     pub draft: Draft,
     pub waiting: Waiting,
     /// Shell commands the user ran, with output, that the model has not seen. They are sent with the next message.
-    ran: Vec<String>,
+    ran: Vec<Part>,
     /// The terms of the message that is sent next.
     pub terms: TurnTerms,
 }
@@ -35,6 +36,21 @@ impl Editor {
     pub(super) fn writing(&self) -> Writing {
         let drafting = !self.composer.is_empty() || self.composer.is_searching();
         Writing { drafting, takes_escape: self.composer.takes_escape() }
+    }
+
+    /// Returns what the text is, if it is no message for the model and no command of becket.
+    pub(super) fn meaning(&self) -> Option<&'static str> {
+        let text = self.composer.raw();
+        if !text.starts_with(['!', '#']) || self.composer.is_searching() {
+            return None;
+        }
+        // The sign alone says already what follows it.
+        let text = if text.trim().len() == 1 { format!("{text}x") } else { text.to_owned() };
+        match Said::of(&Prompt { text, ..Prompt::default() }) {
+            Said::Shell(_) => Some("shell command, runs at once"),
+            Said::Memory(_) => Some("a line for AGENTS.md"),
+            Said::Command(_) | Said::Task => None,
+        }
     }
 
     /// Closes a completion whose text was replaced by another, such as a draft or a text from an editor.
@@ -141,14 +157,18 @@ impl Editor {
     /// Keeps the result of the user's shell command for the model until the next message.
     pub(super) fn ran(&mut self, command: &str, output: &str) {
         let fence = "`".repeat(longest_run(output, '`').max(2) + 1);
-        self.ran.push(format!("I ran `{command}`:\n{fence}\n{}\n{fence}", output.trim_end()));
+        let text = format!("I ran `{command}`:\n{fence}\n{}\n{fence}", output.trim_end());
+        self.ran.push(pasted::of_shell(text, command));
     }
 
     /// Sends a prompt to the agent. `working`: a turn runs, so the message waits until it is delivered.
     pub(super) fn send(&mut self, prompt: Prompt, mode: DeliveryMode, working: bool) -> Effect {
-        let mut parts: Vec<Part> = self.ran.drain(..).map(Part::text).collect();
+        let mut parts: Vec<Part> = std::mem::take(&mut self.ran);
         if !prompt.text.trim().is_empty() {
-            parts.push(pasted::part(prompt.text.clone(), &prompt.pasted));
+            parts.push(match &prompt.command {
+                Some(command) => pasted::of_command(prompt.text.clone(), command),
+                None => pasted::part(prompt.text.clone(), &prompt.pasted),
+            });
         }
         for (media_type, bytes) in prompt.images {
             parts.push(Part::Image {
@@ -160,7 +180,8 @@ impl Editor {
                 extra: serde_json::Map::new(),
             });
         }
-        let client_id = working.then(|| self.waiting.put(&prompt.text, mode));
+        let written = prompt.command.as_ref().unwrap_or(&prompt.text);
+        let client_id = working.then(|| self.waiting.put(written, mode));
         Effect::Send(Command::Prompt(PromptInput {
             parts,
             mode,
@@ -180,4 +201,14 @@ pub(super) enum Completed {
 /// Returns the length of the longest run of `c` in the text.
 fn longest_run(text: &str, c: char) -> usize {
     text.split(|other| other != c).map(str::len).max().unwrap_or(0)
+}
+
+/// True if a pasted or dropped text may be the path of an image.
+pub(super) fn names_image(text: &str) -> bool {
+    let text = text.trim().trim_matches(['\'', '"']).to_ascii_lowercase();
+    let path =
+        text.starts_with('/') || text.starts_with("file://") || text.starts_with('~') || text.contains('/');
+    path && text.len() < 4_096
+        && !text.contains('\n')
+        && [".png", ".jpg", ".jpeg", ".gif", ".webp"].iter().any(|end| text.ends_with(end))
 }

@@ -163,9 +163,7 @@ impl App {
         match self.approvals.key(key, self.editor.writing()) {
             approval::Outcome::Done(effects) => marked(effects, &mut self.transcript),
             // Esc was meant for the screen as it was before the question.
-            approval::Outcome::Text if key.code == KeyCode::Esc && !read => {
-                vec![Effect::Send(Command::Interrupt)]
-            }
+            approval::Outcome::Text if key.code == KeyCode::Esc && !read => self.editor.waiting.interrupted(),
             approval::Outcome::Text if matches!(key.code, KeyCode::Esc | KeyCode::Tab) => Vec::new(),
             approval::Outcome::Text => self.writing_key(key),
         }
@@ -232,7 +230,7 @@ impl App {
     /// Interrupts the agent. While it is idle, the second Esc goes back to an earlier message.
     fn escape(&mut self, again: bool) -> Vec<Effect> {
         if self.status.is_working() {
-            return vec![Effect::Send(Command::Interrupt)];
+            return self.editor.waiting.interrupted();
         }
         if self.status.command().is_some() {
             return vec![Effect::Ask(Request::StopShell)];
@@ -380,7 +378,7 @@ impl App {
 
     fn ctrl_c(&mut self, leaving: bool) -> Vec<Effect> {
         if self.status.is_working() {
-            return vec![Effect::Send(Command::Interrupt)];
+            return self.editor.waiting.interrupted();
         }
         if self.status.command().is_some() {
             return vec![Effect::Ask(Request::StopShell)];
@@ -394,9 +392,12 @@ impl App {
         self.twice(Twice::Leave, "Ctrl-C once more quits")
     }
 
-    fn submit(&mut self, prompt: Prompt, mode: DeliveryMode) -> Vec<Effect> {
+    pub(super) fn submit(&mut self, prompt: Prompt, mode: DeliveryMode) -> Vec<Effect> {
         let mut effects = self.editor.draft.gone();
         let more = match Said::of(&prompt) {
+            Said::Command(Ok(action)) if self.approvals.is_open() && action.opens_page() => {
+                self.pages.hold(prompt)
+            }
             Said::Command(Ok(action)) => self.act(action),
             Said::Command(Err(why)) => self.ask_argument(&prompt.text, why),
             Said::Shell(_) if self.status.command().is_some() => {
@@ -454,7 +455,7 @@ impl App {
                 self.pages.open_sheet("help", sheet);
                 return self.want_customs();
             }
-            Action::Keys => self.pages.open("keys", self.keyboard.keymap.page()),
+            Action::Keys => self.pages.open_sheet("keys", self.keyboard.keymap.page()),
             Action::Vim => {
                 let on = self.editor.composer.vim().is_none();
                 self.editor.composer.set_vim(on);
@@ -479,8 +480,7 @@ impl App {
             }
             Action::Memorize(text) => return vec![Effect::Ask(Request::Memorize { text })],
             Action::Task(text) => {
-                let prompt = Prompt { text: text.to_owned(), ..Prompt::default() };
-                return self.send(prompt, DeliveryMode::Steer);
+                return self.send(Prompt::of_command("/init", text.to_owned()), DeliveryMode::Steer);
             }
             // The host does not follow the state of the interface, so the request carries it.
             Action::Page(page) => {
@@ -582,7 +582,7 @@ impl App {
             Kind::Session => vec![Effect::Ask(Request::Resume { session: id.to_owned() })],
             Kind::Message => {
                 if let Some((to, text)) = self.messages.find(id) {
-                    self.pages.overlay = Some(undo::rewind(to, text));
+                    self.pages.overlay = Some(undo::rewind(to, text, &self.messages.since(&to)));
                 }
                 Vec::new()
             }

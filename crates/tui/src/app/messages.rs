@@ -9,7 +9,7 @@ use crate::menu::Item;
 use crate::picker::Row;
 use crate::text;
 use crate::theme::Theme;
-use crate::transcript::{Transcript, Wanted};
+use crate::transcript::{Transcript, Wanted, pasted};
 use becket_types::{Event, FileChange, Message, MessageId, Part, Seq};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -36,13 +36,31 @@ struct Changes {
     removed: u64,
 }
 
+/// Most columns for the name of the only file that changed.
+const FILE_NAME: usize = 16;
+
+/// The part of the session that a rewind would take back.
+pub(super) struct Since {
+    pub messages: usize,
+    /// The changes in a few words; `None` if not all of them are known.
+    pub changes: Option<String>,
+}
+
 impl Changes {
+    fn add(&mut self, more: &Self) {
+        self.files.extend(more.files.iter().cloned());
+        self.added += more.added;
+        self.removed += more.removed;
+    }
+
     /// Returns the changes in a few words.
     fn told(&self) -> String {
-        let files = match self.files.len() {
-            0 => return "no file changed".to_owned(),
-            1 => "1 file".to_owned(),
-            n => format!("{n} files"),
+        let name = |path: &PathBuf| Some(path.file_name()?.to_string_lossy().into_owned());
+        let files = match (self.files.len(), self.files.first().and_then(name)) {
+            (0, _) => return "no file changed".to_owned(),
+            (1, Some(name)) => text::fit(&text::visible(&name), FILE_NAME).into_owned(),
+            (1, None) => "1 file".to_owned(),
+            (n, _) => format!("{n} files"),
         };
         if self.added + self.removed == 0 {
             return files;
@@ -60,6 +78,20 @@ impl Messages {
     pub(super) fn find(&self, id: &str) -> Option<(MessageId, &str)> {
         let (_, id, text) = self.said.iter().find(|(_, said, _)| said.to_string() == id)?;
         Some((*id, text))
+    }
+
+    /// Returns the part of the session that begins with this message.
+    pub(super) fn since(&self, to: &MessageId) -> Since {
+        let later = self.said.iter().skip_while(|(_, id, _)| id != to);
+        let (mut messages, mut sum) = (0, Some(Changes::default()));
+        for (_, id, _) in later {
+            messages += 1;
+            match (&mut sum, self.changed.get(id)) {
+                (Some(sum), Some(changes)) => sum.add(changes),
+                _ => sum = None,
+            }
+        }
+        Since { messages, changes: sum.map(|sum| sum.told()) }
     }
 
     /// Returns the messages as rows of a list, newest first.
@@ -88,7 +120,7 @@ impl Messages {
         }
         let Event::UserMessage { message, .. } = event else { return };
         if message.visibility().user {
-            let said = (message.seq, message.id, message.text());
+            let said = (message.seq, message.id, pasted::as_written(&message.parts));
             let at = self.said.partition_point(|(seq, ..)| *seq <= message.seq);
             if self.said[..at].last().is_none_or(|(_, id, _)| *id != message.id) {
                 self.said.insert(at, said);

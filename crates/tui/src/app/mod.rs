@@ -30,7 +30,7 @@ pub use preferences::Preferences;
 use crate::approval::Approvals;
 use crate::composer::Prompt;
 use crate::input::{Effect, Input, Reply, Request, Stretch, Timer, To};
-use crate::keymap::{Do, Keymap};
+use crate::keymap::{Do, Keymap, pretty};
 use crate::menu::Item;
 use crate::overlay::Overlay;
 use crate::picker::{Kind, Row};
@@ -96,7 +96,7 @@ impl App {
         let mut transcript = Transcript::new();
         transcript.set_images(images.map(|images| images.first));
         transcript.set_view(keymap.chord(Do::Open), home.clone(), &workspace);
-        let more = keymap.chord(Do::Status).map(|chord| crate::keymap::pretty(&chord));
+        let keys = [Do::Status, Do::Palette].map(|action| keymap.chord(action).map(|chord| pretty(&chord)));
         let mut editor = Editor::default();
         editor.composer.set_vim(vim);
         Self {
@@ -108,7 +108,7 @@ impl App {
             editor,
             todo: TodoPanel::default(),
             approvals: Approvals::default().with_files(rule_files),
-            status: Status::default().scripted(status_line).with_key(more).with_home(home),
+            status: Status::default().scripted(status_line).with_keys(keys).with_home(home),
             pages: Pages::default(),
             messages: Messages::default(),
             permissions: Permissions::default(),
@@ -187,6 +187,9 @@ impl App {
             Input::Terminate => vec![Effect::Quit],
             Input::Continued => Vec::new(),
         };
+        if let Some(command) = self.pages.held.take_if(|_| !self.approvals.is_open()) {
+            effects.extend(self.submit(command, DeliveryMode::Steer));
+        }
         let writing = self.editor.writing();
         self.approvals.wrote(writing);
         self.pages.wrote(writing);
@@ -218,7 +221,7 @@ impl App {
                 }
             }
         }
-        if names_image(text) {
+        if editor::names_image(text) {
             return vec![Effect::Ask(Request::Attach { text: text.to_owned() })];
         }
         self.editor.paste(text)
@@ -403,10 +406,10 @@ impl App {
             Reply::Done(Ok(done)) => self.instead(Weight::Quiet, done),
             Reply::Found(Ok(session)) => return self.switch(To::Session(session)),
             Reply::Ran { command, output, failed } => self.ran(&command, &output, failed),
-            Reply::Prompt { text, terms } => {
+            Reply::Prompt { command, text, terms } => {
                 self.pages.overlay = None;
                 self.editor.terms = terms;
-                return self.send(Prompt { text, ..Prompt::default() }, DeliveryMode::Steer);
+                return self.send(Prompt::of_command(&command, text), DeliveryMode::Steer);
             }
             Reply::Branch(branch) => self.status.set_branch(branch),
             Reply::Jobs(jobs) => return self.status.set_jobs(jobs),
@@ -585,14 +588,4 @@ impl App {
         self.transcript.shell(command, output, failed);
         self.editor.ran(command, output);
     }
-}
-
-/// True if a pasted or dropped text may be the path of an image.
-fn names_image(text: &str) -> bool {
-    let text = text.trim().trim_matches(['\'', '"']).to_ascii_lowercase();
-    let path =
-        text.starts_with('/') || text.starts_with("file://") || text.starts_with('~') || text.contains('/');
-    path && text.len() < 4_096
-        && !text.contains('\n')
-        && [".png", ".jpg", ".jpeg", ".gif", ".webp"].iter().any(|end| text.ends_with(end))
 }

@@ -1,5 +1,6 @@
 //! Undo, redo and rewind: a preview of the changes, applied once the user confirms.
 
+use super::messages::Since;
 use super::pages;
 use crate::input::Effect;
 use crate::overlay::{Choice, Overlay};
@@ -11,19 +12,20 @@ use std::path::Path;
 const MOST: usize = 200;
 
 /// Returns the page that asks what to rewind to before this message of the user.
-pub(super) fn rewind(to: MessageId, text: &str) -> Overlay {
+pub(super) fn rewind(to: MessageId, text: &str, since: &Since) -> Overlay {
     let quoted = format!("> {}", text.trim().replace('\n', "\n> "));
     let choice = |label: &str, short: &str, what| {
         Choice::new(label, short, Effect::Send(Command::Rewind { to, what }))
     };
+    let messages = if since.messages == 1 { "1 message" } else { &format!("{} messages", since.messages) };
+    let files = since.changes.as_ref().map(|changes| format!(" ({changes})")).unwrap_or_default();
     let choices = vec![
-        choice("The conversation", "conversation", RewindWhat::Conversation),
-        choice("The files", "files", RewindWhat::Files),
+        choice(&format!("The conversation ({messages} of yours)"), "conversation", RewindWhat::Conversation),
+        choice(&format!("The files{files}"), "files", RewindWhat::Files),
         choice("Both", "both", RewindWhat::Both),
     ];
     let markdown = format!(
-        "Back to before this message:\n\n{quoted}\n\nThe conversation, the files that were changed since, or both? \
-         The next page shows what would change, and asks."
+        "Back to before this message:\n\n{quoted}\n\nWhat should go back? becket shows each change before it makes one."
     );
     pages::question("rewind", markdown, choices)
 }

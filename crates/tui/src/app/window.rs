@@ -18,6 +18,8 @@ pub(super) struct Window {
     pub screen: Option<u16>,
     /// Rows of the transcript that an inline frame shows.
     pub live: u16,
+    /// The header was printed into the terminal's scrollback.
+    pub headed: bool,
     /// The terminal distinguishes Shift-Enter from Enter.
     pub reports_shift: bool,
     /// Another window has the keyboard.
@@ -33,6 +35,7 @@ impl Window {
             protocol,
             screen: None,
             live: 0,
+            headed: false,
             reports_shift: false,
             unfocused: false,
             title: String::new(),

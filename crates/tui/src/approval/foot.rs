@@ -49,12 +49,12 @@ impl Approvals {
         let rests = !self.list.is_focused() && !writing.drafting;
         let escapes = (rests || self.list.is_focused()) && !matches!(self.step, Step::Hunks(_));
         let with_keys = |(at, (does, answer)): (usize, (Does, Answer))| {
-            let keys = match does {
-                Does::Refuse if escapes && !writing.takes_escape => "Esc",
-                _ if at == 0 && rests && self.seen_end => "Tab Enter",
-                _ => "",
+            let (keys, proposed) = match does {
+                Does::Refuse if escapes && !writing.takes_escape => ("Esc", false),
+                _ if at == 0 && rests && self.seen_end => ("Tab Enter", true),
+                _ => ("", false),
             };
-            Answer { keys, ..answer }
+            Answer { keys, proposed, ..answer }
         };
         self.answers().into_iter().enumerate().map(with_keys).collect()
     }
@@ -92,6 +92,12 @@ impl Approvals {
                 "↑ ↓ select a hunk · Space includes or excludes it · Esc goes back",
                 "↑ ↓ select · Space marks · Esc goes back",
                 "Space marks · Esc goes back",
+            ],
+            _ if self.list.missed_tab() => &[
+                "That Tab came before the question could be read, so it did nothing: press it again",
+                "That Tab came too early, so it did nothing: press it again",
+                "That Tab came too early; press it again",
+                "Press Tab again",
             ],
             _ if focused && !self.seen_end => &[
                 "Enter or PageDown shows the rest, which must be read to allow · Esc {refuses}",

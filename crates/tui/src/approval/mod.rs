@@ -189,7 +189,7 @@ impl Approvals {
 
     /// Returns the placeholder of the composer while a question is open.
     pub fn hint(&self) -> &'static str {
-        match (self.asks_secrets(), self.list.is_focused()) {
+        match (self.asks_secrets(), self.list.leaves_by_tab()) {
             (_, true) => "Tab goes back to writing",
             (true, false) => "Or write a message; the question stays open",
             (false, false) => "Or write what to do instead",

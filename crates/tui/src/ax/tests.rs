@@ -40,6 +40,24 @@ fn a_turn_is_told_in_plain_lines() {
     );
 }
 
+/// A terminal that echoes shows a message once, and says when one that waited is delivered.
+#[test]
+fn a_message_that_the_terminal_echoes_is_not_printed_again() {
+    let told =
+        |text: &str| Event::UserMessage { message: Message::user(text), client_id: None, steered: false };
+    for (echoes, want) in [(true, vec![]), (false, vec!["You: fix it".to_owned()])] {
+        let mut speaker = Speaker::echoing(echoes);
+        speaker.line("fix it", false);
+        assert_eq!(speaker.event(&told("fix it")), want);
+        // The agent works, so the next message waits.
+        speaker.line("and test it", false);
+        assert_eq!(speaker.event(&told("and test it")), ["You: and test it"]);
+    }
+    let mut speaker = Speaker::echoing(true);
+    speaker.line("fix it", false);
+    assert_eq!(speaker.event(&told("something else")), ["You: something else"]);
+}
+
 #[test]
 fn an_undo_is_told_and_done_when_it_is_answered() {
     let plan = |paths: &[&str]| UndoPlan {

@@ -72,9 +72,17 @@ pub struct Prompt {
     pub images: Vec<(String, Vec<u8>)>,
     /// Byte ranges of the text that were long pastes.
     pub pasted: Vec<Range<usize>>,
+    /// The command that the text was made from, as the user wrote it. The transcript shows it in place of the text.
+    pub command: Option<String>,
 }
 
 impl Prompt {
+    /// Creates the prompt that a command stands for.
+    pub fn of_command(command: &str, text: String) -> Self {
+        let command = Some(command.to_owned()).filter(|command| *command != text);
+        Self { text, command, ..Self::default() }
+    }
+
     /// Returns the prompt as the history keeps it.
     pub fn past(&self) -> PastPrompt {
         PastPrompt { text: self.text.clone(), pasted: self.pasted.clone() }
@@ -221,7 +229,7 @@ impl Composer {
                 Piece::Chip(Chip::Image { .. }) => {}
             }
         }
-        let prompt = Prompt { text: self.buffer.expanded(), images, pasted };
+        let prompt = Prompt { text: self.buffer.expanded(), images, pasted, command: None };
         if !prompt.text.trim().is_empty() && self.history.last() != Some(&prompt.text) {
             self.history.push(prompt.text.clone());
         }

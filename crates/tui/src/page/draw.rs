@@ -144,7 +144,8 @@ impl Page<'_> {
             } else {
                 self.push(std::mem::take(&mut first));
             }
-            for line in wrapped(&entry.meaning, self.columns - indent, self.theme.dim) {
+            let style = if entry.prominent { self.theme.text } else { self.theme.dim };
+            for line in wrapped(&entry.meaning, self.columns - indent, style) {
                 let lead = std::mem::take(&mut first);
                 let lead = if lead.is_empty() { vec![Span::raw(" ".repeat(indent))] } else { lead };
                 self.push(before(lead, line));
@@ -296,7 +297,8 @@ impl Page<'_> {
                 let mut more = Vec::new();
                 for (n, (cell, column, width)) in cells.enumerate() {
                     let gap = if n == 0 { 0 } else { GAP };
-                    let style = if column.flexible { self.theme.text } else { self.theme.dim };
+                    let plain = column.flexible && !column.faint;
+                    let style = if plain { self.theme.text } else { self.theme.dim };
                     indent += gap;
                     let shown = match cell {
                         Cell::Text(words) if column.wraps && width > 0 => {

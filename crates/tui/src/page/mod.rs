@@ -57,12 +57,21 @@ pub struct Entry {
     pub name: String,
     pub arguments: String,
     pub meaning: String,
+    /// The meaning is what the reader looks for, such as the value of a setting.
+    pub prominent: bool,
 }
 
 impl Entry {
     /// Creates an entry.
     pub fn new(name: &str, arguments: &str, meaning: &str) -> Self {
-        Self { name: name.to_owned(), arguments: arguments.to_owned(), meaning: meaning.to_owned() }
+        let [name, arguments, meaning] = [name, arguments, meaning].map(str::to_owned);
+        Self { name, arguments, meaning, prominent: false }
+    }
+
+    /// Draws the meaning like text.
+    #[must_use]
+    pub fn prominent(self) -> Self {
+        Self { prominent: true, ..self }
     }
 }
 
@@ -113,6 +122,8 @@ pub struct Column {
     pub flexible: bool,
     /// Text that is too long for the column continues below. Otherwise it is cut.
     pub wraps: bool,
+    /// The column takes the remaining room and is less important than the others.
+    pub faint: bool,
     /// Columns with a lower weight are left out first if there is too little room.
     pub weight: u8,
 }
@@ -120,17 +131,29 @@ pub struct Column {
 impl Column {
     /// A column of numbers.
     pub fn number(title: &str, weight: u8) -> Self {
-        Self { title: title.to_owned(), right: true, flexible: false, wraps: false, weight }
+        Self { title: title.to_owned(), right: true, flexible: false, wraps: false, faint: false, weight }
     }
 
     /// A column of short words.
     pub fn word(title: &str, weight: u8) -> Self {
-        Self { title: title.to_owned(), right: false, flexible: false, wraps: false, weight }
+        Self { title: title.to_owned(), right: false, flexible: false, wraps: false, faint: false, weight }
     }
 
     /// A column of text or paths, which takes the remaining room.
     pub fn text(title: &str) -> Self {
-        Self { title: title.to_owned(), right: false, flexible: true, wraps: false, weight: u8::MAX }
+        Self {
+            title: title.to_owned(),
+            right: false,
+            flexible: true,
+            wraps: false,
+            faint: false,
+            weight: u8::MAX,
+        }
+    }
+
+    /// A column of text that is less important, which takes the remaining room.
+    pub fn faint(title: &str) -> Self {
+        Self { faint: true, ..Self::text(title) }
     }
 
     /// A column of sentences, which takes the remaining room and shows all of each text.

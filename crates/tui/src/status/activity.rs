@@ -35,6 +35,11 @@ pub(crate) fn short_error(error: &str, model: &str) -> String {
     }
 }
 
+/// Signs of a turn that runs, one for each second.
+const SIGNS: [&str; 4] = ["◐ ", "◓ ", "◑ ", "◒ "];
+/// Columns for the sign and the words of an activity.
+const DOING: usize = 24;
+
 impl Status {
     /// Returns the line of the current activity, `None` while idle. `stop`: the key that interrupts now, if there is
     /// one.
@@ -53,18 +58,16 @@ impl Status {
             s @ 1..60 => format!(" · {whose}{s} s"),
             s => format!(" · {whose}{} min {} s", s / 60, s % 60),
         };
-        let cost = if self.spending.turn.0 > 0.0 {
-            format!(" · ${:.2}", self.spending.turn.0)
-        } else {
-            String::new()
-        };
+        let [cost, wrote] = self.spending.of_turn();
         let end = stop.map(|key| format!(" · {key} interrupts")).unwrap_or_default();
         let shorter = format!("{time}{cost}");
         let width = usize::from(width);
         if let Some(retry) = &turn.retry {
             return Some(retrying(retry, &turn.doing, &shorter, &end, width, theme));
         }
-        let end = format!("{shorter}{end}");
+        // Where there is little room, the tokens are left out first.
+        let longer = format!("{shorter}{wrote}{end}");
+        let end = if text::width(&longer) + DOING <= width { longer } else { format!("{shorter}{end}") };
         // The row of a running call says what runs.
         let runs = turn.doing.starts_with(RUNNING) || turn.doing.starts_with(SUBAGENT_RUNNING);
         let doing = if runs { "working" } else { &turn.doing };
@@ -73,7 +76,9 @@ impl Status {
         let room = width.saturating_sub(text::width(&end) + 2);
         let doing = text::fit_words(&text::visible(doing), room).into_owned();
         let waits = turn.doing == WAITING;
-        let (mark, style) = if waits { ("? ", theme.outcome.warning) } else { ("◐ ", theme.text) };
+        // The sign turns with the seconds.
+        let sign = SIGNS[(turn.seconds % SIGNS.len() as u64) as usize];
+        let (mark, style) = if waits { ("? ", theme.outcome.warning) } else { (sign, theme.text) };
         let mark = Span::styled(mark, if waits { style } else { theme.accent });
         let mut spans = vec![mark, Span::styled(doing, style)];
         spans.extend(hint::spans(&end, theme));

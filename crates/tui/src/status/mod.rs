@@ -19,7 +19,7 @@ use crate::input::{Effect, PageRequest, Request, Timer};
 use crate::menu::Item;
 use crate::text::{self, thousands};
 use crate::theme::Theme;
-use becket_types::{Cost, Event, PreparationState, Tokens, Used};
+use becket_types::{Event, PreparationState, Tokens, Used};
 use meter::Meter;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -43,8 +43,8 @@ const NAMED: usize = 64;
 const WIDE: usize = 104;
 /// Most columns of the folder and the branch on narrower and on wide lines.
 const PLACE: [usize; 2] = [26, 48];
-/// Cells of the bar, if they fit.
-const BAR: usize = 20;
+/// Cells of the bar on narrower and on wide lines, if they fit.
+const BAR: [usize; 2] = [20, 60];
 /// Interval in milliseconds at which commands in the background are counted.
 const JOBS: u64 = 5_000;
 /// Delay in milliseconds between a change and the next run of the user's status line program.
@@ -61,9 +61,10 @@ pub struct Status {
     toast: Option<String>,
     /// The user's shell command that is running.
     command: Option<String>,
-    /// Everything known is shown, not only the most important facts. `key` toggles this.
+    /// Everything known is shown, not only the most important facts. The first of `keys` toggles this.
     whole: bool,
-    key: Option<String>,
+    /// The keys that show the whole line and the palette, if there are such keys.
+    keys: [Option<String>; 2],
     script: Script,
     /// The number of commands that run in the background.
     jobs: usize,
@@ -97,9 +98,9 @@ impl Status {
         self
     }
 
-    /// Sets the key that shows the whole line.
-    pub fn with_key(mut self, key: Option<String>) -> Self {
-        self.key = key;
+    /// Sets the keys that show the whole line and the palette.
+    pub fn with_keys(mut self, keys: [Option<String>; 2]) -> Self {
+        self.keys = keys;
         self
     }
 
@@ -350,7 +351,7 @@ impl Status {
                 Vec::new()
             }
             None => {
-                self.spending.turn = Cost::default();
+                self.spending.begin_turn();
                 self.turn = Some(Turn { seconds: 0, doing: what.to_owned(), retry: None, compacting: false });
                 vec![Effect::Wake(1_000, Timer::Clock)]
             }
@@ -493,13 +494,19 @@ impl Status {
         if wide && facts && !money.is_empty() {
             put(5, if self.whole { money } else { format!("session {money}") }, theme.dim);
         }
-        let bar = if self.whole { self.meter.bar(BAR, theme) } else { Vec::new() };
+        let bar =
+            if self.whole { self.meter.bar(BAR[usize::from(width >= NAMED)], theme) } else { Vec::new() };
         if !bar.is_empty() {
             parts.push((2, bar));
         }
-        if !self.whole
-            && let Some(key) = &self.key
-        {
+        let [details, palette] = &self.keys;
+        if headed && !self.whole {
+            // The header has the facts and other keys.
+            parts
+                .extend(palette.iter().map(|key| (5, hint::spans(&format!("{key} finds a command"), theme))));
+            parts.push((4, hint::spans("Ctrl-R finds an earlier prompt", theme)));
+        }
+        if let Some(key) = details.as_ref().filter(|_| !self.whole) {
             parts.push((5, hint::spans(&format!("{key} details"), theme)));
         }
         let most = if self.whole { script::ROWS } else { 1 };

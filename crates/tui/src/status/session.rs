@@ -39,6 +39,10 @@ impl SessionFacts {
 
     /// Returns the name of the model without its provider.
     pub(super) fn model_name(&self) -> &str {
+        // A scripted model is named by the path of its file.
+        if self.model.starts_with("script:") {
+            return self.model.rsplit(['/', ':']).next().unwrap_or_default();
+        }
         self.model.split_once('/').map_or(&*self.model, |(_, name)| name)
     }
 

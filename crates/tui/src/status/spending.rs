@@ -2,7 +2,7 @@
 //!
 //! Invariant: `cost` and `usage` contain the use of the session before this process started, and of its subagents.
 
-use crate::text::thousands;
+use crate::text::{dollars, thousands};
 use becket_types::{Cost, Event, Usage, Used};
 
 /// Tokens, cost and time of the session.
@@ -10,8 +10,9 @@ use becket_types::{Cost, Event, Usage, Used};
 pub(super) struct Spending {
     pub usage: Usage,
     pub cost: Cost,
-    /// Cost of the current turn, or of the last one.
+    /// Cost of the current turn, or of the last one, and the tokens that the model wrote in it.
     pub turn: Cost,
+    pub turn_wrote: u64,
     /// Time of the requests to the model, in milliseconds.
     pub api_millis: u64,
     /// Time of the turns, in milliseconds.
@@ -31,8 +32,24 @@ impl Spending {
             self.usage += *usage;
             self.cost += *cost;
             self.turn += *cost;
+            self.turn_wrote += usage.output;
             self.api_millis += api_time.0;
         }
+    }
+
+    /// Begins with a new turn.
+    pub(super) fn begin_turn(&mut self) {
+        (self.turn, self.turn_wrote) = (Cost::default(), 0);
+    }
+
+    /// Returns what the turn used so far, for the line of its activity: cost, and tokens that the model wrote.
+    pub(super) fn of_turn(&self) -> [String; 2] {
+        let cost = if self.turn.0 > 0.0 { format!(" · {}", dollars(self.turn.0)) } else { String::new() };
+        let wrote = match self.turn_wrote {
+            0 => String::new(),
+            tokens => format!(" · {} tokens", thousands(tokens)),
+        };
+        [cost, wrote]
     }
 
     pub(super) fn tokens(&self) -> String {
@@ -46,6 +63,6 @@ impl Spending {
     }
 
     pub(super) fn money(&self) -> String {
-        if self.cost.0 > 0.0 { format!("${:.2}", self.cost.0) } else { String::new() }
+        if self.cost.0 > 0.0 { dollars(self.cost.0) } else { String::new() }
     }
 }

@@ -7,7 +7,7 @@ use super::compaction::Compaction;
 use super::gap::Gap;
 use super::image::Image;
 use super::markdown::Markdown;
-use super::pasted;
+use super::pasted::{self, Chip};
 use super::row::{CodeSpans, Row, paragraph};
 use super::tool::ToolCall;
 use super::tool_rows;
@@ -18,7 +18,6 @@ use becket_types::{MessageId, Seq};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use std::borrow::Cow;
-use std::ops::Range;
 
 /// Columns before the text of a block, for its marks.
 const GUTTER: usize = 2;
@@ -32,8 +31,8 @@ pub enum Body {
         text: String,
         /// The message arrived while the agent worked, and was answered in that turn.
         steered: bool,
-        /// Long pastes in the text, shown as chips while the message is closed.
-        pasted: Vec<Range<usize>>,
+        /// Parts of the text that the user did not type, shown as chips while the message is closed.
+        chips: Vec<Chip>,
         open: bool,
     },
     Answer {
@@ -169,7 +168,7 @@ impl Block {
     /// Returns a description of the block in one line.
     pub(crate) fn headline(&self) -> String {
         let (who, text) = match &self.body {
-            Body::User { text, .. } => ("you", Cow::Borrowed(text.as_str())),
+            Body::User { text, chips, .. } => ("you", pasted::closed(text, chips)),
             Body::Answer { text, .. } => ("answer", Cow::Borrowed(text.as_str())),
             Body::Thinking { text, .. } => ("thought", Cow::Borrowed(text.as_str())),
             Body::Tool(call) => (call.name.as_str(), Cow::Owned(call.subject())),
@@ -230,7 +229,7 @@ impl Block {
     /// Returns if the block is open; `None` if it cannot be opened.
     pub fn open(&self) -> Option<bool> {
         match &self.body {
-            Body::User { pasted, open, .. } => (!pasted.is_empty()).then_some(*open),
+            Body::User { chips, open, .. } => (!chips.is_empty()).then_some(*open),
             Body::Thinking { open, .. } => Some(*open),
             Body::Compaction(compaction) => Some(compaction.open),
             Body::Tool(call) => Some(call.open),
@@ -294,6 +293,11 @@ impl Block {
         matches!(self.body, Body::User { .. }) && self.is_row(index)
     }
 
+    /// True for rows of a block of code in an answer.
+    pub(crate) fn is_code(&self, index: usize) -> bool {
+        self.row(index).is_some_and(|row| row.is_code)
+    }
+
     /// True if this is a row of the block itself, not the blank row after it.
     pub(crate) fn is_row(&self, index: usize) -> bool {
         self.row(index).is_some()
@@ -330,9 +334,9 @@ impl Block {
 
 fn lay_out(body: &Body, width: usize, theme: &Theme) -> Vec<Row> {
     match body {
-        Body::User { text, steered, pasted, open } => {
+        Body::User { text, steered, chips, open } => {
             let mark = if *steered { "↳ " } else { "› " };
-            let shown = if *open { Cow::Borrowed(text.as_str()) } else { pasted::closed(text, pasted) };
+            let shown = if *open { Cow::Borrowed(text.as_str()) } else { pasted::closed(text, chips) };
             paragraph(&shown, width, mark, "  ", theme.user, theme.user)
         }
         Body::Answer { .. } => Vec::new(),

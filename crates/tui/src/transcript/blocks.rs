@@ -157,6 +157,7 @@ impl Blocks {
             return self.add_text(at, delta);
         };
         self.add_text(at, head);
+        self.finish_answer(at);
         let next = self.push(long_answer::empty());
         self.add_text(next, rest);
         self.parts.insert(key, next);
@@ -165,10 +166,28 @@ impl Blocks {
 
     fn add_text(&mut self, at: usize, more: &str) {
         self.list[at].change(|body| {
-            if let Body::Answer { text, .. } = body {
+            if let Body::Answer { text, layout } = body {
                 text.push_str(more);
+                layout.set_growing(true);
             }
         });
+    }
+
+    /// Shows an answer as it is: no more text will come.
+    pub(super) fn finish_answer(&mut self, at: usize) {
+        self.list[at].change(|body| {
+            if let Body::Answer { layout, .. } = body {
+                layout.set_growing(false);
+            }
+        });
+    }
+
+    /// Shows all answers as they are that still grow, because their turn has ended.
+    pub(super) fn finish_answers(&mut self) {
+        let open: Vec<usize> = self.parts.values().copied().collect();
+        for at in open {
+            self.finish_answer(at);
+        }
     }
 
     /// Gives the blocks of a long answer their message. Returns false if the answer is in one block.
@@ -177,6 +196,9 @@ impl Blocks {
         let Some(long) = self.long.get(&key) else { return false };
         for at in long.blocks().chain(self.parts.get(&key).copied()) {
             self.list[at].set_message(seq, *message);
+        }
+        if let Some(at) = self.parts.get(&key).copied() {
+            self.finish_answer(at);
         }
         true
     }

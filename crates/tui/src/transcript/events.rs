@@ -169,6 +169,7 @@ impl Blocks {
 
     /// Adds the summary of a completed turn, or the reason why the turn ended.
     fn turn_finished(&mut self, result: &TurnResult) -> bool {
+        self.finish_answers();
         let changed = std::mem::take(&mut self.changed);
         let only = changed.files.iter().next().filter(|_| changed.files.len() == 1);
         let only = only.map(|path| self.view.relative(&path.to_string_lossy()).to_owned());
@@ -280,7 +281,7 @@ impl Blocks {
                 let _ = write!(text, "[image {}]", name.as_deref().unwrap_or("pasted"));
             }
         }
-        let at = self.push(Body::User { text, steered, pasted: pasted::ranges(&message.parts), open: false });
+        let at = self.push(Body::User { text, steered, chips: pasted::chips(&message.parts), open: false });
         self[at].set_message(message.seq, message.id);
         self.images_of(message);
     }
@@ -347,6 +348,7 @@ impl Blocks {
                             layout.reset();
                         }
                     });
+                    self.finish_answer(at);
                     self[at].set_message(message.seq, message.id);
                 }
                 Part::Reasoning { text, .. } => {
@@ -510,11 +512,12 @@ pub(crate) fn full(begin: &str, breakdown: &str) -> String {
     }
 }
 
-/// Turns shorter than this get no line at their end unless they changed a file, in milliseconds: the answer is all there is.
+/// Turns shorter than this get no line at their end unless they cost money or changed a file, in milliseconds: the answer is all there
+/// is.
 const SHORT_TURN: u64 = 1_000;
 
 /// Returns the line at the end of a turn: time, cost, files, lines. `only`: the name of the file, if one was changed. `None` for
-/// a short turn that changed nothing.
+/// a short turn that cost and changed nothing.
 fn turn_summary(result: &TurnResult, changed: &Changed, only: Option<&str>) -> Option<String> {
     let files = changed.files.len();
     let lines = if changed.uncounted || changed.added + changed.removed == 0 {
@@ -523,13 +526,13 @@ fn turn_summary(result: &TurnResult, changed: &Changed, only: Option<&str>) -> O
         format!(" +{} −{}", changed.added, changed.removed)
     };
     let mut parts = Vec::new();
-    let costs = result.cost.0 >= 0.005;
+    let costs = result.cost.0 > 0.0;
     if result.duration.0 >= SHORT_TURN || files > 0 || costs {
         let word = if result.end == TurnEnd::Completed { "done in" } else { "after" };
         parts.push(format!("{word} {}", super::tool_rows::duration(result.duration.0)));
     }
     if costs {
-        parts.push(format!("${:.2}", result.cost.0));
+        parts.push(crate::text::dollars(result.cost.0));
     }
     match (only, files) {
         (_, 0) => {}

@@ -28,6 +28,8 @@ pub struct Markdown {
     /// Length of the text that `tail` was laid out from.
     seen: usize,
     codes: Codes,
+    /// More text will come, so the beginning of a link at the end of the text is not shown yet.
+    grows: bool,
 }
 
 /// The code blocks of a text. They keep their highlighting when the text is laid out again.
@@ -73,8 +75,9 @@ impl Markdown {
                 self.ends.push(self.settled.len());
             }
             self.tail.clear();
+            let shown = if self.grows { self.without_open_link(text) } else { text };
             let (from, context) = self.pieces.rest();
-            let rest = source(context, &text[from..], "");
+            let rest = source(context, shown.get(from..).unwrap_or_default(), "");
             render::append(&mut self.tail, &rest, true, width, theme, &mut self.codes);
             if !context.joined && !self.tail.is_empty() && !self.settled.is_empty() {
                 self.tail.insert(0, Row::default());
@@ -82,6 +85,28 @@ impl Markdown {
             self.seen = text.len();
         }
         self.settled.len() + self.tail.len()
+    }
+
+    /// Says if more text will come. Until then a link is shown once it is complete, because its Markdown would be read as words.
+    pub(crate) fn set_growing(&mut self, grows: bool) {
+        if self.grows != grows {
+            self.grows = grows;
+            // The rest of the text is laid out again, although it did not change.
+            self.seen = 0;
+        }
+    }
+
+    /// Returns the text up to a link that its last line begins and does not complete.
+    fn without_open_link<'a>(&self, text: &'a str) -> &'a str {
+        let from = self.pieces.open_line().min(text.len());
+        let line = &text[from..];
+        if self.pieces.is_in_fence() || line.starts_with("    ") || line.starts_with('\t') {
+            return text;
+        }
+        let Some(at) = open_link(line) else { return text };
+        let before = &text[..from + at];
+        // An image begins with this sign.
+        before.strip_suffix('!').unwrap_or(before)
     }
 
     /// Returns a row of the layout.
@@ -94,7 +119,7 @@ impl Markdown {
 
     fn lay_out_anew(&mut self) {
         let codes = std::mem::take(&mut self.codes);
-        *self = Self { codes, ..Self::default() };
+        *self = Self { codes, grows: self.grows, ..Self::default() };
     }
 
     /// Returns the number of pieces that can no longer change. It is the same at every width.
@@ -112,6 +137,30 @@ impl Markdown {
     pub fn reset(&mut self) {
         *self = Self::default();
     }
+}
+
+/// Most bytes of a link that are held back while it is not complete.
+const LONGEST_LINK: usize = 400;
+
+/// Returns the start of a link that the line begins and does not complete: `[words`, `[words]` at the end, or `[words](address`.
+fn open_link(line: &str) -> Option<usize> {
+    let (mut open, mut in_code) = (None, false);
+    let mut chars = line.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        match (c, open) {
+            ('\\', _) => drop(chars.next()),
+            ('`', _) => in_code = !in_code,
+            _ if in_code => {}
+            ('[', None) => open = Some(at),
+            (']', Some(_)) => match chars.peek().copied() {
+                Some((_, '(')) if chars.any(|(_, c)| c == ')') => open = None,
+                Some((_, '(')) | None => {}
+                Some(_) => open = None,
+            },
+            _ => {}
+        }
+    }
+    open.filter(|at| line.len() - at <= LONGEST_LINK)
 }
 
 fn source<'a>(context: &Context, text: &'a str, close: &str) -> Cow<'a, str> {
@@ -150,6 +199,31 @@ mod tests {
         check("| a | b |\n|---|---|\n| 1 | 22 |", &["a │ b", "──┼───", "1 │ 22"]);
         check("one two three four five six seven", &["one two three four five six", "seven"]);
         check("x\x1b[31my", &["x␛[31my"]);
+    }
+
+    /// A link that streams in is not shown as Markdown; once the answer has ended, every text is shown.
+    #[test]
+    fn the_beginning_of_a_link_waits_for_its_end() {
+        for (text, growing) in [
+            ("See [the documentation of", "See"),
+            ("See [the documentation]", "See"),
+            ("See [the documentation](https://x", "See"),
+            ("See [the documentation](https://x.y)", "See the documentation\n(https://x.y)"),
+            ("An image ![of", "An image"),
+            ("See [1] and go", "See [1] and go"),
+            ("A list `a[0", "A list `a[0"),
+            ("one [two\nthree", "one [two three"),
+            ("```\na[0", "  a[0"),
+            ("    a[0", "  a[0"),
+            ("wow! [x]: y", "wow! [x]: y"),
+        ] {
+            let mut markdown = Markdown::default();
+            markdown.set_growing(true);
+            assert_eq!(lines(&mut markdown, text, 30).join("\n"), growing, "{text}");
+            markdown.set_growing(false);
+            let whole = lines(&mut Markdown::default(), text, 30);
+            assert_eq!(lines(&mut markdown, text, 30), whole, "{text}");
+        }
     }
 
     #[test]
@@ -197,7 +271,7 @@ mod tests {
             pieces in proptest::collection::vec(
                 prop_oneof![
                     Just("\n\n"), Just("\n"), Just("# H\n"), Just("- item\n"), Just("1. n\n"), Just("```\n"), Just("    code\n"),
-                    Just("> q\n"), Just("| a | b |\n|---|---|\n| c | d |\n"), Just("text "), Just("*em* "), Just("---\n"), Just("  more\n"),
+                    Just("> q\n"), Just("| a | b |\n|---|---|\n| c | d |\n"), Just("text "), Just("[a](b) "), Just("[a "), Just("*em* "), Just("---\n"), Just("  more\n"),
                 ],
                 0..24,
             ),
@@ -206,11 +280,13 @@ mod tests {
             let text = pieces.concat();
             let whole = lines(&mut Markdown::default(), &text, 24);
             let mut streaming = Markdown::default();
+            streaming.set_growing(true);
             let mut at = 0;
             for step in steps {
                 at = text.floor_char_boundary((at + step).min(text.len()));
                 streaming.lay_out(&text[..at], 24, &Theme::plain());
             }
+            streaming.set_growing(false);
             prop_assert_eq!(lines(&mut streaming, &text, 24), whole);
         }
     }

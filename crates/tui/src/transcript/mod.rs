@@ -228,14 +228,15 @@ impl Transcript {
             let line = block.line(place.row, theme);
             buffer.set_line(area.x, y, &line, area.width);
             // Inline mode has no background, because a terminal that becomes narrower would wrap the rest of the row.
-            if !self.inline
-                && let Some(band) = if block.has_band(place.row) { theme.band() } else { Some(line.style) }
-                && band.bg.is_some()
-            {
-                buffer.set_style(
-                    band_area(&line, Rect { y, height: 1, ..area }, block.has_band(place.row)),
-                    band,
-                );
+            let (is_prompt, is_code) = (block.has_band(place.row), block.is_code(place.row));
+            let band = match (is_prompt, is_code) {
+                (true, _) => theme.band(),
+                (_, true) => theme.code_band(),
+                _ => Some(line.style),
+            };
+            if let Some(band) = band.filter(|band| !self.inline && band.bg.is_some()) {
+                let row = Rect { y, height: 1, ..area };
+                buffer.set_style(band_area(&line, row, is_prompt || is_code), band);
             }
             if theme.syntax.is_some() {
                 self.wants.jobs.extend(block.code(place.row).iter().filter_map(|part| part.code.wanted()));

@@ -1,5 +1,5 @@
-//! Long pastes in a message of the user: their ranges, which are stored with the text in the ledger, and the chips that
-//! represent them.
+//! Long parts of a message that the user did not type: pastes, and the prompt that a command stands for. Their ranges, which are stored
+//! with the text in the ledger, and the chips that represent them.
 
 use becket_types::Part;
 use serde_json::{Map, Value, json};
@@ -8,6 +8,26 @@ use std::ops::Range;
 
 /// Field of a text part with the byte ranges that were pasted: `[[from, to], …]`.
 const KEY: &str = "pasted";
+/// Field of a text part with the command that its text was made from, as the user wrote it.
+const COMMAND: &str = "command";
+
+/// Field of a text part that tells the model what this shell command of the user printed.
+const SHELL: &str = "shell";
+
+/// A part of a text that is closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chip {
+    pub range: Range<usize>,
+    /// The words that are shown in place of the text; `None` for a paste.
+    pub label: Option<String>,
+}
+
+impl Chip {
+    /// Returns the words that represent the part of `text`.
+    fn label(&self, text: &str) -> String {
+        self.label.clone().unwrap_or_else(|| label(text.get(self.range.clone()).unwrap_or_default()))
+    }
+}
 
 /// Returns a text part that records which of its bytes were pasted.
 pub fn part(text: String, pasted: &[Range<usize>]) -> Part {
@@ -19,19 +39,62 @@ pub fn part(text: String, pasted: &[Range<usize>]) -> Part {
     Part::Text { text, synthetic: false, ignored: false, spill: None, extra }
 }
 
-/// Returns the pastes in `parts`, as byte ranges of the parts' texts joined by line ends. Ranges that do not fit a text
+/// Returns a text part that records the command that its text was made from.
+pub fn of_command(text: String, command: &str) -> Part {
+    let extra = Map::from_iter([(COMMAND.to_owned(), json!(command))]);
+    Part::Text { text, synthetic: false, ignored: false, spill: None, extra }
+}
+
+/// Returns a text part with what a shell command of the user printed.
+pub fn of_shell(text: String, command: &str) -> Part {
+    let extra = Map::from_iter([(SHELL.to_owned(), json!(command))]);
+    Part::Text { text, synthetic: false, ignored: false, spill: None, extra }
+}
+
+/// Returns the command that a text part was made from.
+fn command(extra: &Map<String, Value>) -> Option<&str> {
+    extra.get(COMMAND).and_then(Value::as_str).filter(|command| command.starts_with('/'))
+}
+
+/// Returns the shell command whose output a text part has, in one line.
+fn shell(extra: &Map<String, Value>) -> Option<&str> {
+    extra.get(SHELL).and_then(Value::as_str)?.lines().next()
+}
+
+/// Returns the words for a text part that the user did not write.
+fn label_of(extra: &Map<String, Value>) -> Option<String> {
+    let command = command(extra).map(str::to_owned);
+    command.or_else(|| shell(extra).map(|command| format!("[output of {command}]")))
+}
+
+/// Returns the text of a message with each command as the user wrote it, without the output of shell commands.
+pub fn as_written(parts: &[Part]) -> String {
+    let written = |part: &Part| match part {
+        Part::Text { extra, .. } if shell(extra).is_some() => None,
+        Part::Text { text, extra, .. } => Some(command(extra).unwrap_or(text).to_owned()),
+        _ => None,
+    };
+    parts.iter().filter_map(written).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the chips in `parts`, as byte ranges of the parts' texts joined by line ends. Ranges that do not fit a text
 /// are ignored, because other programs may have written the ledger.
-pub fn ranges(parts: &[Part]) -> Vec<Range<usize>> {
-    let (mut out, mut at): (Vec<Range<usize>>, usize) = (Vec::new(), 0);
+pub fn chips(parts: &[Part]) -> Vec<Chip> {
+    let (mut out, mut at): (Vec<Chip>, usize) = (Vec::new(), 0);
     for part in parts {
         let Part::Text { text, extra, .. } = part else { continue };
         let from = if at == 0 { 0 } else { at + 1 };
+        if let Some(label) = label_of(extra) {
+            at = from + text.len();
+            out.push(Chip { range: from..at, label: Some(label) });
+            continue;
+        }
         for range in extra.get(KEY).and_then(Value::as_array).into_iter().flatten() {
             let bound = |n: usize| range.get(n).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
             let (Some(start), Some(end)) = (bound(0), bound(1)) else { continue };
-            let after_last = out.last().is_none_or(|last| last.end <= from + start);
+            let after_last = out.last().is_none_or(|last| last.range.end <= from + start);
             if start < end && after_last && text.get(start..end).is_some() {
-                out.push(from + start..from + end);
+                out.push(Chip { range: from + start..from + end, label: None });
             }
         }
         at = from + text.len();
@@ -47,16 +110,16 @@ pub fn label(text: &str) -> String {
     }
 }
 
-/// Returns `text` with a chip for each paste.
-pub fn closed<'a>(text: &'a str, pasted: &[Range<usize>]) -> Cow<'a, str> {
-    if pasted.is_empty() {
+/// Returns `text` with the words of each chip.
+pub fn closed<'a>(text: &'a str, chips: &[Chip]) -> Cow<'a, str> {
+    if chips.is_empty() {
         return Cow::Borrowed(text);
     }
     let (mut out, mut at) = (String::new(), 0);
-    for range in pasted {
-        out.push_str(text.get(at..range.start).unwrap_or_default());
-        out.push_str(&label(text.get(range.clone()).unwrap_or_default()));
-        at = range.end;
+    for chip in chips {
+        out.push_str(text.get(at..chip.range.start).unwrap_or_default());
+        out.push_str(&chip.label(text));
+        at = chip.range.end;
     }
     out.push_str(text.get(at..).unwrap_or_default());
     Cow::Owned(out)
@@ -75,9 +138,22 @@ mod tests {
         let parts = [Part::text("I ran `ls`"), part(text, &[range])];
         let joined =
             Message::new(becket_types::Role::User, becket_types::Origin::User, parts.to_vec()).text();
-        let ranges = ranges(&parts);
-        assert_eq!(&joined[ranges[0].clone()], "a\nb\nc\n");
-        assert_eq!(closed(&joined, &ranges), "I ran `ls`\nlook:\n[pasted 3 lines]and say");
+        let chips = chips(&parts);
+        assert_eq!(&joined[chips[0].range.clone()], "a\nb\nc\n");
+        assert_eq!(closed(&joined, &chips), "I ran `ls`\nlook:\n[pasted 3 lines]and say");
+        assert_eq!(as_written(&parts), joined);
+    }
+
+    #[test]
+    fn the_prompt_of_a_command_is_the_command_also_behind_other_parts() {
+        let prompt = of_command("Look at the changes.\nSay what is wrong.".to_owned(), "/review a.rs");
+        let written = serde_json::to_string(&prompt).unwrap();
+        let parts = [of_shell("I ran `ls`:\na b".to_owned(), "ls"), serde_json::from_str(&written).unwrap()];
+        let joined =
+            Message::new(becket_types::Role::User, becket_types::Origin::User, parts.to_vec()).text();
+        assert!(joined.ends_with("Say what is wrong."));
+        assert_eq!(closed(&joined, &chips(&parts)), "[output of ls]\n/review a.rs");
+        assert_eq!(as_written(&parts), "/review a.rs");
     }
 
     #[test]
@@ -89,7 +165,7 @@ mod tests {
             let mut extra = Map::new();
             extra.insert(KEY.to_owned(), bad.clone());
             let parts = [Part::Text { text, synthetic: false, ignored: false, spill: None, extra }];
-            assert!(ranges(&parts).is_empty(), "{bad}");
+            assert!(chips(&parts).is_empty(), "{bad}");
         }
     }
 
@@ -99,7 +175,7 @@ mod tests {
             let range = before.len()..before.len() + paste.len();
             let written = serde_json::to_string(&part(format!("{before}{paste}{after}"), std::slice::from_ref(&range))).unwrap();
             let read: Part = serde_json::from_str(&written).unwrap();
-            prop_assert_eq!(ranges(&[read]), vec![range]);
+            prop_assert_eq!(chips(&[read]), vec![Chip { range, label: None }]);
         }
     }
 }

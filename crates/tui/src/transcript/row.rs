@@ -17,6 +17,8 @@ pub struct Row {
     /// Relation to the row above.
     pub joint: Joint,
     pub code: Vec<CodeSpans>,
+    /// The row belongs to a block of code, which has a background on a full screen.
+    pub is_code: bool,
 }
 
 /// Spans of a row that are a part of a line of code.
@@ -46,7 +48,7 @@ impl Row {
         let rows = text::wrap_joined(spans, columns, first, rest).into_iter().enumerate();
         rows.map(|(i, (line, joint))| {
             let gutter = text::width(if i == 0 { &first.content } else { &rest.content });
-            Self { line, gutter, joint, code: Vec::new() }
+            Self { line, gutter, joint, ..Self::default() }
         })
         .collect()
     }
@@ -152,7 +154,7 @@ mod tests {
         let line =
             Line::from(vec![Span::raw("  "), Span::styled("let x", plain), Span::styled(" = 1;", plain)]);
         let part = CodeSpans { code: Arc::clone(&code), line: 0, from: 0, spans: 1..3 };
-        let row = Row { line, gutter: 2, joint: Joint::Hard, code: vec![part] };
+        let row = Row { line, gutter: 2, code: vec![part], ..Row::default() };
         let theme = Theme::dark();
         assert_eq!(row.styled(&theme), row.line);
         code.wanted().unwrap().run();

@@ -22,6 +22,8 @@ const LIVE: usize = 200;
 pub struct Nested {
     calls: Vec<(CallId, SubagentCall)>,
     left_out: u64,
+    /// Cost so far, in dollars.
+    cost: f64,
     report: Option<SubagentReport>,
 }
 
@@ -43,6 +45,7 @@ impl Nested {
                     }
                 }
             }
+            Event::AssistantMessage { cost, .. } => self.cost += cost.0,
             _ => return false,
         }
         true
@@ -101,8 +104,9 @@ impl Nested {
         };
         let agent = self.report.as_ref().map_or(kind, |report| &report.agent);
         let agent = text::visible(agent).into_owned();
-        let cost = self.report.as_ref().map(|report| report.cost.0).filter(|usd| *usd > 0.0);
-        let cost = cost.map(|usd| if usd < 0.005 { format!("${usd:.4}") } else { format!("${usd:.2}") });
+        let cost = self.report.as_ref().map_or(self.cost, |report| report.cost.0);
+        let cost = Some(cost).filter(|usd| *usd > 0.0);
+        let cost = cost.map(text::dollars);
         let parts = [agent, calls].into_iter().filter(|part| !part.is_empty());
         [parts.collect::<Vec<_>>().join(" · "), cost.unwrap_or_default()]
     }

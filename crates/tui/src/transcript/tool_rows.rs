@@ -63,10 +63,11 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> 
     // A subagent at work can be looked at, which its line says if there is room.
     let is_subagent = call.nested.has_calls() || !agent_kind(call).is_empty();
     if matches!(call.state, State::Running { .. }) && !call.open && is_subagent {
-        let longer = format!("{tail} · {} it", call.open_hint());
-        if needed(&longer) <= width {
-            tail = longer;
-        }
+        let with_hint = |tail: &str| format!("{tail} · {} it", call.open_hint());
+        // The key is more important than the cost so far.
+        let cheaper = tail.rsplit_once(" · $").map_or(&*tail, |(before, _)| before);
+        let longer = [with_hint(&tail), with_hint(cheaper)].into_iter().find(|tail| needed(tail) <= width);
+        tail = longer.unwrap_or(tail);
     }
     // The task of a subagent is more important than its kind and its number of calls.
     while is_subagent && needed(&tail) > width {

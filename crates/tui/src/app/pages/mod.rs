@@ -9,17 +9,20 @@ mod server;
 
 use super::messages::Messages;
 use crate::approval::Writing;
+use crate::composer::Prompt;
 use crate::input::{Effect, Page, Request};
 use crate::inspector::Inspector;
 use crate::overlay::{Choice, Overlay};
 use crate::page::Sheet;
 use crate::palette::Palette;
 use crate::picker::{Kind, Picker};
+use crate::text;
 use crate::theme::Theme;
 use crate::transcript::Transcript;
 use crate::welcome::Welcome;
 use becket_types::Seq;
 use compaction::Preview;
+use ratatui::text::Line;
 use server::ServerQuestions;
 
 /// Pages, lists and lines that are open over the transcript. The first of these fields that is set has the keyboard.
@@ -37,12 +40,27 @@ pub(super) struct Pages {
     preview: Option<Preview>,
     /// Questions of MCP servers. They come before any other page.
     pub servers: ServerQuestions,
+    /// A command that opens a page, given while a question covers the screen. It runs once the question is answered.
+    pub held: Option<Prompt>,
 }
 
 impl Pages {
     /// True if one of them has the keyboard.
     pub(super) fn is_open(&self) -> bool {
         self.is_full() || self.palette.is_some()
+    }
+
+    /// Lets a command wait that opens a page.
+    pub(super) fn hold(&mut self, command: Prompt) -> Vec<Effect> {
+        self.held = Some(command);
+        Vec::new()
+    }
+
+    /// Returns the line about a page that waits for the end of a question.
+    pub(super) fn held_line(&self, width: u16, theme: &Theme) -> Option<Line<'static>> {
+        let command = text::visible(self.held.as_ref()?.text.trim()).into_owned();
+        let line = format!("⧖ {command} opens once the question is answered");
+        Some(Line::styled(text::fit(&line, usize::from(width)).into_owned(), theme.dim))
     }
 
     /// True while the page of a compaction is open, or its summary in the editor.
@@ -62,11 +80,6 @@ impl Pages {
             || self.key_page.is_some()
             || self.inspector.is_some()
             || self.picker.is_some()
-    }
-
-    /// Opens a page with this text.
-    pub(super) fn open(&mut self, title: &str, markdown: String) {
-        self.overlay = Some(Overlay::new(Page { title: title.to_owned(), markdown, ..Page::default() }));
     }
 
     /// Opens a page with this content.

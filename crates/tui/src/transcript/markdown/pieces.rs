@@ -98,6 +98,16 @@ impl Pieces {
         (self.from, &self.context)
     }
 
+    /// True if the line that is not complete yet belongs to a block of code.
+    pub(super) fn is_in_fence(&self) -> bool {
+        self.fence.is_some()
+    }
+
+    /// Returns the start of the line that is not complete yet.
+    pub(super) fn open_line(&self) -> usize {
+        self.at
+    }
+
     /// Returns the piece that ends before `line`, if one does.
     fn border(&mut self, line: &str, start: usize) -> Option<Piece> {
         let long = start - self.from;

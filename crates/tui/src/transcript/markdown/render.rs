@@ -6,7 +6,7 @@ use crate::links;
 use crate::text::{self, Joint};
 use crate::theme::Theme;
 use crate::transcript::row::{CodeSpans, Row};
-use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use std::borrow::Cow;
@@ -142,9 +142,9 @@ impl Renderer<'_> {
     fn start(&mut self, tag: Tag<'_>) {
         match tag {
             Tag::Paragraph | Tag::HtmlBlock => self.block(),
-            Tag::Heading { .. } => {
+            Tag::Heading { level, .. } => {
                 self.block();
-                self.styles.push(self.theme.heading());
+                self.styles.push(self.theme.heading(level == HeadingLevel::H1));
             }
             Tag::BlockQuote(_) => {
                 self.block();
@@ -285,6 +285,8 @@ impl Renderer<'_> {
                 let spans = vec![Span::raw(lead), Span::styled(piece.to_owned(), style)];
                 let row = self.line(spans);
                 row.line.style = tint;
+                // Tables and lists of pages are `text` blocks, and changed lines have a background of their own.
+                row.is_code = !diff && language != "text";
                 row.gutter =
                     row.line.spans[..row.line.spans.len() - 1].iter().map(|s| text::width(&s.content)).sum();
                 row.joint = if from > 0 { Joint::Soft(String::new()) } else { Joint::Hard };
