@@ -4,36 +4,41 @@
 use crate::support::{Api, Bench, Running, says};
 use becket_testkit::{Answer, MockServer};
 use serde_json::{Value, json};
+use std::process::Command;
 
 const BYPASS: [&str; 2] = ["--permission-mode", "bypassPermissions"];
 
 /// A driven session whose lines are read one by one.
-struct Session(Running);
+pub(crate) struct Session(pub(crate) Running);
 
 impl Session {
-    fn start(bench: &Bench, server: &MockServer, args: &[&str]) -> Self {
-        let mut command = bench.print(Api::Anthropic, server);
+    pub(crate) fn start(bench: &Bench, server: &MockServer, args: &[&str]) -> Self {
+        Self::run(bench.print(Api::Anthropic, server), args)
+    }
+
+    /// Starts this command of becket.
+    pub(crate) fn run(mut command: Command, args: &[&str]) -> Self {
         command
             .args(["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"])
             .args(args);
         Self(Running::start(&mut command))
     }
 
-    fn send(&mut self, line: &Value) {
+    pub(crate) fn send(&mut self, line: &Value) {
         self.0.send(format!("{line}\n").as_bytes());
     }
 
     /// Returns the next line that has all these parts.
-    fn line(&mut self, parts: &[&str]) -> Value {
+    pub(crate) fn line(&mut self, parts: &[&str]) -> Value {
         let line = self.0.line(|line| parts.iter().all(|part| line.contains(part)));
         serde_json::from_str(&line).unwrap()
     }
 
-    fn result(&mut self) -> Value {
+    pub(crate) fn result(&mut self) -> Value {
         self.line(&["\"type\":\"result\""])
     }
 
-    fn ask(&mut self, body: &Value) -> Value {
+    pub(crate) fn ask(&mut self, body: &Value) -> Value {
         let line = json!({ "type": "control_request", "request_id": "q", "request": body });
         self.send(&line);
         let answer = self.line(&["control_response", "\"request_id\":\"q\""])["response"].clone();
@@ -64,8 +69,7 @@ fn results_of_calls_are_data_without_sentences_of_becket() {
     let mut result = |id: &str| session.line(&["tool_use_result", id])["tool_use_result"].clone();
     let silent = result("call_1");
     assert_eq!((&silent["stdout"], &silent["interrupted"]), (&json!(""), &json!(false)), "{silent}");
-    let failed = result("call_2");
-    assert_eq!((&failed["stdout"], &failed["exit_code"]), (&json!("out"), &json!(3)), "{failed}");
+    assert_eq!(result("call_2"), "Error: Exit code 3\nout");
     let none = result("call_3");
     assert_eq!((&none["filenames"], &none["numFiles"]), (&json!([]), &json!(0)), "{none}");
     let none = result("call_4");

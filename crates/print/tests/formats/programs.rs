@@ -69,12 +69,12 @@ fn items_of_codex_hold_only_what_codex_has() {
 #[test]
 fn runs_of_hooks_are_named_by_event_and_tool() {
     let run = |event: &str, subject: &str| {
-        Event::HookFinished(HookRun {
+        Event::HookFinished(Box::new(HookRun {
             event: event.into(),
             subject: Some(subject.into()),
             hook: "echo x".into(),
             ..HookRun::default()
-        })
+        }))
     };
     let events = [started(), run("SessionStart", "startup"), run("PreToolUse", "bash")];
     let options = PrintOptions { format: Format::StreamJson, ..PrintOptions::default() };

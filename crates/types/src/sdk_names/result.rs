@@ -16,6 +16,11 @@ pub fn sdk_result(tool: &str, input: &Value, text: &str, details: &Value, is_err
     let known = match tool.as_ref() {
         // The call was refused, or its command never started.
         "bash" if details.is_null() && is_error => return Some(json!(format!("Error: {text}"))),
+        "bash" if is_error && ended_with(details).is_some() => {
+            let code = ended_with(details).unwrap_or_default();
+            let text = format!("Error: Exit code {code}\n{}", printed(text, details));
+            return Some(json!(text.trim_end()));
+        }
         "bash" => json!({
             "stdout": printed(text, details), "stderr": "", "isImage": false,
             "interrupted": detail("interrupted") == true || !detail("signal").is_null()
@@ -69,6 +74,13 @@ pub fn sdk_result(tool: &str, input: &Value, text: &str, details: &Value, is_err
         _ => return Some(details.clone()).filter(|details| !details.is_null()),
     };
     Some(with_own(known, details))
+}
+
+/// Returns the exit code of a command that failed by itself.
+fn ended_with(details: &Value) -> Option<i64> {
+    let given_up = details.get("interrupted") == Some(&Value::Bool(true))
+        || details.get("timed_out") == Some(&Value::Bool(true));
+    details.get("exit_code").and_then(Value::as_i64).filter(|code| *code != 0 && !given_up)
 }
 
 /// Adds becket's own details beside the known fields, which win.
@@ -249,6 +261,12 @@ mod tests {
         }
         assert_eq!(bash("x", json!({"printed_lines": 1, "interrupted": true}), true)["interrupted"], true);
         assert_eq!(bash("not run", Value::Null, true), "Error: not run");
+        for (text, lines, want) in [
+            ("out\nerr\n[exit code 3]", 2, "Error: Exit code 3\nout\nerr"),
+            ("(no output)\n[exit code 3]", 0, "Error: Exit code 3"),
+        ] {
+            assert_eq!(bash(text, json!({"printed_lines": lines, "exit_code": 3}), true), want);
+        }
 
         let glob = |text: &str, shown: u64| {
             let details = json!({"files": 9, "matching": shown, "shown": shown});

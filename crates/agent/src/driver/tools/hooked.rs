@@ -61,14 +61,17 @@ impl AfterHooks {
         } else {
             (output.content.clone(), output.details.clone())
         };
+        let key = |key: &str| call.input.get(key).cloned().unwrap_or_default();
+        let (name, given) = (key("tool_name"), key("tool_input"));
+        let name = name.as_str().unwrap_or_default();
         if failed {
-            call.input.insert("error".to_owned(), json!(content));
+            let told = sdk_result(name, &given, &content, &details, true);
+            let told =
+                told.as_ref().and_then(|told| told.as_str()?.strip_prefix("Error: ").map(str::to_owned));
+            call.input.insert("error".to_owned(), json!(told.unwrap_or(content)));
             call.input.insert("is_interrupt".to_owned(), json!(output.interrupted));
         } else {
-            let key = |key: &str| call.input.get(key).cloned().unwrap_or_default();
-            let name = key("tool_name");
-            let name = name.as_str().unwrap_or_default();
-            let result = response(name, &key("tool_input"), &content, &details, output.is_error);
+            let result = response(name, &given, &content, &details, output.is_error);
             call.input.insert("tool_response".to_owned(), result);
         }
         let event = call.event;
