@@ -496,6 +496,7 @@ pub(crate) async fn start(
         return Ok(Started::default());
     }
     let mut settings = hub_settings(environment, &run.settings.config, &run.project.cwd, programs.clone());
+    settings.roots.clone_from(&run.project.roots);
     settings.host.clone_from(&run.client.host_servers);
     let user = || run.client.ask_user.clone().map(|user| Arc::new(user) as Arc<dyn Ask>);
     let asks = run.client.host_servers.as_ref().map(|host| Arc::clone(&host.ask)).or_else(user);

@@ -80,13 +80,16 @@ pub(crate) async fn inputs(
 ) -> Result<Option<InputResponses>, CallError> {
     let mut responses = InputResponses::new();
     for (key, request) in result.input_requests.unwrap_or_default() {
-        let InputRequest::Elicitation(request) = request else {
-            return Err(CallError::Odd(
-                "the server asks for sampling or roots, which becket does not offer".to_owned(),
-            ));
+        let answer = match request {
+            InputRequest::Elicitation(request) => serde_json::to_value(handler.elicit(request.params).await),
+            InputRequest::ListRoots(_) => serde_json::to_value(handler.listed_roots()),
+            _ => {
+                return Err(CallError::Odd(
+                    "the server asks for sampling, which becket does not offer".to_owned(),
+                ));
+            }
         };
-        let answer = handler.elicit(request.params).await;
-        responses.insert(key, serde_json::to_value(answer).unwrap_or(Value::Null));
+        responses.insert(key, answer.unwrap_or(Value::Null));
     }
     Ok((!responses.is_empty()).then_some(responses))
 }

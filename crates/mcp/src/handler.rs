@@ -1,7 +1,9 @@
-//! Handles requests and notifications of a server: questions for the user, progress, changed lists. Nothing else is
-//! answered.
+//! Handles requests and notifications of a server: questions for the user, the folders of the workspace, progress, changed
+//! lists. Nothing else is answered.
 //!
 //! Notifications only set marks for later work, so a burst of them costs no more than one.
+
+#![expect(deprecated, reason = "the newest protocol drops roots, and servers of today ask for them")]
 
 use crate::elicitation::{Answer, Elicitation, Form, Question};
 use becket_types::cut_end;
@@ -9,11 +11,13 @@ use rmcp::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CustomNotification, ElicitRequestParams, ElicitResult,
     ElicitationAction, ElicitationCapability, ErrorData, FormElicitationCapability, Implementation,
-    ProgressNotificationParam, ProgressToken, ProtocolVersion, UrlElicitationCapability,
+    ListRootsResult, ProgressNotificationParam, ProgressToken, ProtocolVersion, Root, RootsCapabilities,
+    UrlElicitationCapability,
 };
 use rmcp::service::{NotificationContext, RequestContext, RoleClient};
 use serde_json::Value;
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Notify, mpsc};
@@ -48,9 +52,21 @@ pub(crate) struct Handler {
     pub version: String,
     pub marks: Arc<Marks>,
     pub elicitation: Elicitation,
+    /// The folders of the workspace, which a server may ask for.
+    pub roots: Vec<PathBuf>,
 }
 
 impl Handler {
+    /// Returns the folders of the workspace as addresses.
+    pub(crate) fn listed_roots(&self) -> ListRootsResult {
+        let root = |folder: &PathBuf| {
+            let mut root = Root::new(url::Url::from_file_path(folder).ok()?);
+            root.name = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+            Some(root)
+        };
+        ListRootsResult::new(self.roots.iter().filter_map(root).collect())
+    }
+
     /// Answers a question, also one inside a result.
     pub(crate) async fn elicit(&self, params: ElicitRequestParams) -> ElicitResult {
         let (message, id, form) = match params {
@@ -89,6 +105,7 @@ impl ClientHandler for Handler {
                 .with_form(FormElicitationCapability::default())
                 .with_url(UrlElicitationCapability::default()),
         );
+        capabilities.roots = Some(RootsCapabilities::default());
         let mut config = ClientConfig::new(capabilities, Implementation::new("becket", self.version.clone()));
         config.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
         config
@@ -100,6 +117,10 @@ impl ClientHandler for Handler {
         _: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         Ok(self.elicit(request).await)
+    }
+
+    async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        Ok(self.listed_roots())
     }
 
     async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {

@@ -403,6 +403,7 @@ impl Server {
             version: self.shared.version.clone(),
             marks: Arc::clone(marks),
             elicitation: self.shared.elicitation.clone(),
+            roots: self.shared.roots.clone(),
         };
         let service = connect::connect(&self.config, &self.shared, &self.log, handler.clone()).await?;
         let peer = service.peer().clone();

@@ -16,6 +16,8 @@ pub struct HubSettings {
     /// becket's version, which is sent to servers.
     pub version: String,
     pub cwd: PathBuf,
+    /// The folders of the workspace, for servers that ask for them.
+    pub roots: Vec<PathBuf>,
     /// The outermost folder of the project. Programs of other sources than the project are not looked up in it.
     pub project: Option<PathBuf>,
     /// Variables of the programs. They inherit no others.
