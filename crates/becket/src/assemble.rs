@@ -251,6 +251,7 @@ async fn assembled(
             roots: run.project.roots.clone(),
             environment: settings.environment.clone(),
         };
+        engine.set_exports(hooks::into_shell(&shell));
         connect_hooks(engine, &active_skills, mcp.clone(), judge);
     }
     let (agent, handle) = Agent::new(AgentParts {

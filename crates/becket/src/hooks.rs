@@ -3,6 +3,7 @@
 //!
 //! If no hook is configured, no engine is created. `becket_hooks` defines what a hook means.
 
+mod exports;
 mod judge;
 mod outside;
 
@@ -19,6 +20,7 @@ use becket_hooks::{CallTool, Engine, EngineSettings, Fits, Group, Kind, Origin, 
 use becket_sandbox::Programs;
 use becket_tool_skill::Skills;
 use becket_types::{HookCall, HookEvent, HookOutcome};
+pub(crate) use exports::into_shell;
 use futures::future::BoxFuture;
 pub(crate) use judge::Judge;
 pub(crate) use outside::{HookedAsk, OutsideHooks};

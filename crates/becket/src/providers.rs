@@ -439,6 +439,18 @@ pub(crate) fn origin(found: &becket_config::Credential) -> String {
     }
 }
 
+/// Returns the names of variables that the user passes on (`shell.pass`). `*` leaves out the variables of agents.
+pub(crate) fn passed(environment: &Environment, config: &Config) -> Vec<String> {
+    const OF_AGENTS: [&str; 4] = ["ANTHROPIC_", "BECKET_", "CLAUDE_", "OPENAI_"];
+    let pass = &config.tools.shell.pass;
+    let mut names: Vec<String> = pass.iter().filter(|name| *name != "*").cloned().collect();
+    if names.len() < pass.len() {
+        let is_own = |name: &&String| !OF_AGENTS.iter().any(|start| name.starts_with(start));
+        names.extend(environment.vars.keys().filter(is_own).cloned());
+    }
+    names
+}
+
 /// Returns the variables of commands and programs: without secrets by name, and without keys of providers under any name.
 pub(crate) fn variables_for_programs(
     environment: &Environment,
@@ -446,7 +458,7 @@ pub(crate) fn variables_for_programs(
 ) -> Vec<(OsString, OsString)> {
     let keys = key_variables(environment, config);
     let vars = environment.vars.iter().map(|(k, v)| (OsString::from(k), OsString::from(v)));
-    let mut env = for_commands(vars, &[]);
+    let mut env = for_commands(vars, &passed(environment, config));
     env.retain(|(name, _)| name.to_str().is_none_or(|name| !keys.contains(name)));
     env
 }

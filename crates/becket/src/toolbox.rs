@@ -143,6 +143,10 @@ pub(crate) fn shell(
     sandbox: Option<Arc<Sandbox>>,
 ) -> Arc<Shell> {
     let mut env = crate::providers::variables_for_programs(environment, config);
+    // Scripts look for this variable to learn that an agent runs them. Programs of the Claude Agent SDK rely on it.
+    if environment.var("CLAUDE_CODE_ENTRYPOINT").is_some_and(|name| name.starts_with("sdk-")) {
+        env.push((OsString::from("CLAUDECODE"), OsString::from("1")));
+    }
     for (name, value) in &config.tools.shell.env {
         env.retain(|(n, _)| n != name.as_str());
         env.push((OsString::from(name), OsString::from(value)));
@@ -157,6 +161,7 @@ pub(crate) fn shell(
     }
     settings.spill.store = Some(environment.sessions_dir());
     settings.sandbox = sandbox;
+    settings.keeps_confined = config.tools.sandbox.deny_unconfined;
     settings.spill.others.push(std::env::temp_dir());
     Shell::new(settings)
 }

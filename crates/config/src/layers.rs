@@ -202,6 +202,7 @@ const GROWING: &[&str] = &[
     "tools.disabled",
     "skills.dirs",
     "rules.files",
+    "shell.pass",
     "sandbox.write",
     "sandbox.deny_write",
     "sandbox.deny_read",

@@ -178,6 +178,9 @@ pub struct ShellConfig {
     #[serde(deserialize_with = "duration")]
     #[schemars(with = "Option<NumberOrText>")]
     pub timeout: Option<Duration>,
+    /// Names of becket's own variables that commands and MCP servers get as well, even if a name looks like a secret; `*` for all
+    /// but keys of providers. Not from a project.
+    pub pass: Vec<String>,
     /// Variables for every command. Not from a project.
     pub env: BTreeMap<String, String>,
 }
@@ -223,6 +226,8 @@ pub struct SandboxConfig {
     /// Run commands that the workspace level confines without a question, also in the modes `default` and
     /// `acceptEdits`. Not from a project.
     pub auto_allow_bash: bool,
+    /// Never offer to run a single command outside the sandbox.
+    pub deny_unconfined: bool,
     /// Commands that are never confined, such as `docker *`. becket asks about them as without a sandbox. Not from a
     /// project.
     pub excluded_commands: Vec<String>,

@@ -38,6 +38,7 @@ fn of_trusted(key: &str, value: &Value, so_far: Option<&Value>) -> Ruling {
         "add_dirs" => ignored("a project cannot add folders to the workspace"),
         "tools.enabled" => ignored("a project cannot enable tools; it can remove some with tools.disabled"),
         "shell.timeout" => lower(key, value, so_far, "a project can only shorten the time limit of commands"),
+        "shell.pass" => ignored("a project cannot give commands your variables"),
         _ if key.starts_with("shell.env") => ignored("a project cannot set variables of commands"),
         "format.auto" | "lsp.enabled" if *value == Value::Bool(false) => Ruling::Counts,
         _ if matches!(section, "format" | "lsp") => ignored("a project cannot decide which programs run"),
@@ -60,7 +61,9 @@ fn of_trusted(key: &str, value: &Value, so_far: Option<&Value>) -> Ruling {
         {
             Ruling::Counts
         }
-        "sandbox.fail_if_unavailable" if *value == Value::Bool(true) => Ruling::Counts,
+        "sandbox.fail_if_unavailable" | "sandbox.deny_unconfined" if *value == Value::Bool(true) => {
+            Ruling::Counts
+        }
         "sandbox.auto_allow_bash" if *value == Value::Bool(false) => Ruling::Counts,
         _ if section == "sandbox" => ignored("a project can only make the sandbox stricter"),
         "limits.wait_for_quota" => ignored("a project cannot decide how long becket waits"),
@@ -259,6 +262,9 @@ mod tests {
             ("sandbox.allow_hosts", json!(["docs.rs"]), None, false),
             ("sandbox.deny_hosts", json!(["docs.rs"]), None, true),
             ("sandbox.unix_sockets", json!(["/run/docker.sock"]), None, false),
+            ("sandbox.deny_unconfined", json!(true), None, true),
+            ("sandbox.deny_unconfined", json!(false), None, false),
+            ("shell.pass", json!(["DATABASE_URL"]), None, false),
             ("sandbox.fail_if_unavailable", json!(true), None, true),
             ("sandbox.fail_if_unavailable", json!(false), None, false),
             ("sandbox.auto_allow_bash", json!(true), None, false),

@@ -83,6 +83,18 @@ pub(crate) fn translate(mut root: Node) -> Node {
         }
         root.put(&["sandbox", "mode"], enabled);
     }
+    // What was renamed is gone. Anything left there is unknown.
+    if let Some(node) = take_at(&mut root, &["sandbox", "filesystem"])
+        && !matches!(&node.kind, Kind::Table(entries) if entries.is_empty())
+    {
+        root.put(&["sandbox", "filesystem"], node);
+    }
+    if let Some(mut allowed) = take_at(&mut root, &["sandbox", "allowUnsandboxedCommands"]) {
+        if let Kind::Scalar(Value::Bool(allows)) = allowed.kind {
+            allowed.kind = Kind::Scalar(Value::from(!allows));
+        }
+        root.put(&["sandbox", "deny_unconfined"], allowed);
+    }
     // In Claude Code this key is a table with lists of hosts.
     if let Some(mut network) = take_at(&mut root, &["sandbox", "network"]) {
         if matches!(network.kind, Kind::Table(_)) {

@@ -256,12 +256,13 @@ fn claudes_words_for_the_sandbox_are_read() {
     let text = r#"{"sandbox": {"enabled": true, "autoAllowBashIfSandboxed": true, "excludedCommands": ["docker *"],
         "failIfUnavailable": true, "network": {"allowedDomains": ["a.example"], "deniedDomains": ["b.example"],
         "allowUnixSockets": ["~/docker.sock"]},
+        "allowUnsandboxedCommands": false,
         "filesystem": {"allowWrite": ["~/.cache"], "denyWrite": ["/d"], "denyRead": ["~/private"]}}}"#;
     let settings = run(Case { settings: Some(text), ..Case::default() }).unwrap();
     let sandbox = settings.config.tools.sandbox;
     assert_eq!(sandbox.mode, SandboxMode::Required);
     assert_eq!(sandbox.network(), SandboxNetwork::Proxy);
-    assert!(sandbox.auto_allow_bash && sandbox.fail_if_unavailable);
+    assert!(sandbox.auto_allow_bash && sandbox.fail_if_unavailable && sandbox.deny_unconfined);
     assert_eq!(sandbox.excluded_commands, ["docker *"]);
     assert_eq!(
         (sandbox.write, sandbox.deny_write),

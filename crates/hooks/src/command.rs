@@ -7,7 +7,7 @@
 use becket_sandbox::{ProcessGroup, ProgramKind, Programs};
 use becket_types::HookOutput;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,6 +16,8 @@ use tokio::process::Command;
 
 /// Maximum number of bytes of each output stream; a program that prints more is killed.
 const MAX_OUTPUT: usize = 1 << 20;
+/// Most bytes that a program may write to set variables.
+const MAX_EXPORTS: u64 = 64 << 10;
 /// Shortest time between two reports of outputs.
 const PERIOD: Duration = Duration::from_secs(1);
 /// Bytes at the end of each output that are reported.
@@ -35,6 +37,8 @@ pub struct Program<'a> {
     pub variables: Vec<(OsString, OsString)>,
     pub confined: bool,
     pub limit: Duration,
+    /// If set, the program gets the variable `CLAUDE_ENV_FILE` with the path of an empty file, and its text is put here.
+    pub exported: Option<&'a Mutex<String>>,
 }
 
 /// The end of a program.
@@ -55,6 +59,37 @@ pub enum Ran {
     NotStarted(String),
 }
 
+/// The file in which a program sets variables for later commands. Its text is read when it is dropped, after the program.
+struct ExportFile<'a> {
+    path: PathBuf,
+    text: &'a Mutex<String>,
+}
+
+impl<'a> ExportFile<'a> {
+    /// Creates the file where a confined program may write: in the folder of its `TMPDIR`.
+    fn new(text: &'a Mutex<String>, variables: &[(OsString, OsString)]) -> std::io::Result<Self> {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let temp = variables.iter().rev().find(|(name, _)| name == "TMPDIR");
+        let folder = temp.map_or_else(std::env::temp_dir, |(_, folder)| PathBuf::from(folder));
+        let path = folder.join(format!("becket-env-{}", becket_types::unique()));
+        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        Ok(Self { path, text })
+    }
+}
+
+impl Drop for ExportFile<'_> {
+    fn drop(&mut self) {
+        use std::io::Read as _;
+        // A program may have put a link or a pipe in its place. A confined one has ended with all its processes.
+        let is_file = self.path.symlink_metadata().is_ok_and(|meta| meta.is_file());
+        if let (true, Ok(file)) = (is_file, std::fs::File::open(&self.path)) {
+            // Text that is not UTF-8 sets nothing.
+            let _ = file.take(MAX_EXPORTS).read_to_string(&mut lock(self.text));
+        }
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
 /// Receives the outputs of a program that continues to run.
 pub type Printed<'a> = dyn Fn(HookOutput) + Send + Sync + 'a;
 
@@ -72,6 +107,14 @@ pub async fn run(program: Program<'_>, programs: &Programs, printed: &Printed<'_
             }
             Err(error) => return Ran::NotStarted(error.to_string()),
         }
+    }
+    let exports = match program.exported.map(|to| ExportFile::new(to, &variables)) {
+        Some(Ok(file)) => Some(file),
+        Some(Err(error)) => return Ran::NotStarted(format!("the file for its variables: {error}")),
+        None => None,
+    };
+    if let Some(file) = &exports {
+        variables.push(("CLAUDE_ENV_FILE".into(), file.path.clone().into_os_string()));
     }
     match program.args {
         Some(args) => {

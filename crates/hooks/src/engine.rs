@@ -33,6 +33,8 @@ pub type Callback =
     Arc<dyn Fn(String, Value, Option<String>) -> BoxFuture<'static, Result<Value, String>> + Send + Sync>;
 /// A function that asks a model and returns its answer as text.
 pub type Ask = Arc<dyn Fn(Question) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
+/// A function that takes the lines with which a hook sets variables for commands, and true if the project brought the hook.
+pub type TakeExports = Arc<dyn Fn(&str, bool) + Send + Sync>;
 /// A function that calls a tool of a server: server, tool, input.
 pub type CallTool =
     Arc<dyn Fn(String, String, Value) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
@@ -69,6 +71,7 @@ struct Inner {
     callback: RwLock<Option<Callback>>,
     ask: RwLock<Option<Ask>>,
     call_tool: RwLock<Option<CallTool>>,
+    exports: RwLock<Option<TakeExports>>,
     /// Skills that the session has loaded.
     skills: Mutex<HashSet<String>>,
     /// Hooks that run once in a session and have run.
@@ -102,6 +105,7 @@ impl Engine {
             callback: RwLock::default(),
             ask: RwLock::default(),
             call_tool: RwLock::default(),
+            exports: RwLock::default(),
             skills: Mutex::default(),
             done: Mutex::default(),
             late: Mutex::default(),
@@ -128,6 +132,11 @@ impl Engine {
     /// Sets the function that answers questions to a model.
     pub fn set_ask(&self, ask: Ask) {
         *self.0.ask.write().unwrap_or_else(PoisonError::into_inner) = Some(ask);
+    }
+
+    /// Sets the function that takes what hooks write to the file of `CLAUDE_ENV_FILE`.
+    pub fn set_exports(&self, exports: TakeExports) {
+        *self.0.exports.write().unwrap_or_else(PoisonError::into_inner) = Some(exports);
     }
 
     /// Sets the function that calls tools of MCP servers.
@@ -297,6 +306,7 @@ impl Inner {
                 outcome
             }
         };
+        run.stopped = outcome.stop.is_some();
         if run.result == HookResult::Ok {
             let (result, detail) = result_of(&outcome);
             run.result = result;
@@ -319,6 +329,10 @@ impl Inner {
                 for name in ["CLAUDE_PROJECT_DIR", "BECKET_PROJECT_DIR"] {
                     variables.push((name.into(), self.settings.project.clone().into_os_string()));
                 }
+                let exports = self.exports.read().unwrap_or_else(PoisonError::into_inner).clone();
+                let sets = matches!(call.event, HookEvent::SessionStart | HookEvent::Setup);
+                let exports = exports.filter(|_| sets);
+                let exported = Mutex::new(String::new());
                 variables.push(("BECKET_HOOK_EVENT".into(), call.event.as_str().into()));
                 let further = job.handler.variables.iter();
                 variables.extend(further.map(|(name, value)| (name.into(), value.into())));
@@ -331,8 +345,14 @@ impl Inner {
                     // A project can only tighten: its text was agreed to at the start, and may have changed since.
                     confined: job.source.confined || job.handler.sandbox.unwrap_or(false),
                     limit,
+                    exported: exports.is_some().then_some(&exported),
                 };
-                command::run(program, &self.settings.programs, printed).await
+                let ran = command::run(program, &self.settings.programs, printed).await;
+                let text = lock(&exported);
+                if let (Some(exports), false) = (exports, text.is_empty()) {
+                    exports(&text, matches!(job.source.origin, Origin::Project | Origin::Local));
+                }
+                ran
             }
             Kind::Http { url, headers, allowed_variables } => {
                 let headers = headers

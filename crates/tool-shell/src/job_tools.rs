@@ -130,7 +130,8 @@ impl Shell {
             before,
             ..ToolOutput::default()
         };
-        refusal::add_hosts(&mut output, &job.new_refusals());
+        let advice = refusal::advice(self.settings.keeps_confined);
+        refusal::add_hosts(&mut output, &job.new_refusals(), advice);
         output
     }
 

@@ -126,6 +126,11 @@ impl Job {
         }
     }
 
+    /// Returns true if the job has ended and the model has not been told, and counts it as told.
+    pub(crate) fn take_end(&self) -> bool {
+        self.state() != State::Running && !std::mem::replace(&mut self.facts().told, true)
+    }
+
     /// Returns the hosts that the proxy has refused since the last time.
     pub(crate) fn new_refusals(&self) -> Vec<String> {
         let lines = self.refusals.as_ref().map(RefusalLog::lines).unwrap_or_default();

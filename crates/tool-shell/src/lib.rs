@@ -109,6 +109,8 @@ pub struct ShellSettings {
     pub launcher: Option<Vec<OsString>>,
     /// Confines commands. Without it, a command that must be confined is refused.
     pub sandbox: Option<Arc<Sandbox>>,
+    /// The model cannot ask to run a command outside the sandbox.
+    pub keeps_confined: bool,
     pub window: Window,
     pub limits: Limits,
     pub default_timeout: Duration,
@@ -142,6 +144,7 @@ impl ShellSettings {
             shell: None,
             launcher: None,
             sandbox: None,
+            keeps_confined: false,
             window: Window::default(),
             limits: Limits::default(),
             default_timeout: Duration::from_mins(2),

@@ -43,9 +43,16 @@ enum Refusal {
 /// Adds to the result of a confined command the hosts that the proxy refused, and a note if the sandbox may have caused the
 /// failure.
 /// `hosts`: the refusals of the proxy; `None` for a command without one.
-pub(crate) fn add(output: &mut ToolOutput, level: SandboxLevel, roots: &[PathBuf], hosts: Option<&[String]>) {
+///
+/// `advice`: see [`advice`].
+pub(crate) fn add(
+    output: &mut ToolOutput,
+    (level, roots): (SandboxLevel, &[PathBuf]),
+    hosts: Option<&[String]>,
+    advice: &str,
+) {
     output.details["sandbox"] = json!({ "level": level.as_str() });
-    if hosts.is_some_and(|hosts| add_hosts(output, hosts)) {
+    if hosts.is_some_and(|hosts| add_hosts(output, hosts, advice)) {
         return;
     }
     if !output.is_error || output.interrupted {
@@ -64,26 +71,32 @@ pub(crate) fn add(output: &mut ToolOutput, level: SandboxLevel, roots: &[PathBuf
         (Refusal::File, _) => "it writes the workspace and $TMPDIR, and reads no secrets",
     };
     output.details["sandbox"]["refused"] = json!(line);
-    let note = format!(
-        "\n[this ran in the sandbox (level {level}): {why}. That may be why it failed. If it must run outside, repeat the \
-         call with \"unconfined\": true; the user is asked]"
-    );
+    let note =
+        format!("\n[this ran in the sandbox (level {level}): {why}. That may be why it failed. {advice}]");
     output.content.push_str(&note);
 }
 
 /// Adds the hosts that the proxy refused to a result. Returns false if there are none.
-pub(crate) fn add_hosts(output: &mut ToolOutput, hosts: &[String]) -> bool {
+pub(crate) fn add_hosts(output: &mut ToolOutput, hosts: &[String], advice: &str) -> bool {
     if hosts.is_empty() {
         return false;
     }
     output.details["sandbox"]["refused_hosts"] = json!(hosts);
     let hosts = hosts.join("; ");
     let note = format!(
-        "\n[the sandbox refused a connection to {hosts}. The user can allow a host with sandbox.allow_hosts; or repeat the call \
-         with \"unconfined\": true, and the user is asked]"
+        "\n[the sandbox refused a connection to {hosts}. The user can allow a host with sandbox.allow_hosts. {advice}]"
     );
     output.content.push_str(&note);
     true
+}
+
+/// Returns what the model can do about a refusal. `keeps_confined`: nothing runs outside the sandbox.
+pub(crate) fn advice(keeps_confined: bool) -> &'static str {
+    if keeps_confined {
+        "No command runs outside it"
+    } else {
+        "If it must run outside, repeat the call with \"unconfined\": true; the user is asked"
+    }
 }
 
 /// The first line that looks like a refusal of the sandbox.

@@ -11,7 +11,7 @@ use crate::{ShellSettings, sys};
 use becket_types::CallId;
 use rustix::process::Pid;
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -35,6 +35,8 @@ pub struct Shell {
     pub(crate) jobs: Jobs,
     /// Commands that a call waits for, and the signals that move them to the background.
     waited: Mutex<HashMap<CallId, Arc<Notify>>>,
+    /// Variables that hooks have set for later commands.
+    exports: Mutex<Vec<(OsString, OsString)>>,
     /// A temporary folder, used if the configured one cannot be created.
     elsewhere: OnceLock<Option<TempDir>>,
     watcher: Mutex<Watcher>,
@@ -82,11 +84,31 @@ impl Shell {
             mark,
             calls: AtomicU64::new(0),
             waited: Mutex::default(),
+            exports: Mutex::default(),
             place: Arc::new(SpillStore::new(places, settings.spill.store.clone())),
             jobs: Jobs::new(run),
             elsewhere: OnceLock::new(),
             settings,
         })
+    }
+
+    /// Sets a variable for all later commands, in place of the one that they have.
+    pub fn export(&self, name: &str, value: &str) {
+        let mut exports = self.exports.lock().unwrap_or_else(PoisonError::into_inner);
+        exports.retain(|(known, _)| known != name);
+        exports.push((name.into(), value.into()));
+    }
+
+    /// Returns the variables that hooks have set.
+    pub(crate) fn exports(&self) -> Vec<(OsString, OsString)> {
+        self.exports.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns the value that a variable has for commands.
+    pub fn variable(&self, name: &str) -> Option<OsString> {
+        let exports = self.exports();
+        let exported = exports.into_iter().find(|(known, _)| known == name).map(|(_, value)| value);
+        exported.or_else(|| self.settings.variable(name).map(OsStr::to_owned))
     }
 
     /// Returns the signal that moves the command of this call to the background. It is forgotten when it is dropped.
@@ -123,6 +145,11 @@ impl Shell {
         };
         let is_cut = bytes.len() as u64 != total;
         Some(Ok(JobText { text: String::from_utf8_lossy(&bytes).into_owned(), total, is_cut }))
+    }
+
+    /// Returns true if the model has not been told that this job has ended, and counts it as told.
+    pub fn take_end(&self, id: u64) -> bool {
+        self.jobs.known(id).is_some_and(|job| job.take_end())
     }
 
     /// Writes all that is kept of a job's output to a new file that only its owner can read. Returns false if this process

@@ -112,7 +112,9 @@ pub(crate) fn start(shell: &Shell, start: Start<'_>) -> Result<Process, String> 
     let search =
         (start.sandbox == SandboxLevel::ReadOnly).then(|| own_programs(shell, start.roots)).flatten();
     let search = search.as_ref().map(|search| (OsStr::new("PATH"), search.as_os_str()));
-    let env = all.chain(search).chain(more).chain(temp).chain(own).chain(run);
+    let exports = shell.exports();
+    let exported = exports.iter().map(|(n, v)| (n.as_os_str(), v.as_os_str()));
+    let env = all.chain(exported).chain(search).chain(more).chain(temp).chain(own).chain(run);
     let lease = settings.sandbox.as_ref().and_then(|sandbox| {
         // A command in the background may have changed what this one obeys.
         sandbox.check_protected();

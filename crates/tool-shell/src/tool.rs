@@ -128,7 +128,7 @@ impl Tool for BashTool {
             Some(text) if !text.is_empty() => report::with_input(&input.command, text),
             _ => input.command.clone(),
         });
-        access.unconfined = input.unconfined;
+        access.unconfined = input.unconfined && !self.shell.settings.keeps_confined;
         // The folder that it will run in, which an earlier `cd` may have set.
         let kept = env.host.state(CWD).and_then(|v| v.as_str().map(PathBuf::from));
         let current = kept.as_deref().unwrap_or(&env.cwd);
@@ -335,7 +335,8 @@ impl BashTool {
         let mut report = report::report(Run { end, took, output, survivors, job, cwd_note, cwd });
         if env.sandbox.is_confined() {
             let hosts = pass.map(|pass| pass.refusals());
-            refusal::add(&mut report, env.sandbox, &env.roots, hosts.as_deref());
+            let advice = refusal::advice(shell.settings.keeps_confined);
+            refusal::add(&mut report, (env.sandbox, &env.roots), hosts.as_deref(), advice);
         }
         Ok(report)
     }

@@ -180,6 +180,9 @@ pub struct HookRun {
     /// The text that its matcher was compared with: the tool, the trigger, the source. Not kept.
     #[serde(skip)]
     pub subject: Option<String>,
+    /// It ended the turn, or kept the model from going on. Not kept.
+    #[serde(skip)]
+    pub stopped: bool,
     /// `command`, `http`, `prompt`, `agent`, `mcp_tool` or `callback`.
     pub handler: String,
     /// The file or setting that configures it.
