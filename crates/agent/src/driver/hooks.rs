@@ -19,10 +19,10 @@ use crate::host::lock;
 use crate::machine::{Input, PromptId};
 use crate::settings::{AgentSettings, SecretOutputs};
 use becket_model::Model;
-use becket_session::store::ledger_path;
+use becket_session::store::transcript_path;
 use becket_types::{
     CallId, CompactionTrigger, DeferredCall, EntryKind, Event, HookCall, HookEvent, HookOutcome, HookRun,
-    HookText, HookWatch, MessageId, NoticeLevel, Synthetic, TurnEnd,
+    HookText, HookWatch, MessageId, NoticeLevel, RefusedPrompt, Synthetic, TurnEnd,
 };
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::FuturesUnordered;
@@ -152,7 +152,7 @@ impl HookCaller<'_> {
     fn hook_input(&self, event: HookEvent, keys: Value) -> Map<String, Value> {
         let (id, transcript) = {
             let session = lock(&self.conversation.core.session);
-            (session.id(), ledger_path(session.dir()))
+            (session.id(), transcript_path(session.dir()))
         };
         let mut input = Map::new();
         let mut put = |key: &str, value: Value| {
@@ -357,7 +357,7 @@ impl HookCaller<'_> {
         });
         if event == HookEvent::SubagentStop {
             let session = lock(&self.conversation.core.session);
-            keys["agent_transcript_path"] = json!(ledger_path(session.dir()).to_string_lossy());
+            keys["agent_transcript_path"] = json!(transcript_path(session.dir()).to_string_lossy());
         }
         let agent = self.conversation.settings.hooks.agent.as_ref().filter(|agent| agent.id.is_some());
         let kind = agent.map(|agent| agent.kind.clone());

@@ -3,6 +3,7 @@
 //! Model: entries are added to a pending commit, and `flush` writes them together. Events about the commit are sent after
 //! it is written. Nothing here knows of requests or tools.
 
+use super::transcript::Transcript;
 use crate::host::lock;
 use becket_session::context::budget::Appended;
 use becket_session::{Durability, Session};
@@ -16,6 +17,8 @@ pub(crate) struct Core {
     pub(crate) session: Arc<Mutex<Session>>,
     pub(crate) blobs: Arc<dyn Blobs>,
     pub(super) events: mpsc::UnboundedSender<Event>,
+    /// The copy for hooks, if there are any.
+    pub(super) transcript: Option<Transcript>,
     /// Entries of the pending commit.
     pub(super) pending: Vec<EntryKind>,
     /// Events about that commit; they are sent when it is written.
@@ -40,6 +43,7 @@ impl Core {
             session,
             blobs,
             events,
+            transcript: None,
             pending: Vec::new(),
             announce: Vec::new(),
             appended: Appended::default(),
@@ -50,6 +54,9 @@ impl Core {
     }
 
     pub(crate) fn emit(&self, event: Event) {
+        if let Some(transcript) = &self.transcript {
+            transcript.saw(&event);
+        }
         // A front end that has disconnected can catch up from the ledger.
         let _ = self.events.send(event);
     }

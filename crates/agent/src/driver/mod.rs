@@ -72,6 +72,7 @@ mod title;
 mod told_hooks;
 mod tools;
 mod toolset;
+mod transcript;
 mod turn;
 mod turn_terms;
 mod undo;

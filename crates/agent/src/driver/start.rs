@@ -11,6 +11,7 @@ use super::inbox::{INBOX, Inbox};
 use super::rules_files::{KnownRules, RulesScope, tell_rules};
 use super::title::Titling;
 use super::toolset::Toolset;
+use super::transcript::Transcript;
 use super::workspace::{self, tell_workspace};
 use crate::host::lock;
 use crate::prompt;
@@ -49,6 +50,11 @@ pub(super) fn announce(
     // A configured window overrides the limits of earlier runs; a limit that this run learns overrides both.
     if conversation.settings.requests.context_window.is_none() {
         conversation.budget.limits = conversation.learned_limits();
+    }
+    if conversation.settings.hooks.engine.is_some() {
+        let cwd = conversation.settings.environment.cwd.clone();
+        let is_sidechain = conversation.settings.is_subagent();
+        conversation.core.transcript = Some(Transcript::begin(&conversation.core.session, cwd, is_sidechain));
     }
     conversation.core.emit(Event::SessionStarted {
         session,

@@ -35,7 +35,7 @@ impl OutsideHooks {
 
     /// Names the session, once it is open. `folder`: that of its ledger, if it is kept.
     pub(crate) fn begin(&self, session: SessionId, folder: Option<&Path>, cwd: &Path) {
-        let transcript = folder.map(becket_session::store::ledger_path).unwrap_or_default();
+        let transcript = folder.map(becket_session::store::transcript_path).unwrap_or_default();
         let common = json!({
             "session_id": session, "transcript_path": transcript.to_string_lossy(), "cwd": cwd.to_string_lossy(),
         });

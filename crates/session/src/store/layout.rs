@@ -56,6 +56,11 @@ pub fn ledger_path(session_dir: &Path) -> PathBuf {
     session_dir.join(LEDGER)
 }
 
+/// Returns the path of the copy for hooks in a session's folder.
+pub fn transcript_path(session_dir: &Path) -> PathBuf {
+    session_dir.join("transcript.jsonl")
+}
+
 /// Returns the id in the name of a session's folder.
 pub fn id_of(session_dir: &Path) -> Option<SessionId> {
     session_dir.file_name()?.to_str()?.parse().ok()
