@@ -7,6 +7,7 @@
 
 mod commands;
 mod control;
+mod debug_file;
 mod figures;
 mod front;
 mod jobs;
@@ -178,7 +179,8 @@ fn printer(
     blobs: Arc<dyn Blobs>,
     last_message: Option<MessageId>,
 ) -> Printer {
-    let mut printer = Printer::new(options, Box::new(io::stdout()), Box::new(io::stderr())).with_blobs(blobs);
+    let (out, notes) = debug_file::writers(settings.output.debug_file.as_deref());
+    let mut printer = Printer::new(options, out, notes).with_blobs(blobs);
     printer.show_hooks(settings.output.hook_events);
     if let Some(claude) = environment.claude_dir().filter(|_| settings.output.mirror) {
         printer.mirror_to(claude.join("projects"), last_message);

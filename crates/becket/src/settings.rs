@@ -271,7 +271,7 @@ impl RunSettings {
         }
         let session = SessionPlan {
             choose,
-            choice: session_choice(&args.session)?,
+            choice: session_choice(&args.session, args.sdk.resume_drops_turn.as_deref())?,
             take_over: args.session.take_over,
             persist: !args.session.no_session_persistence,
             only_shown: false,
@@ -303,6 +303,7 @@ impl RunSettings {
                 subagent_text: args.output.forward_subagent_text,
                 mirror: args.output.session_mirror,
                 hook_events: args.sdk.include_hook_events,
+                debug_file: args.sdk.debug_file.clone(),
                 schema,
                 last_message: args.output.output_last_message,
             },
@@ -543,7 +544,7 @@ fn read(path: &Path, flag: &str) -> Result<String, Failure> {
     }
 }
 
-fn session_choice(args: &crate::args::SessionArgs) -> Result<SessionChoice, Failure> {
+fn session_choice(args: &crate::args::SessionArgs, drops: Option<&str>) -> Result<SessionChoice, Failure> {
     let id = match &args.session_id {
         None => None,
         Some(text) => Some(text.parse().map_err(|_| {
@@ -557,10 +558,16 @@ fn session_choice(args: &crate::args::SessionArgs) -> Result<SessionChoice, Fail
             Failure::usage(format!("--resume-session-at takes the uuid of a message, got {text:?}"))
         })?),
     };
+    let drops = match drops {
+        None => None,
+        Some(text) => {
+            Some(text.parse().map_err(|_| crate::resumed_at::rejected(&format!("{text:?} is no uuid")))?)
+        }
+    };
     // A run that is not kept must not write to the session that it continues, so it uses a copy. So does one that begins in
     // the middle of a session, because a ledger is never cut.
     let copies = args.fork_session || args.no_session_persistence || at.is_some();
-    let fork = copies.then_some(Fork { id, at });
+    let fork = copies.then_some(Fork { id, at, drops });
     // Without a name, a list is shown in a new session, which is removed again if the user chooses another.
     let named = args.resume.as_ref().filter(|query| !query.trim().is_empty());
     match (named, args.continue_) {

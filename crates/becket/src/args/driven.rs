@@ -14,7 +14,6 @@ const WITHOUT_EFFECT: &[(&str, bool)] = &[
     ("betas", true),
     ("channels", true),
     ("debug", false),
-    ("debug-file", true),
     ("debug-to-stderr", false),
     ("permission-prompts", true),
     ("thinking-display", true),
@@ -23,7 +22,6 @@ const WITHOUT_EFFECT: &[(&str, bool)] = &[
 /// Flags with a value that becket cannot carry out, each with what to use instead.
 const NOT_OFFERED: &[(&str, &str)] = &[
     ("project-config-root", "use --cd DIR, whose project's files are read"),
-    ("resume-drops-turn", "a session is never cut; --resume-session-at continues a copy that ends earlier"),
     ("task-budget", "no budget is passed to the model; --max-tokens N ends a turn"),
 ];
 

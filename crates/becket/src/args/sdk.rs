@@ -1,6 +1,7 @@
 //! Options that are only for programs that drive becket.
 
 use clap::Args;
+use std::path::PathBuf;
 
 /// Options for programs that drive becket.
 #[derive(Clone, Debug, Default, Args)]
@@ -18,6 +19,12 @@ pub(crate) struct SdkArgs {
     /// With stream-json: print a line when a hook runs, and one with its result.
     #[arg(long)]
     pub include_hook_events: bool,
+    /// With --resume-session-at: the uuid of the prompt of the only turn that the copy may leave out.
+    #[arg(long, value_name = "UUID", requires = "resume_session_at")]
+    pub resume_drops_turn: Option<String>,
+    /// Write everything that becket prints to this file too.
+    #[arg(long, value_name = "FILE")]
+    pub debug_file: Option<PathBuf>,
     /// Let the driving program change to the permission mode bypassPermissions while the session runs.
     #[arg(long)]
     pub allow_dangerously_skip_permissions: bool,

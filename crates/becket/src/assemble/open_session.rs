@@ -124,6 +124,9 @@ pub(super) fn session(
         }
         (Some(From::Copied(summary, fork)), _) => {
             let upto = fork.at.map(|message| crate::resumed_at::end_of(&summary.dir, message)).transpose()?;
+            if let (Some(upto), Some(turn)) = (upto, fork.drops) {
+                crate::resumed_at::drops_only(&summary.dir, upto, turn)?;
+            }
             let (source, cwd) = (&summary.dir, &run.project.cwd);
             let mut copy = Session::fork(source, upto, &root, cwd, create(fork.id), policy, scope)
                 .map_err(store_failure)?;

@@ -50,6 +50,8 @@ pub(crate) struct OutputSettings {
     pub mirror: bool,
     /// `--include-hook-events`: runs of hooks are printed.
     pub hook_events: bool,
+    /// `--debug-file`: everything that is printed goes to this file too.
+    pub debug_file: Option<PathBuf>,
     /// The form of the answer.
     pub schema: Option<Arc<Schema>>,
     /// A file that also gets the answer.
@@ -187,4 +189,6 @@ pub(crate) struct Fork {
     pub id: Option<SessionId>,
     /// The last message of the copy; `None`: the copy has all.
     pub at: Option<MessageId>,
+    /// The prompt of the only turn that the copy may leave out.
+    pub drops: Option<MessageId>,
 }
