@@ -62,6 +62,7 @@ mod replay;
 mod request_fields;
 mod sandbox;
 mod sdk_answers;
+mod sdk_turns;
 mod sdks;
 mod secrets;
 mod session_requests;

@@ -16,6 +16,8 @@ mod mirror;
 mod output;
 mod partial;
 mod subagent;
+mod totals;
+mod turn;
 
 pub use background::{ShellTask, ShellTaskEnd};
 pub use lines::{CLAUDE_CODE_VERSION, McpFacts, SessionFacts};
@@ -25,10 +27,9 @@ use crate::{InputError, Schema};
 use crate::{shapes, terminal};
 use answer::WholeAnswer;
 use becket_types::{
-    Blobs, CallId, Command, DeliveryMode, Event, MessageId, NoticeLevel, Part, PermissionDenial, PromptInput,
-    TurnEnd, TurnResult, sdk_names,
+    Blobs, CallId, Command, DeliveryMode, Event, Message, MessageId, NoticeLevel, Part, PromptInput, TurnEnd,
+    TurnResult, sdk_names,
 };
-use denials::Denials;
 use lines::SessionLines;
 use merged::merge;
 use mirror::Mirror;
@@ -40,6 +41,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
+use turn::TurnSoFar;
 
 /// `--output-format`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,9 +80,6 @@ pub struct PrintOptions {
 /// Maximum number of further requests if an answer does not fit `--json-schema`.
 const SCHEMA_RETRIES: u32 = 3;
 
-/// Maximum number of different denials that get a separate line.
-const MOST_DENIALS: usize = 5;
-
 /// The action that the caller must take after an event.
 #[derive(Debug, PartialEq)]
 pub enum Reaction {
@@ -103,7 +102,7 @@ pub struct Printer {
     mirror: Option<Mirror>,
     items: codex::Items,
     asking: SchemaAsking,
-    denials: Denials,
+    turn: TurnSoFar,
     held: Held,
     status: ExitStatus,
 }
@@ -132,7 +131,7 @@ impl Printer {
             mirror: None,
             items: codex::Items::default(),
             asking: SchemaAsking::default(),
-            denials: Denials::default(),
+            turn: TurnSoFar::default(),
             held: Held::default(),
             status: ExitStatus::Ok,
         }
@@ -183,8 +182,8 @@ impl Printer {
                     .parts
                     .iter()
                     .any(|p| matches!(p, Part::ToolResult { is_error, interrupted, .. } if *is_error || *interrupted));
-                self.denials.finished(message.result_of(), failed);
-                self.denials.interrupted = message
+                self.turn.denials.finished(message.result_of(), failed);
+                self.turn.interrupted = message
                     .parts
                     .iter()
                     .any(|part| matches!(part, Part::ToolResult { interrupted: true, .. }));
@@ -192,8 +191,9 @@ impl Printer {
                     self.asking.structured = Some(value.clone());
                 }
             }
-            Event::PermissionDenied(denial) => self.denials.denied(&denial.call_id),
-            Event::AssistantMessage { .. } => self.denials.interrupted = false,
+            Event::PermissionDenied(denial) => self.turn.denials.denied(&denial.call_id),
+            Event::AssistantMessage { .. } => self.turn.interrupted = false,
+            Event::HookFinished(run) if run.stopped && run.event == "Stop" => self.turn.stop_prevented = true,
             Event::MovedToBackground { call_id } => {
                 self.moved_to_background(call_id)?;
                 return Ok(Reaction::Nothing);
@@ -225,32 +225,11 @@ impl Printer {
         }
         if let (InputError::Message { .. }, Format::StreamJson) = (error, self.options.format) {
             // The sender of the message waits for a result.
-            let line = shapes::no_turn(&error.to_string(), &self.lines.session);
+            let line = self.lines.no_turn(&error.to_string());
             self.output.line(line)?;
         }
         self.status = ExitStatus::Usage;
         writeln!(self.output.notes, "becket: {}", terminal::clean(&error.to_string()))
-    }
-
-    /// Prints a line for each reason, so that the user can fix all of them at once.
-    fn tell_denials(&mut self, denials: &[PermissionDenial]) -> io::Result<()> {
-        let mut reasons: Vec<(&str, String)> = Vec::new();
-        for denial in denials {
-            let reason = (denial.tool.as_str(), shapes::denial_text(denial));
-            if !reasons.contains(&reason) {
-                reasons.push(reason);
-            }
-        }
-        for (tool, reason) in reasons.iter().take(MOST_DENIALS) {
-            writeln!(self.output.notes, "becket: denied: {tool}: {}", terminal::clean(reason))?;
-        }
-        match reasons.len().saturating_sub(MOST_DENIALS) {
-            0 => Ok(()),
-            more => writeln!(
-                self.output.notes,
-                "becket: denied: and {more} more, in permission_denials of --output-format json"
-            ),
-        }
     }
 
     fn turn_finished(&mut self, result: &TurnResult) -> io::Result<Reaction> {
@@ -294,7 +273,7 @@ impl Printer {
         }
         self.asking.asked = 0;
         // A turn without text is a failure too: a script must not take silence for success.
-        let denied_last = self.denials.last && !self.options.driven;
+        let denied_last = self.turn.denials.last && !self.options.driven;
         let silent =
             result.end == TurnEnd::Completed && becket_types::is_blank(&result.text) && structured.is_none();
         let result = if silent && !denied_last {
@@ -311,8 +290,12 @@ impl Printer {
                 status => status,
             },
         };
+        if matches!(&result.end, TurnEnd::HookStopped { refused: Some(_), .. }) && !self.turn.begun {
+            // The prompt was refused before it was a message of the session.
+            self.turn_began()?;
+        }
         self.write_result(&result, structured.as_ref(), schema_error.as_deref())?;
-        self.denials = Denials::default();
+        self.turn = TurnSoFar::default();
         // Subagents in the background still wait for results.
         if self.tasks.subagents.is_empty() {
             self.calls.clear();
@@ -342,7 +325,7 @@ impl Printer {
                 }
                 self.output.out.flush()?;
                 self.tell_why(why.as_deref())?;
-                self.tell_denials(&result.denials)?;
+                denials::tell(&result.denials, &mut self.output.notes)?;
                 self.output.notes.flush()
             }
             Format::Codex => {
@@ -357,8 +340,12 @@ impl Printer {
                     self.output.line(line)?;
                 }
                 let mut line = line(&self.lines);
-                if self.denials.interrupted && result.end == TurnEnd::Interrupted {
-                    line["terminal_reason"] = json!("aborted_tools");
+                if self.options.driven {
+                    self.lines.totals.add(result);
+                    self.lines.totals.stamp(&mut line);
+                    if self.turn.complete(&mut line, &result.end) {
+                        self.status = ExitStatus::Ok;
+                    }
                 }
                 self.lines.answered.stamp_result(&mut line);
                 self.output.line(line)?;
@@ -376,7 +363,10 @@ impl Printer {
 
     /// Prints the reasons of a run whose exit code says that a call was denied. A log may hold nothing but stderr.
     fn tell_denied(&mut self, result: &TurnResult) -> io::Result<()> {
-        if self.status == ExitStatus::PermissionDenied { self.tell_denials(&result.denials) } else { Ok(()) }
+        match self.status {
+            ExitStatus::PermissionDenied => denials::tell(&result.denials, &mut self.output.notes),
+            _ => Ok(()),
+        }
     }
 
     /// Prints the reason why the run failed: one line on stderr in every format.
@@ -468,10 +458,9 @@ impl Printer {
                 // A message about a task of the background can begin a turn.
                 if !steered && client_id.is_some() && self.lines.parent.is_none() {
                     self.turn_began()?;
+                    self.turn.of_task = message.metadata.extra.contains_key("task");
                 }
-                let line = self.lines.synthetic(message);
-                self.mirrored(&line)?;
-                self.output.emit(line)
+                self.synthetic(message)
             }
             Event::UserMessage { message, client_id, steered } => {
                 if !steered && self.lines.parent.is_none() {
@@ -511,11 +500,7 @@ impl Printer {
                 self.mirrored(&line)?;
                 self.output.emit(line)
             }
-            Event::SyntheticMessage { message } => {
-                let line = self.lines.synthetic(message);
-                self.mirrored(&line)?;
-                self.output.emit(line)
-            }
+            Event::SyntheticMessage { message } => self.synthetic(message),
             // A call may be allowed with another input than the model wrote.
             Event::ToolStarted { call_id, name, input } => {
                 self.calls.insert(call_id.clone(), (name.clone(), input.clone()));
@@ -542,6 +527,15 @@ impl Printer {
         }
     }
 
+    /// Prints a message that becket wrote itself.
+    fn synthetic(&mut self, message: &Message) -> io::Result<()> {
+        let line = self.lines.synthetic(message);
+        self.mirrored(&line)?;
+        // Programs take `user` lines for messages of people.
+        let line = if lines::is_users(message) { line } else { self.lines.context_added(message) };
+        self.output.emit(line)
+    }
+
     /// Prints the copy of a message, if a program keeps copies.
     fn mirrored(&mut self, line: &Value) -> io::Result<()> {
         match self.mirror.as_mut().and_then(|mirror| mirror.copy(line)) {
@@ -550,7 +544,7 @@ impl Printer {
         }
     }
 
-    fn remember_calls(&mut self, message: &becket_types::Message) {
+    fn remember_calls(&mut self, message: &Message) {
         for part in &message.parts {
             if let Part::ToolCall { call_id, name, input, .. } = part {
                 self.calls.insert(call_id.clone(), (name.clone(), input.clone()));
@@ -559,7 +553,7 @@ impl Printer {
     }
 
     /// Returns the result of a call in the SDK's format.
-    fn tool_use_result(&mut self, message: &becket_types::Message) -> Option<Value> {
+    fn tool_use_result(&mut self, message: &Message) -> Option<Value> {
         let part = message.parts.iter().find(|part| matches!(part, Part::ToolResult { .. }))?;
         let Part::ToolResult { call_id, output, is_error, details, .. } = part else { return None };
         let Some((name, input)) = self.calls.remove(call_id) else {

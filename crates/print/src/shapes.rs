@@ -3,8 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use becket_types::{
-    BlobId, Blobs, FinishReason, ImageSource, Message, MessageId, ModelUsage, Part, PermissionDenial, Role,
-    TurnEnd, TurnResult, Usage, sdk_names,
+    BlobId, Blobs, FinishReason, ImageSource, Message, MessageId, ModelUsage, Part, PermissionDenial,
+    RefusedPrompt, Role, TurnEnd, TurnResult, Usage, sdk_names,
 };
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -215,6 +215,23 @@ pub(crate) fn outcome(end: &TurnEnd) -> (&'static str, bool, &'static str) {
     }
 }
 
+/// Makes the result of a turn that a hook ended a success: the program that wrote the hook wanted it so, and its SDK throws for
+/// an error. Before the first step, only a refused prompt is meant.
+pub(crate) fn ended_by_hook(line: &mut Value, end: &TurnEnd) -> bool {
+    let TurnEnd::HookStopped { refused, .. } = end else { return false };
+    if refused.is_none() && line["num_turns"] == 0 {
+        return false;
+    }
+    (line["subtype"], line["is_error"]) = (json!("success"), json!(false));
+    line.as_object_mut().map(|line| line.remove("errors"));
+    if let Some(RefusedPrompt { prompt, reason }) = refused {
+        line["result"] = json!(format!(
+            "UserPromptSubmit operation blocked by hook:\n{reason}\n\nOriginal prompt: {prompt}"
+        ));
+    }
+    true
+}
+
 /// Why a turn did not end well, in a sentence; `None` when it did.
 pub(crate) fn explain(end: &TurnEnd) -> Option<String> {
     Some(match end {
@@ -233,7 +250,7 @@ pub(crate) fn explain(end: &TurnEnd) -> Option<String> {
         TurnEnd::NoAnswer { what } | TurnEnd::CallsAsText { what } => what.clone(),
         TurnEnd::Refusal { reason } => format!("the model declined to answer: {reason}"),
         TurnEnd::ContextFull { breakdown } => breakdown.clone(),
-        TurnEnd::NoRoom { what } | TurnEnd::HookStopped { what } => what.clone(),
+        TurnEnd::NoRoom { what } | TurnEnd::HookStopped { what, .. } => what.clone(),
         TurnEnd::ModelError { message, .. } | TurnEnd::Failed { message } => message.clone(),
     })
 }

@@ -481,7 +481,7 @@ fn turn_end_line(end: &TurnEnd) -> String {
         | TurnEnd::CallsAsText { what }
         | TurnEnd::Repetition { what }
         | TurnEnd::NoRoom { what }
-        | TurnEnd::HookStopped { what } => format!("Stopped: {what}"),
+        | TurnEnd::HookStopped { what, .. } => format!("Stopped: {what}"),
         TurnEnd::Deferred { call } => format!("Stopped: a hook deferred the call of {}.", call.name),
         TurnEnd::Refusal { reason } => format!("The model refused: {reason}"),
         TurnEnd::ContextFull { breakdown } => crate::transcript::full("The context is full", breakdown),

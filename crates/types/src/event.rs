@@ -121,6 +121,11 @@ pub enum Command {
         to: MessageId,
         what: RewindWhat,
     },
+    /// Tells the model that a command in the background has ended. An idle agent begins a turn for it. `task`: its number.
+    TaskEnded {
+        task: u64,
+        text: String,
+    },
     /// Takes all messages out of the conversation; files stay as they are. [`Event::UndoDone`] answers.
     ClearConversation,
     /// Plans a manual change to the context. [`Event::ContextPlanned`] answers; nothing is changed yet.

@@ -83,7 +83,9 @@ pub use subagent::{SubagentCall, SubagentOf, SubagentReport};
 pub use text::{
     at_words, cut_end, cut_end_at_word, cut_start, cut_start_at_word, edit_distance, hex, is_blank, subject,
 };
-pub use turn::{DeferredCall, Fork, ModelUsage, PermissionDenial, TurnEnd, TurnResult, TurnTerms};
+pub use turn::{
+    DeferredCall, Fork, ModelUsage, PermissionDenial, RefusedPrompt, TurnEnd, TurnResult, TurnTerms,
+};
 pub use undo::{
     ConversationPlan, ModeChange, NodeKind, PathFate, PathPlan, RewindWhat, UndoKind, UndoOutcome, UndoPlan,
     UndoTurn,

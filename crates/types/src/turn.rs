@@ -76,6 +76,9 @@ pub enum TurnEnd {
     /// A hook ended the turn; `what` says why.
     HookStopped {
         what: String,
+        /// The hook refused the prompt of the turn.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refused: Option<RefusedPrompt>,
     },
     /// A hook wants this call to be decided in a later run of the session. The turn ended before the call.
     Deferred {
@@ -92,6 +95,13 @@ pub enum TurnEnd {
     Failed {
         message: String,
     },
+}
+
+/// A prompt that a hook refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedPrompt {
+    pub prompt: String,
+    pub reason: String,
 }
 
 impl TurnEnd {

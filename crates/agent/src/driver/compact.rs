@@ -329,7 +329,9 @@ fn tell_compacted_by_hand(
         (CompactionEnd::Failed(why) | CompactionEnd::Refused(why), Some(_)) => {
             (TurnEnd::Completed, format!("Not compacted: {}.", why.trim_end_matches('.')))
         }
-        (CompactionEnd::Refused(what), None) => (TurnEnd::HookStopped { what: what.clone() }, String::new()),
+        (CompactionEnd::Refused(what), None) => {
+            (TurnEnd::HookStopped { what: what.clone(), refused: None }, String::new())
+        }
         (CompactionEnd::Failed(why), None) => {
             (TurnEnd::ContextFull { breakdown: why.clone() }, String::new())
         }

@@ -63,6 +63,8 @@ pub(super) enum Then {
 pub(crate) struct HookState {
     /// The reason why a hook ends the turn.
     pub(super) stop: Option<String>,
+    /// The prompt of the turn, if a hook refused it.
+    pub(super) refused: Option<RefusedPrompt>,
     /// A call that a hook wants to be decided later. The turn ends before it.
     pub(super) deferred: Option<DeferredCall>,
     /// A title that a hook gives the session. It waits until the ledger has its first entries.
@@ -92,14 +94,15 @@ impl HookState {
         if let Some(call) = &self.deferred {
             return Some(TurnEnd::Deferred { call: call.clone() });
         }
-        self.stop.clone().map(|what| TurnEnd::HookStopped { what })
+        let refused = self.refused.clone();
+        self.stop.clone().map(|what| TurnEnd::HookStopped { what, refused })
     }
 }
 
 impl HookState {
     /// Forgets what hooks decided about the turn before.
     pub(super) fn begin_turn(&mut self) {
-        (self.stop, self.deferred) = (None, None);
+        (self.stop, self.refused, self.deferred) = (None, None, None);
         self.prompt = Some(MessageId::new().to_string());
     }
 }

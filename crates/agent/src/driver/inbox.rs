@@ -15,7 +15,8 @@ use crate::machine::{Input, Phase, PromptId};
 use base64::Engine as _;
 use becket_session::Durability;
 use becket_types::{
-    Command, EntryKind, Event, ImageSource, Message, NoticeLevel, Origin, Part, PromptInput, Role,
+    Command, DeliveryMode, EntryKind, Event, ImageSource, Message, NoticeLevel, Origin, Part, PromptInput,
+    Role, Synthetic,
 };
 use std::collections::BTreeMap;
 use tokio::sync::mpsc;
@@ -70,6 +71,15 @@ impl Inbox {
         self.next += 1;
         self.notes.insert(id, (message, client_id));
         id
+    }
+
+    /// Takes a message about a command in the background, which is delivered like a prompt.
+    pub(super) fn task_ended(&mut self, task: u64, text: &str, flow: &mut Flow) {
+        let text = format!("<task-notification>\n{text}\n</task-notification>");
+        let mut message = Message::synthetic(Synthetic::Reminder, text);
+        message.metadata.extra.insert("task".to_owned(), task.into());
+        let id = self.put_note(message, format!("task-{task}"));
+        flow.feed(Input::Prompt { id, mode: DeliveryMode::Steer });
     }
 
     pub(super) fn is_note(&self, id: PromptId) -> bool {

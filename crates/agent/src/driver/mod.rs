@@ -380,6 +380,7 @@ impl Agent {
                 self.tool_runner().interrupt_background();
                 self.flow.feed(Input::Interrupt);
             }
+            Command::TaskEnded { task, text } => self.inbox.task_ended(task, &text, &mut self.flow),
             Command::Background { call_id } => self.tool_runner().move_to_background(call_id.as_ref()),
             Command::ToTask { task, what } => self.tool_runner().pass_to_task(task, *what),
             Command::Continue => self.continue_turn(),

@@ -200,7 +200,7 @@ fn shortfall(result: &TurnResult) -> (Option<String>, bool) {
         TurnEnd::NoRoom { what }
         | TurnEnd::NoAnswer { what }
         | TurnEnd::CallsAsText { what }
-        | TurnEnd::HookStopped { what } => what.clone(),
+        | TurnEnd::HookStopped { what, .. } => what.clone(),
         TurnEnd::Deferred { call } => format!("a hook deferred its call of {}", call.name),
         TurnEnd::ModelError { message, .. } | TurnEnd::Failed { message } => message.clone(),
     };

@@ -18,7 +18,7 @@ use crate::spend::over_time;
 use becket_session::Durability;
 use becket_types::{
     CompactionTrigger, DeliveryMode, EntryKind, Event, HookEvent, HookOutcome, HookText, Limit, NoticeLevel,
-    Origin, Part, PromptInput, Role, Synthetic, Tokens, TurnEnd, TurnState,
+    Origin, Part, PromptInput, RefusedPrompt, Role, Synthetic, Tokens, TurnEnd, TurnState,
 };
 use serde_json::Map;
 use std::path::Path;
@@ -187,12 +187,13 @@ impl Agent {
             let why = outcome.block.as_ref().map(|block| block.text.clone()).or(outcome.stop);
             match why {
                 Some(why) => {
+                    let prompt = self.inbox.text(*id).unwrap_or_default();
                     self.inbox.take_back(
                         *id,
                         &format!("A hook refused this prompt: {why}"),
                         &mut self.conversation.core,
                     );
-                    refused = Some(why);
+                    refused = Some(RefusedPrompt { prompt, reason: why });
                 }
                 None => {
                     delivered.push(*id);
@@ -207,13 +208,14 @@ impl Agent {
         for text in context {
             self.hooks().tell_model(HookEvent::UserPromptSubmit, text);
         }
-        if let Some(why) = refused
+        if let Some(refused) = refused
             && delivered.is_empty()
         {
             let owed = steered
                 && lock(&self.conversation.core.session).view().turn_state() != TurnState::AwaitingUser;
             if !owed {
-                self.hooking.stop = Some(format!("A hook refused the prompt: {why}"));
+                self.hooking.stop = Some(format!("A hook refused the prompt: {}", refused.reason));
+                self.hooking.refused = Some(refused);
             }
         }
     }

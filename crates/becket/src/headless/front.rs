@@ -240,7 +240,22 @@ impl Front {
         if self.input.told_end && !self.state.in_turn {
             return Ok(());
         }
-        written(self.session.jobs.tell(change, &mut self.printer).await)
+        self.session.jobs.note_end(&change);
+        written(self.session.jobs.tell(change, &mut self.printer).await)?;
+        self.wake_for_tasks().await;
+        Ok(())
+    }
+
+    /// Begins a turn for commands in the background that have ended, if the agent is idle. A program that keeps its input open
+    /// waits for that.
+    async fn wake_for_tasks(&mut self) {
+        let idle = !self.state.in_turn && self.pending.waiting.is_empty() && !self.servers.waits.any();
+        if !idle || !self.input.driven || self.input.ended || self.state.interrupted {
+            return;
+        }
+        for (task, text) in self.session.jobs.untold() {
+            self.command(Command::TaskEnded { task, text }).await;
+        }
     }
 
     async fn event(&mut self, event: &Event) -> Result<(), Failure> {
@@ -292,6 +307,7 @@ impl Front {
                 self.state.in_turn = false;
                 self.withdraw_questions()?;
                 self.answer_waiting().await?;
+                self.wake_for_tasks().await;
                 if self.input.ended {
                     self.end_input_when_idle().await;
                 }
@@ -399,7 +415,7 @@ impl Front {
             Waited::Answer(id, Ok(response)) => written(self.printer.control_response(&id, &response))?,
             Waited::Answer(id, Err(why)) => written(self.printer.refusal(&id, &why))?,
             Waited::Prompt(input) => self.command(Command::Prompt(input)).await,
-            Waited::Refused(why) => written(self.printer.no_turn(&why))?,
+            Waited::Refused(input, why) => written(self.printer.refused_expansion(&input, &why))?,
             Waited::Decided(id, outcome) => self.response(&id, outcome).await?,
             Waited::Commands(known, refused) => self.commands_judged(known, refused)?,
         }

@@ -22,13 +22,16 @@ pub(super) struct Jobs {
     changes: Option<mpsc::UnboundedReceiver<JobChange>>,
     /// The folder for the outputs of commands that have ended; `None` if the session is not kept.
     outputs: Option<PathBuf>,
+    /// Commands that have ended while the model was at work or before it could be told: the number, and the text for the model.
+    ended: Vec<(u64, String)>,
 }
 
 impl Jobs {
     /// `shown`: lines tell the program of starts and ends.
     pub(super) fn new(shell: &Arc<Shell>, shown: bool, session: Option<PathBuf>) -> Self {
         let changes = if shown { shell.watch_jobs() } else { None };
-        Self { shell: Arc::clone(shell), changes, outputs: session.map(|folder| folder.join("tasks")) }
+        let outputs = session.map(|folder| folder.join("tasks"));
+        Self { shell: Arc::clone(shell), changes, outputs, ended: Vec::new() }
     }
 
     /// Waits for the next change, for ever if none is reported.
@@ -44,6 +47,24 @@ impl Jobs {
     /// Returns a change that was reported already.
     pub(super) fn take(&mut self) -> Option<JobChange> {
         self.changes.as_mut()?.try_recv().ok()
+    }
+
+    /// Notes the end of a command for the model. One that was ended on purpose is no news.
+    pub(super) fn note_end(&mut self, change: &JobChange) {
+        let Some(JobEnd { outcome, summary }) = &change.end else { return };
+        if *outcome != JobOutcome::Killed {
+            let text = format!(
+                "The command in the background ({}) has ended: {summary}. job_output shows what it printed.",
+                change.description
+            );
+            self.ended.push((change.id, text));
+        }
+    }
+
+    /// Returns the ends of commands that the model has not seen meanwhile.
+    pub(super) fn untold(&mut self) -> Vec<(u64, String)> {
+        let ended = std::mem::take(&mut self.ended);
+        ended.into_iter().filter(|(id, _)| self.shell.take_end(*id)).collect()
     }
 
     fn is_running(&self, id: u64) -> bool {

@@ -20,7 +20,10 @@ pub(super) async fn with_servers(
 ) -> Waited {
     let expanded = match crate::mcp::expanded(hub, text.clone(), hooks.as_ref()).await {
         Ok(expanded) => expanded,
-        Err(failure) if failure.message.starts_with(HOOK_REFUSED) => return Waited::Refused(failure.message),
+        Err(failure) if failure.message.starts_with(HOOK_REFUSED) => {
+            input.parts = vec![Part::text(text)];
+            return Waited::Refused(input, failure.message);
+        }
         Err(failure) => {
             note(&failure.message);
             text
@@ -43,7 +46,10 @@ pub(super) async fn with_command(slash: &Slash, mut input: PromptInput, called: 
             }
             input.terms = prompt.terms;
         }
-        Err(why) if why.starts_with(HOOK_REFUSED) => return Waited::Refused(why),
+        Err(why) if why.starts_with(HOOK_REFUSED) => {
+            input.parts = vec![Part::text(called)];
+            return Waited::Refused(input, why);
+        }
         Err(why) => note(&why),
     }
     Waited::Prompt(input)

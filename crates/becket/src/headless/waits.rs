@@ -24,7 +24,7 @@ pub(super) enum Waited {
     /// A prompt whose references to servers are expanded.
     Prompt(PromptInput),
     /// The reason why a prompt is not sent.
-    Refused(String),
+    Refused(PromptInput, String),
     /// The decision of a tool about a question for permission, by the id of the question.
     Decided(String, Result<Value, String>),
     /// Commands that have changed, and the reason if hooks refuse the change.

@@ -1,9 +1,10 @@
 //! Lines of the control protocol: requests, answers, and the state of the session.
 
+use super::turn::TurnSoFar;
 use super::{Format, Printer};
 use crate::exit::ExitStatus;
-use crate::{shapes, terminal};
-use becket_types::{CallId, Event, MessageId, TurnEnd, TurnResult, sdk_names};
+use crate::terminal;
+use becket_types::{CallId, Event, MessageId, Part, PromptInput, TurnEnd, TurnResult, sdk_names};
 use serde_json::{Value, json};
 use std::io::{self, Write as _};
 
@@ -110,6 +111,7 @@ impl Printer {
         if !self.options.driven || self.asking.asked > 0 {
             return Ok(());
         }
+        self.turn.begun = true;
         self.state("running")?;
         self.emit_init()
     }
@@ -140,6 +142,27 @@ impl Printer {
             self.output.emit(line)?;
         }
         self.local_result(text)
+    }
+
+    /// Writes the lines of a turn whose prompt a hook refused when its command was expanded.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output cannot be written.
+    pub fn refused_expansion(&mut self, input: &PromptInput, why: &str) -> io::Result<()> {
+        let prompt = input.parts.iter().find_map(|part| match part {
+            Part::Text { text, .. } => Some(text.as_str()),
+            _ => None,
+        });
+        let text = format!(
+            "UserPromptExpansion operation blocked by hook:\n{why}\n\nOriginal prompt: {}",
+            prompt.unwrap_or_default()
+        );
+        self.lines.answered.opened_by(input.client_id.as_deref());
+        self.turn_began()?;
+        let body = json!({ "content": text, "level": "warning", "prevent_continuation": true });
+        self.system("informational", body)?;
+        self.local_result(&text)
     }
 
     /// Writes the lines of a turn in which nothing was asked: its start, and a result without text.
@@ -174,6 +197,7 @@ impl Printer {
         (result.end, result.text) = (TurnEnd::Completed, text.into());
         self.status = ExitStatus::Ok;
         self.write_result(&result, None, None)?;
+        self.turn = TurnSoFar::default();
         self.state("idle")
     }
 
@@ -213,7 +237,7 @@ impl Printer {
     /// Fails if the output cannot be written.
     pub fn no_turn(&mut self, why: &str) -> io::Result<()> {
         if self.options.format == Format::StreamJson {
-            let line = shapes::no_turn(why, &self.lines.session);
+            let line = self.lines.no_turn(why);
             self.output.line(line)?;
         }
         self.status = ExitStatus::Error;

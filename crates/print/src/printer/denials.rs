@@ -1,7 +1,12 @@
 //! Denied calls of a turn, on which the exit code of a run depends.
 
-use becket_types::CallId;
+use crate::{shapes, terminal};
+use becket_types::{CallId, PermissionDenial};
 use std::collections::HashSet;
+use std::io::{self, Write};
+
+/// Maximum number of different denials that get a separate line.
+const MOST_DENIALS: usize = 5;
 
 /// Denied calls of the turn, in the order of the calls: calls of one answer are denied before the others have run.
 #[derive(Default)]
@@ -10,8 +15,6 @@ pub(super) struct Denials {
     open: HashSet<CallId>,
     /// A call was denied, and no call succeeded after it.
     pub(super) last: bool,
-    /// The last call that ended was interrupted.
-    pub(super) interrupted: bool,
 }
 
 impl Denials {
@@ -25,6 +28,26 @@ impl Denials {
             self.last = true;
         } else if !failed {
             self.last = false;
+        }
+    }
+}
+
+/// Prints a line for each reason, so that the user can fix all of them at once.
+pub(super) fn tell(denials: &[PermissionDenial], notes: &mut dyn Write) -> io::Result<()> {
+    let mut reasons: Vec<(&str, String)> = Vec::new();
+    for denial in denials {
+        let reason = (denial.tool.as_str(), shapes::denial_text(denial));
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    for (tool, reason) in reasons.iter().take(MOST_DENIALS) {
+        writeln!(notes, "becket: denied: {tool}: {}", terminal::clean(reason))?;
+    }
+    match reasons.len().saturating_sub(MOST_DENIALS) {
+        0 => Ok(()),
+        more => {
+            writeln!(notes, "becket: denied: and {more} more, in permission_denials of --output-format json")
         }
     }
 }

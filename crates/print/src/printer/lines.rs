@@ -1,6 +1,7 @@
 //! `system` and `user` lines of `stream-json`, and the contents of `system/init`.
 
 use super::answered::Answered;
+use super::totals::Totals;
 use crate::shapes;
 use becket_types::{
     BlobId, Blobs, CallId, Event, FinishReason, HookOutput, HookProgress, HookResult, HookRun, Message,
@@ -71,6 +72,8 @@ pub(super) struct SessionLines {
     pub(super) facts: SessionFacts,
     /// The messages of the program that the turn answers.
     pub(super) answered: Answered,
+    /// Cost and usage so far, for a program that sends messages.
+    pub(super) totals: Totals,
     /// Runs of hooks have lines.
     pub(super) shows_hooks: bool,
     version: String,
@@ -86,6 +89,7 @@ impl SessionLines {
             parent: None,
             facts,
             answered: Answered::default(),
+            totals: Totals::default(),
             shows_hooks: false,
             version,
         }
@@ -277,6 +281,27 @@ impl SessionLines {
         })
     }
 
+    /// Makes the result for a message that could not be used.
+    pub(super) fn no_turn(&self, why: &str) -> Value {
+        let mut line = shapes::no_turn(why, &self.session);
+        self.totals.stamp(&mut line);
+        line
+    }
+
+    /// Makes the line for a text that becket or a hook gives the model besides the conversation.
+    pub(super) fn context_added(&self, message: &Message) -> Value {
+        let from = match &message.origin {
+            Origin::Synthetic(Synthetic::Hook) => "hook",
+            Origin::Synthetic(Synthetic::Rules) => "rules",
+            Origin::Synthetic(Synthetic::SessionState) => "state",
+            _ => "becket",
+        };
+        let content = shapes::user_message(message, self.blobs.as_ref())["content"].take();
+        let mut line = self.system_line("context_added", json!({ "from": from, "content": content }));
+        line["uuid"] = json!(message.id);
+        line
+    }
+
     pub(super) fn synthetic(&self, message: &Message) -> Value {
         let mut line = self.user(message);
         debug_assert!(!message.visibility().user);
@@ -291,6 +316,22 @@ impl SessionLines {
             line["origin"] = json!({ "kind": "task-notification" });
         }
         line
+    }
+}
+
+/// True if the line of a message of becket is a `user` line, as in Claude Code: what replaces the conversation after a compaction,
+/// and the answer of a hook that sends the model back.
+pub(super) fn is_users(message: &Message) -> bool {
+    let sends_back = || {
+        let hook = message.metadata.extra.get("hook").and_then(Value::as_str).unwrap_or_default();
+        hook.starts_with("Stop: ") || hook.starts_with("SubagentStop: ")
+    };
+    match &message.origin {
+        Origin::Synthetic(Synthetic::Hook) => sends_back(),
+        Origin::Synthetic(Synthetic::Reminder | Synthetic::Rules | Synthetic::SessionState) => {
+            message.metadata.compaction_continue
+        }
+        _ => true,
     }
 }
 

@@ -471,7 +471,7 @@ impl Blocks {
             TurnEnd::ContextFull { breakdown } if self.says_full(breakdown) => return true,
             TurnEnd::ContextFull { breakdown } => (Weight::Error, full("the context is full", breakdown)),
             TurnEnd::NoRoom { what } => (Weight::Error, what.clone()),
-            TurnEnd::HookStopped { what } => (Weight::Warning, what.clone()),
+            TurnEnd::HookStopped { what, .. } => (Weight::Warning, what.clone()),
             TurnEnd::Deferred { call } => {
                 (Weight::Warning, format!("a hook deferred the call of {}", call.name))
             }
