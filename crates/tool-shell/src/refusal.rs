@@ -154,11 +154,11 @@ mod tests {
     #[test]
     fn only_a_failure_gets_the_note() {
         let mut output = ToolOutput { details: json!({}), ..ToolOutput::text("Permission denied") };
-        add(&mut output, SandboxLevel::ReadOnly, &[], None);
+        add(&mut output, (SandboxLevel::ReadOnly, &[]), None, advice(false));
         assert_eq!(output.content, "Permission denied");
         assert_eq!(output.details, json!({"sandbox": {"level": "read-only"}}));
         output.is_error = true;
-        add(&mut output, SandboxLevel::ReadOnly, &[], None);
+        add(&mut output, (SandboxLevel::ReadOnly, &[]), None, advice(false));
         assert!(output.content.contains("\"unconfined\": true"), "{}", output.content);
         assert_eq!(output.details["sandbox"]["refused"], "Permission denied");
     }
@@ -174,7 +174,7 @@ mod tests {
         ] {
             let text = "curl: (6) Could not resolve host: evil.example";
             let mut output = ToolOutput { details: json!({}), is_error, ..ToolOutput::text(text) };
-            add(&mut output, SandboxLevel::Workspace, &[], hosts);
+            add(&mut output, (SandboxLevel::Workspace, &[]), hosts, advice(true));
             assert!(output.content.contains(want), "{}", output.content);
             assert_eq!(output.content.matches("\n[").count(), 1, "{}", output.content);
         }
