@@ -162,7 +162,8 @@ async fn session(
         let _ = sender.send(notice);
     }
     let agent = start(agent)?;
-    let from_screen = viewed::commands(settings, &handle.commands, &sender);
+    let (outside, inputs) = mpsc::unbounded_channel();
+    let from_screen = viewed::commands(settings, &handle.commands, &sender, &outside);
     // One stream carries the earlier messages first and new events after them.
     tokio::spawn(pass_on(handle.events, sender, environment.clone()));
     if let Some(text) = settings.task.prompt.clone() {
@@ -170,7 +171,6 @@ async fn session(
         settings.task.draft = send_first(text, &slash, &handle.commands).await;
     }
     let commands = handle.commands.clone();
-    let (outside, inputs) = mpsc::unbounded_channel();
     signals::ends(&outside, typed.is_some())?;
     if typed.is_none() {
         signals::stops(outside.clone(), Arc::clone(&held.stopping))?;

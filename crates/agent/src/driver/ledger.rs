@@ -27,6 +27,8 @@ pub(crate) struct Core {
     pub(super) appended: Appended,
     /// The reason if an entry could not be written. The turn cannot continue then.
     pub(crate) failed: Option<String>,
+    /// The last such reason that the user was told.
+    pub(super) told_failure: Option<String>,
     /// True once the first entries (system prompt, tools, model) are in the ledger.
     pub(super) begun: bool,
     /// True once this process has written what its first turn needs.
@@ -48,6 +50,7 @@ impl Core {
             announce: Vec::new(),
             appended: Appended::default(),
             failed: None,
+            told_failure: None,
             begun: false,
             resumed: false,
         }
@@ -83,7 +86,11 @@ impl Core {
             let appended = lock(&self.session).append(entries, durability);
             seqs = appended.unwrap_or_else(|error| {
                 let text = format!("The session could not be written: {error}");
-                self.say(NoticeLevel::Error, text.clone());
+                // Several commits of a turn fail for one reason, and the end of the turn names it, too.
+                if self.told_failure.as_ref() != Some(&text) {
+                    self.say(NoticeLevel::Error, text.clone());
+                    self.told_failure = Some(text.clone());
+                }
                 self.failed = Some(text);
                 Vec::new()
             });

@@ -4,7 +4,8 @@
 //! and no file is changed.
 
 use crate::settings::RunSettings;
-use becket_types::{Command, Event, NoticeLevel};
+use becket_tui::input::{Input, Reply};
+use becket_types::{Command, Event, Message, NoticeLevel, TurnResult};
 use tokio::sync::mpsc;
 
 const REFUSED: &str = "This session is open for reading only: nothing is sent to the model, and nothing is changed. \
@@ -16,20 +17,22 @@ pub(super) fn commands(
     settings: &mut RunSettings,
     agent: &mpsc::Sender<Command>,
     events: &mpsc::UnboundedSender<Event>,
+    inputs: &mpsc::UnboundedSender<Input>,
 ) -> mpsc::Sender<Command> {
     if !settings.session.only_shown {
         return agent.clone();
     }
     let prompt = settings.task.prompt.take();
     settings.task.draft = prompt.or_else(|| settings.task.draft.take());
-    only_shown(agent.clone(), events.clone())
+    only_shown(agent.clone(), events.clone(), inputs.clone())
 }
 
 /// Returns a channel for commands. Only commands that change nothing are passed on to `commands`;
-/// a notice on `events` answers the others.
+/// a notice on `events` answers the others, and the text of a message goes back into the composer through `inputs`.
 fn only_shown(
     commands: mpsc::Sender<Command>,
     events: mpsc::UnboundedSender<Event>,
+    inputs: mpsc::UnboundedSender<Input>,
 ) -> mpsc::Sender<Command> {
     let (sender, mut typed) = mpsc::channel(16);
     tokio::spawn(async move {
@@ -40,13 +43,15 @@ fn only_shown(
                 }
                 continue;
             }
-            // The text goes back into the composer.
-            if let Command::Prompt(prompt) = command
-                && let Some(client_id) = prompt.client_id
-            {
-                let _ = events.send(Event::Withdrawn { client_id });
-            }
-            let _ = events.send(Event::Notice { level: NoticeLevel::Warning, text: REFUSED.to_owned() });
+            let _ = events.send(match command {
+                // The interface waits for the end of the turn that a message begins.
+                Command::Prompt(prompt) => {
+                    let text = Message { parts: prompt.parts, ..Message::user("") }.text();
+                    let _ = inputs.send(Input::Reply(Reply::Draft(text)));
+                    Event::TurnFinished(Box::new(TurnResult::failed(REFUSED.to_owned())))
+                }
+                _ => Event::Notice { level: NoticeLevel::Warning, text: REFUSED.to_owned() },
+            });
         }
     });
     sender
@@ -75,12 +80,9 @@ mod tests {
     async fn nothing_that_is_typed_reaches_the_agent() {
         let (to_agent, mut agent) = mpsc::channel(16);
         let (to_screen, mut screen) = mpsc::unbounded_channel();
-        let typed = only_shown(to_agent, to_screen);
-        let prompt = PromptInput {
-            parts: vec![Part::text("do it")],
-            client_id: Some("q1".to_owned()),
-            ..PromptInput::default()
-        };
+        let (to_composer, mut composer) = mpsc::unbounded_channel();
+        let typed = only_shown(to_agent, to_screen, to_composer);
+        let prompt = PromptInput { parts: vec![Part::text("do it")], ..PromptInput::default() };
         let changes = [
             Command::Prompt(prompt),
             Command::Continue,
@@ -97,8 +99,12 @@ mod tests {
         drop(typed);
         assert_eq!(agent.recv().await, Some(Command::Limits { change: None }));
         assert_eq!(agent.recv().await, None);
-        assert_eq!(screen.recv().await, Some(Event::Withdrawn { client_id: "q1".to_owned() }));
-        for _ in 0..refused {
+        assert_eq!(
+            screen.recv().await,
+            Some(Event::TurnFinished(Box::new(TurnResult::failed(REFUSED.to_owned()))))
+        );
+        assert_eq!(composer.recv().await, Some(Input::Reply(Reply::Draft("do it".to_owned()))));
+        for _ in 1..refused {
             let notice = screen.recv().await;
             assert!(matches!(&notice, Some(Event::Notice { text, .. }) if text == REFUSED), "{notice:?}");
         }
