@@ -2,9 +2,9 @@
 //!
 //! The lines are read, not run: a value is text, in quotes or not, with `$NAME` and `${NAME}` in it. Anything else is left out.
 
-use becket_types::is_obeyed_variable;
 use becket_hooks::TakeExports;
 use becket_tool_shell::Shell;
+use becket_types::is_obeyed_variable;
 use std::sync::Arc;
 
 /// Returns a function that sets the variables for the commands of this shell.
