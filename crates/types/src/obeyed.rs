@@ -137,7 +137,7 @@ pub const OBEYED_SETTINGS: &[&str] = &["autostart", "launchagents", "fish", "sys
 /// Folders that hold settings, in lower case.
 pub const SETTINGS_FOLDERS: &[&str] = &[".config", ".local", "etc", "library"];
 
-/// File names, in lower case.
+/// File names, as the programs spell them. They are compared without regard to case.
 pub const OBEYED_FILES: &[&str] = &[
     // Version control systems and what runs at their commits.
     ".gitconfig",
@@ -263,8 +263,8 @@ pub const OBEYED_FILES: &[&str] = &[
     ".dir-locals.el",
     ".dir-locals-2.el",
     // Interpreters and debuggers, when they start.
-    ".rprofile",
-    ".renviron",
+    ".Rprofile",
+    ".Renviron",
     ".irbrc",
     ".pryrc",
     ".byebugrc",
@@ -349,7 +349,8 @@ pub fn obeyed(path: &Path) -> Option<String> {
         return Some("hooks".to_owned());
     }
     let last = names.last()?;
-    (OBEYED_FILES.contains(&last.as_str()) || has_obeyed_ending(last.as_ref())).then(|| last.clone())
+    (OBEYED_FILES.iter().any(|name| name.eq_ignore_ascii_case(last)) || has_obeyed_ending(last.as_ref()))
+        .then(|| last.clone())
 }
 
 #[cfg(test)]
@@ -374,12 +375,15 @@ mod tests {
     fn names_are_compared_in_lower_case() {
         let lower = |name: &str| name == name.to_lowercase();
         let folders = OBEYED_FOLDERS.iter().map(|(name, _)| *name);
-        let lists = [OBEYED_SETTINGS, SETTINGS_FOLDERS, OBEYED_FILES, OBEYED_ENDINGS].concat();
+        let lists = [OBEYED_SETTINGS, SETTINGS_FOLDERS, OBEYED_ENDINGS].concat();
         for name in folders.chain(lists) {
             assert!(lower(name), "{name} is never found");
         }
         assert_eq!(obeyed(Path::new("/p/.GIT/config")).as_deref(), Some(".git"));
         assert_eq!(obeyed(Path::new("/p/fish/main.rs")), None);
+        // A confined command must not write the name that the program reads.
+        assert!(obeyed_in(Path::new("/p")).contains(&PathBuf::from("/p/.Rprofile")));
+        assert_eq!(obeyed(Path::new("/p/.RPROFILE")).as_deref(), Some(".rprofile"));
     }
 
     /// The page is for people who decide what to allow, so it must be whole.
@@ -397,6 +401,7 @@ mod tests {
             // Of some names, the page lists the beginnings and the endings.
             let stem = ["lefthook", "simple-git-hooks"].iter().find(|stem| name.contains(*stem));
             let shown = stem.map_or(name, |_| &name[..name.rfind('.').unwrap_or(name.len())]);
+            let shown = shown.to_lowercase();
             assert!(page.contains(&format!("`{shown}`")) || page.contains(&format!("`{shown}.*`")), "{name}");
         }
         for ending in OBEYED_ENDINGS {
