@@ -232,6 +232,8 @@ impl Places {
             there.into_iter().filter_map(|path| path.canonicalize().ok()).collect();
         deny_write.sort();
         deny_write.dedup();
+        let all = deny_write.clone();
+        deny_write.retain(|path| !all.iter().any(|place| path != place && path.starts_with(place)));
         Self {
             // Only existing files and folders can be hidden, at their real paths. Files that this user cannot read need no
             // hiding.

@@ -13,7 +13,6 @@ mod modules;
 mod tables;
 mod within;
 
-use modules::NODE as NODE_ENDINGS;
 use tables::{CODE, ENDINGS, INTERPRETERS, RUNNERS, WRITERS};
 use within::reads_its_script;
 

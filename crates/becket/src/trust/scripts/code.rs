@@ -5,7 +5,8 @@
 //! a script puts together when it runs, packages outside of the project, modules found through a search path that the script changes,
 //! and data that a script runs (`eval` of a file with another ending).
 
-use super::{MAX_SHOWN, NODE_ENDINGS, Search};
+use super::tables::NODE as NODE_ENDINGS;
+use super::{MAX_SHOWN, Search};
 use becket_shell_syntax::base_name;
 use std::path::{Path, PathBuf};
 

@@ -4,12 +4,11 @@
 //! noted. `super::code` follows what a file imports.
 
 use super::code::python_modules;
+use super::tables::NODE;
 use super::{Search, interprets, note, one_line, real};
 use becket_shell_syntax::Word;
 use std::path::{Path, PathBuf};
 
-/// Endings that node adds to a name.
-pub(super) const NODE: [&str; 8] = ["", ".js", ".mjs", ".cjs", ".ts", ".mts", ".json", "/index.js"];
 /// Modules of Python that run another one, which their arguments name.
 const PYTHON_RUNNERS: [&str; 6] = ["runpy", "unittest", "pdb", "cProfile", "trace", "timeit"];
 

@@ -36,6 +36,8 @@ pub(super) const INTERPRETERS: [&str; 29] = [
 pub(super) const SHELLS: [&str; 9] = ["sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "source", "."];
 /// Options of interpreters whose values are words of their own.
 pub(super) const TAKE_VALUES: [&str; 8] = ["-o", "+o", "-O", "+O", "-r", "-W", "-X", "-I"];
+/// Endings that node adds to a name.
+pub(super) const NODE: [&str; 8] = ["", ".js", ".mjs", ".cjs", ".ts", ".mts", ".json", "/index.js"];
 /// Endings of files that hold programs.
 pub(super) const ENDINGS: [&str; 21] = [
     ".sh", ".bash", ".zsh", ".fish", ".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".pl", ".php",

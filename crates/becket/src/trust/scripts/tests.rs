@@ -330,7 +330,7 @@ const LANGUAGES: &[(&str, &str)] = &[
 const SPELLINGS: &[(&str, &str)] = &[
     (
         "s/run.sh",
-        ". ./s/env.list\nsource s/settings; sh -e s/by_shell s/data\nbash <s/input\ncat s/piped | sh\nbash --rcfile s/rc -i s/data\ncat s/data\n",
+        ". ./s/env.list\nsource s/settings; sh -e s/by_shell s/data\nbash <s/input\ncat s/piped | sh\nbash --rcfile s/rc -i\ncat s/data\n",
     ),
     ("s/env.list", "x=1\n"),
     ("s/settings", ". s/of_settings\n"),
