@@ -178,7 +178,7 @@ fn an_expansion_is_judged_and_its_prompt_gets_words() {
     assert_eq!((&input["expansion_type"], &input["prompt"]), (&json!("slash_command"), &json!("Say hello.")));
     assert!(
         input["session_id"].is_string()
-            && input["transcript_path"].as_str().unwrap().ends_with("ledger.jsonl")
+            && input["transcript_path"].as_str().unwrap().ends_with("transcript.jsonl")
     );
 
     let ran = run(bench.print(Api::Anthropic, &server).arg("/say forbidden"));

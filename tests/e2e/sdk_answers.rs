@@ -97,7 +97,12 @@ fn an_interrupted_command_is_told_as_such() {
         &json!({ "type": "control_request", "request_id": "i", "request": { "subtype": "interrupt" } }),
     );
     let result = session.line(&["tool_use_result", "call_1"])["tool_use_result"].clone();
-    assert_eq!((&result["stdout"], &result["interrupted"]), (&json!("begun"), &json!(true)), "{result}");
+    // On a slow machine, the call is given up before its tool has reported.
+    let given_up = result.as_str().is_some_and(|text| text.starts_with("Error: Interrupted by the user"));
+    assert!(
+        given_up || (&result["stdout"], &result["interrupted"]) == (&json!("begun"), &json!(true)),
+        "{result}"
+    );
     assert_eq!(session.result()["terminal_reason"], "aborted_tools");
     session.0.wait();
 }

@@ -267,7 +267,8 @@ fn a_copy_leaves_out_no_other_turn_than_the_one_that_is_named() {
         }
         run(becket.arg(text)).expect(0);
     }
-    let entries = bench.entries();
+    let (entries, ledger) = (bench.entries(), bench.ledgers().pop().unwrap());
+    let session = ledger.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
     let ids = |role: &str| -> Vec<String> {
         let messages = entries.iter().filter(|entry| entry["message"]["role"] == role);
         messages.map(|entry| entry["message"]["id"].as_str().unwrap().to_owned()).collect()
@@ -281,7 +282,7 @@ fn a_copy_leaves_out_no_other_turn_than_the_one_that_is_named() {
         (&answers[2], &prompts[2], false),
     ] {
         let mut becket = bench.print(Api::Anthropic, &server);
-        becket.args(["--continue", "--resume-session-at", at, "--resume-drops-turn", turn, "again"]);
+        becket.args(["--resume", &session, "--resume-session-at", at, "--resume-drops-turn", turn, "again"]);
         let ran = run(&mut becket);
         if fits {
             ran.expect(0);

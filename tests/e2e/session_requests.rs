@@ -137,6 +137,7 @@ fn commands_in_the_background_are_tasks_that_a_program_can_read_and_stop() {
         background("call_1", "until [ -e go ]; do sleep 0.02; done; echo all of it"),
         background("call_2", "echo it waits; sleep 600"),
         Answer::text("both run"),
+        Answer::text("noticed"),
     ]);
     let mut session = Session::start(&bench, &server, &BYPASS);
     session.running.send(format!("{}\n", says("go")).as_bytes());
@@ -175,6 +176,8 @@ fn commands_in_the_background_are_tasks_that_a_program_can_read_and_stop() {
     assert_eq!(output, "all of it\n");
     let none = session.line(&["background_tasks_changed"]);
     assert_eq!(none["tasks"], json!([]));
+    // The end of the command is a turn of its own.
+    assert_eq!(session.line(&["\"type\":\"result\""])["result"], "noticed");
     session.running.wait().expect(0);
 }
 

@@ -179,7 +179,10 @@ fn printer(
     blobs: Arc<dyn Blobs>,
     last_message: Option<MessageId>,
 ) -> Printer {
-    let (out, notes) = debug_file::writers(settings.output.debug_file.as_deref());
+    let ((out, notes), unusable) = debug_file::writers(settings.output.debug_file.as_deref());
+    if let Some(why) = unusable {
+        note(&why);
+    }
     let mut printer = Printer::new(options, out, notes).with_blobs(blobs);
     printer.show_hooks(settings.output.hook_events);
     if let Some(claude) = environment.claude_dir().filter(|_| settings.output.mirror) {

@@ -57,6 +57,6 @@ pub(crate) fn drops_only(dir: &Path, upto: Seq, turn: MessageId) -> Result<(), F
 }
 
 /// Makes the refusal that programs look for.
-pub(crate) fn rejected(why: &str) -> Failure {
+fn rejected(why: &str) -> Failure {
     Failure::usage(format!("Resume rejected by --resume-drops-turn: {why}"))
 }

@@ -263,14 +263,8 @@ impl RunSettings {
                 "--append-system-prompt-file",
             )?,
         };
-        let choose = args.session.resume.as_deref().is_some_and(|query| query.trim().is_empty());
-        if choose && args.print {
-            return Err(Failure::usage("--resume needs a session here").hint(
-                "becket sessions lists them; becket -c continues the newest; in a terminal, becket -r opens a list",
-            ));
-        }
         let session = SessionPlan {
-            choose,
+            choose: chooses(&args.session, args.print)?,
             choice: session_choice(&args.session, args.sdk.resume_drops_turn.as_deref())?,
             take_over: args.session.take_over,
             persist: !args.session.no_session_persistence,
@@ -544,6 +538,17 @@ fn read(path: &Path, flag: &str) -> Result<String, Failure> {
     }
 }
 
+/// True if the session is chosen from a list.
+fn chooses(args: &crate::args::SessionArgs, print: bool) -> Result<bool, Failure> {
+    let choose = args.resume.as_deref().is_some_and(|query| query.trim().is_empty());
+    if choose && print {
+        return Err(Failure::usage("--resume needs a session here").hint(
+            "becket sessions lists them; becket -c continues the newest; in a terminal, becket -r opens a list",
+        ));
+    }
+    Ok(choose)
+}
+
 fn session_choice(args: &crate::args::SessionArgs, drops: Option<&str>) -> Result<SessionChoice, Failure> {
     let id = match &args.session_id {
         None => None,
@@ -560,9 +565,9 @@ fn session_choice(args: &crate::args::SessionArgs, drops: Option<&str>) -> Resul
     };
     let drops = match drops {
         None => None,
-        Some(text) => {
-            Some(text.parse().map_err(|_| crate::resumed_at::rejected(&format!("{text:?} is no uuid")))?)
-        }
+        Some(text) => Some(text.parse().map_err(|_| {
+            Failure::usage(format!("Resume rejected by --resume-drops-turn: {text:?} is no uuid"))
+        })?),
     };
     // A run that is not kept must not write to the session that it continues, so it uses a copy. So does one that begins in
     // the middle of a session, because a ledger is never cut.

@@ -66,13 +66,14 @@ struct ExportFile<'a> {
 }
 
 impl<'a> ExportFile<'a> {
-    /// Creates the file where a confined program may write: in the folder of its `TMPDIR`.
-    fn new(text: &'a Mutex<String>, variables: &[(OsString, OsString)]) -> std::io::Result<Self> {
+    /// Creates the file where a confined program may write, in the folder of its `TMPDIR`, and adds the variable that names it.
+    fn new(text: &'a Mutex<String>, variables: &mut Vec<(OsString, OsString)>) -> std::io::Result<Self> {
         use std::os::unix::fs::OpenOptionsExt as _;
         let temp = variables.iter().rev().find(|(name, _)| name == "TMPDIR");
         let folder = temp.map_or_else(std::env::temp_dir, |(_, folder)| PathBuf::from(folder));
         let path = folder.join(format!("becket-env-{}", becket_types::unique()));
         std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        variables.push(("CLAUDE_ENV_FILE".into(), path.clone().into_os_string()));
         Ok(Self { path, text })
     }
 }
@@ -108,14 +109,10 @@ pub async fn run(program: Program<'_>, programs: &Programs, printed: &Printed<'_
             Err(error) => return Ran::NotStarted(error.to_string()),
         }
     }
-    let exports = match program.exported.map(|to| ExportFile::new(to, &variables)) {
-        Some(Ok(file)) => Some(file),
-        Some(Err(error)) => return Ran::NotStarted(format!("the file for its variables: {error}")),
-        None => None,
+    let _exports = match program.exported.map(|to| ExportFile::new(to, &mut variables)).transpose() {
+        Ok(file) => file,
+        Err(error) => return Ran::NotStarted(format!("the file for its variables: {error}")),
     };
-    if let Some(file) = &exports {
-        variables.push(("CLAUDE_ENV_FILE".into(), file.path.clone().into_os_string()));
-    }
     match program.args {
         Some(args) => {
             words.push(program.command.into());

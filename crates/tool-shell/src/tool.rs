@@ -267,7 +267,7 @@ impl BashTool {
             report::note(
                 &mut output.content,
                 format_args!(
-                    "commands do not get {name}, though it is set for becket; the user can pass it on with shell.env in the \
+                    "commands do not get {name}, though it is set for becket; the user can pass it on with shell.pass in the \
                      configuration"
                 ),
             );

@@ -124,7 +124,7 @@ async def a_query_gives_its_answer(place):
     for tool in ["Read", "Write", "Edit", "Bash", "Grep", "Glob", "Task", "TodoWrite"]:
         assert tool in data["tools"], data["tools"]
     assert tuple(int(n) for n in data["claude_code_version"].split(".")) >= (2, 0, 0)
-    assert "compact" in data["slash_commands"] and "explore" in data["agents"], data
+    assert "compact" in data["slash_commands"] and "Explore" in data["agents"], data
     assert data["session_id"] == end.session_id
     texts = [b.text for m in messages if isinstance(m, AssistantMessage) for b in m.content if isinstance(b, TextBlock)]
     assert texts == ["hello there"], texts

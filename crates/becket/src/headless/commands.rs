@@ -7,7 +7,7 @@
 use super::known_commands::{KnownCommands, with_local};
 use super::local::{self, LocalFacts};
 use super::prompts::{with_command, with_servers};
-use super::waits::{Held, Waited};
+use super::waits::{Clearing, Held, Waited};
 use super::{Front, note, written};
 use crate::failure::Failure;
 use becket_types::{Command, HookEvent, Part, PromptInput};
@@ -237,16 +237,6 @@ impl Front {
         let _ = clearing.done.send(());
         Ok(true)
     }
-}
-
-/// A command that clears the conversation.
-pub(super) struct Clearing {
-    /// The id under which the agent confirms it.
-    request_id: String,
-    /// The program's id of the message with the command.
-    client_id: Option<String>,
-    /// Releases the lines that wait.
-    done: oneshot::Sender<()>,
 }
 
 /// True for the names of the command that clears the conversation.

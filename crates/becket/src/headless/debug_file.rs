@@ -24,19 +24,19 @@ impl Write for Copied {
     }
 }
 
-/// Returns the writers for lines and for notes. With a file, both are copied to its end; a file that cannot be opened is named.
-pub(super) fn writers(path: Option<&Path>) -> (Box<dyn Write + Send>, Box<dyn Write + Send>) {
-    let (out, notes): (Box<dyn Write + Send>, Box<dyn Write + Send>) =
-        (Box::new(io::stdout()), Box::new(io::stderr()));
-    let Some(path) = path else { return (out, notes) };
+/// The writers for lines and for notes.
+pub(super) type Writers = (Box<dyn Write + Send>, Box<dyn Write + Send>);
+
+/// Returns the writers, and the reason why the file cannot be used. With a file, both are copied to its end.
+pub(super) fn writers(path: Option<&Path>) -> (Writers, Option<String>) {
+    let (out, notes): Writers = (Box::new(io::stdout()), Box::new(io::stderr()));
+    let Some(path) = path else { return ((out, notes), None) };
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
     match file.and_then(|file| Ok((file.try_clone()?, file))) {
         Ok((one, two)) => {
-            (Box::new(Copied { to: out, file: Some(one) }), Box::new(Copied { to: notes, file: Some(two) }))
+            let copied = |to, file| Box::new(Copied { to, file: Some(file) });
+            ((copied(out, one), copied(notes, two)), None)
         }
-        Err(error) => {
-            super::note(&format!("--debug-file {}: {error}", path.display()));
-            (out, notes)
-        }
+        Err(error) => ((out, notes), Some(format!("--debug-file {}: {error}", path.display()))),
     }
 }

@@ -5,7 +5,6 @@
 //!   whose input was closed early still prints every result.
 //! - A permission question is always answered: by the program, or with a refusal when the program's side is closed.
 
-use super::commands::Clearing;
 use super::control::{Batch, LiveSettings, Servers};
 use super::figures::{Figures, Rewinding};
 use super::jobs::Jobs;
@@ -14,7 +13,7 @@ use super::lines::{Lines, Read};
 use super::link::{HostMessage, OpenRequests, next_request};
 use super::permission_tool;
 use super::running_calls::RunningCalls;
-use super::waits::{Held, Waited};
+use super::waits::{Clearing, Held, Waited};
 use super::{GRACE, Signals, note, until, written};
 use crate::assemble::{Opening, SharedModels};
 use crate::failure::Failure;

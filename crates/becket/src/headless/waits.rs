@@ -13,6 +13,16 @@ use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use tokio::sync::oneshot;
 
+/// A command that clears the conversation.
+pub(super) struct Clearing {
+    /// The id under which the agent confirms it.
+    pub(super) request_id: String,
+    /// The program's id of the message with the command.
+    pub(super) client_id: Option<String>,
+    /// Releases the lines that wait.
+    pub(super) done: oneshot::Sender<()>,
+}
+
 /// The result of an operation that was waited for.
 pub(super) enum Waited {
     /// The servers in the program's process have started.
