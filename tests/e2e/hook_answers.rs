@@ -187,7 +187,10 @@ fn an_expansion_is_judged_and_its_prompt_gets_words() {
     becket.args(["--input-format", "stream-json", "--output-format", "stream-json"]);
     let mut running = Running::start(&mut becket);
     let refused = ask(&mut running, &says("/say forbidden"), "\"type\":\"result\"");
-    assert_eq!((&refused["is_error"], &refused["num_turns"]), (&json!(true), &json!(0)));
+    assert_eq!((&refused["is_error"], &refused["num_turns"]), (&json!(false), &json!(0)));
+    let text = refused["result"].as_str().unwrap();
+    assert!(text.starts_with("UserPromptExpansion operation blocked by hook:\n"), "{text}");
+    assert!(text.ends_with("\n\nOriginal prompt: /say forbidden"), "{text}");
     assert_eq!(ask(&mut running, &says("/say hello"), "\"type\":\"result\"")["result"], "said");
     running.wait();
     assert_eq!(server.requests().len(), 2);

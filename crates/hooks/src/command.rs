@@ -100,14 +100,13 @@ pub async fn run(program: Program<'_>, programs: &Programs, printed: &Printed<'_
     let mut variables = program.variables;
     let mut lease = None;
     if program.confined {
-        match programs.prepare(ProgramKind::Hook) {
-            Ok(prepared) => {
-                lease = programs.protect(&prepared);
-                words = prepared.words;
-                variables.extend(prepared.variables);
-            }
+        let prepared = match programs.prepare(ProgramKind::Hook) {
+            Ok(prepared) => prepared,
             Err(error) => return Ran::NotStarted(error.to_string()),
-        }
+        };
+        lease = programs.protect(&prepared);
+        words = prepared.words;
+        variables.extend(prepared.variables);
     }
     let _exports = match program.exported.map(|to| ExportFile::new(to, &mut variables)).transpose() {
         Ok(file) => file,
