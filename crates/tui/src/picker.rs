@@ -254,7 +254,12 @@ impl Picker {
             frame.buffer_mut().set_line(area.x, area.y, &title, area.width);
             let short = keys.split(" · ").filter(|part| !part.starts_with("PageDown"));
             let short = short.collect::<Vec<_>>().join(" · ");
-            let keys = if text::width(keys) <= width { keys } else { &short };
+            let nothing = self.found.is_empty() && self.line.text().is_empty() && self.rows.is_some();
+            let keys = match text::width(keys) <= width {
+                _ if nothing => "Esc closes",
+                true => keys,
+                false => &short,
+            };
             frame.buffer_mut().set_line(
                 area.x,
                 area.bottom() - 1,

@@ -115,7 +115,7 @@ impl Theme {
         let (r, g, b) = match self.syntax? {
             Syntax::Ansi => return None,
             Syntax::Dark => (24, 29, 37),
-            Syntax::Light => (245, 247, 250),
+            Syntax::Light => (240, 243, 247),
         };
         Some(Style::new().bg(Color::Rgb(r, g, b)))
     }

@@ -69,7 +69,7 @@ impl Waiting {
             let text = text::visible(m.text.lines().next().unwrap_or_default()).into_owned();
             // Up takes the last message back, so only that one says so.
             let key = if i + 1 == self.messages.len() { "  · Up takes it back" } else { "" };
-            let line = format!("⧖ {what}{more}: {text}{key}");
+            let line = format!("◷ {what}{more}: {text}{key}");
             Line::styled(text::fit(&line, usize::from(width)).into_owned(), theme.dim)
         };
         self.messages.iter().enumerate().skip(skip).map(line).collect()

@@ -8,7 +8,7 @@ use becket_tui::input::{
     Confirm, Effect, Input, Page, PageRequest, PastPrompt, Place, Reply, Request, Timer, To,
 };
 use becket_tui::page::Sheet;
-use becket_types::{Access, CallId, Command, DeliveryMode, Event, Part, PermissionRequest, Tokens};
+use becket_types::{Access, CallId, Command, DeliveryMode, Event, Message, Part, PermissionRequest, Tokens};
 use crossterm::event::{KeyCode, MouseEvent, MouseEventKind};
 use serde_json::json;
 use support::{Stage, started};
@@ -458,7 +458,7 @@ fn the_mode_that_asks_about_nothing_is_asked_about_once() {
     assert!(stage.screen().contains("default mode: asks before changes"), "{}", stage.screen());
     assert_eq!(change(&mut stage, "bypassPermissions"), []);
     assert_eq!(asked(stage.answer('1')), sent("bypassPermissions"));
-    assert!(stage.screen().contains("\nbypassPermissions mode · Ctrl-S"), "{}", stage.screen());
+    assert!(stage.screen().contains("\nbypassPermissions mode · Ctrl-P"), "{}", stage.screen());
     assert_eq!(change(&mut stage, "default"), sent("default"));
     assert_eq!(change(&mut stage, "bypassPermissions"), sent("bypassPermissions"));
 }
@@ -489,7 +489,12 @@ fn a_command_of_the_person_runs_and_the_model_reads_it_with_the_next_message() {
         _ => None,
     });
     let told = "I ran `ls -l`:\n````\na ``` b\u{1b}[31m\n````";
-    assert_eq!(sent.unwrap(), [Part::text(told), Part::text("why?")]);
+    let parts = vec![becket_tui::transcript::pasted::of_shell(told.to_owned(), "ls -l"), Part::text("why?")];
+    assert_eq!(sent, Some(parts.clone()));
+    // The transcript has shown the output already, so the message names it only.
+    let message = Message { parts, ..Message::user("") };
+    stage.event(Event::UserMessage { message, client_id: None, steered: false });
+    assert!(stage.screen().contains("› [output of ls -l]\n  why?"), "{}", stage.screen());
     stage.type_text("again");
     let effects = asked(stage.key(KeyCode::Enter));
     assert!(matches!(&effects[0], Effect::Send(Command::Prompt(p)) if p.parts == [Part::text("again")]));

@@ -241,7 +241,7 @@ fn only_the_message_that_up_takes_back_says_so() {
         stage.key(KeyCode::Tab);
     }
     let screen = stage.screen();
-    assert!(screen.contains("⧖ next turn: first\n⧖ next turn: second  · Up takes it back\n"), "{screen}");
+    assert!(screen.contains("◷ next turn: first\n◷ next turn: second  · Up takes it back\n"), "{screen}");
 }
 
 /// Above the composer, the beginning of a message would look like a text that is still to be sent.
@@ -304,22 +304,22 @@ fn what_waits_is_shown_and_taken_back() {
     stage.type_text("and then this");
     let prompt = sent(&stage.key(KeyCode::Tab));
     assert_eq!(prompt.mode, DeliveryMode::Queue);
-    assert!(stage.screen().contains("⧖ next turn: and then this  · Up takes it back"), "{}", stage.screen());
+    assert!(stage.screen().contains("◷ next turn: and then this  · Up takes it back"), "{}", stage.screen());
     let client_id = prompt.client_id.unwrap();
     assert_eq!(stage.key(KeyCode::Up), [Effect::Send(Command::Withdraw { client_id: client_id.clone() })]);
     stage.type_text("more");
     stage.event(Event::Withdrawn { client_id });
     let screen = stage.screen();
     assert!(
-        screen.contains("› and then this") && screen.contains("  more") && !screen.contains('⧖'),
+        screen.contains("› and then this") && screen.contains("  more") && !screen.contains('◷'),
         "{screen}"
     );
     // A message that was delivered is no longer shown as waiting.
     let prompt = sent(&stage.key(KeyCode::Enter));
-    assert!(stage.screen().contains("⧖ at the next step: and then this"), "{}", stage.screen());
+    assert!(stage.screen().contains("◷ at the next step: and then this"), "{}", stage.screen());
     let message = Message::new(Role::User, Origin::User, prompt.parts);
     stage.event(Event::UserMessage { message, client_id: prompt.client_id, steered: true });
-    assert!(!stage.screen().contains('⧖'), "{}", stage.screen());
+    assert!(!stage.screen().contains('◷'), "{}", stage.screen());
 }
 
 /// Whoever interrupts wants the agent to stop. Messages that wait come back into the composer instead of beginning the next turn.
@@ -340,7 +340,7 @@ fn an_interrupt_takes_all_waiting_messages_back() {
     }
     stage.event(turn_end(TurnEnd::Interrupted));
     let screen = stage.screen();
-    assert!(screen.contains("› first\n  second") && !screen.contains('⧖'), "{screen}");
+    assert!(screen.contains("› first\n  second") && !screen.contains('◷'), "{screen}");
 }
 
 /// A question would hide a page, and Esc would refuse instead of closing it. So the page waits, and is made when it can be seen.
@@ -352,13 +352,20 @@ fn a_page_waits_for_the_end_of_a_question() {
         stage.type_text(command);
         assert_eq!(stage.key(KeyCode::Enter), [], "nothing is requested yet");
         let screen = stage.screen();
-        assert!(screen.contains(&format!("⧖ {command} opens once the question is answered")), "{screen}");
+        assert!(screen.contains(&format!("◷ {command} opens after this call")), "{screen}");
         assert!(screen.contains("1 Yes, once"), "{screen}");
-        let effects = stage.answer('1');
-        assert_eq!(effects[..1], decided(Decision::AllowOnce));
+        assert_eq!(stage.answer('1'), decided(Decision::AllowOnce));
+        // The page is made once the call has ended, so that it shows what came of it.
+        assert!(
+            !stage.screen().contains("── keys") && !stage.screen().contains("── help"),
+            "{}",
+            stage.screen()
+        );
+        let message = Message::tool_result(CallId("c1".into()), "edit", "done", false);
+        let effects = stage.event(Event::ToolFinished { message, changes: Vec::new(), duration: Millis(1) });
         let asks = effects.iter().any(|effect| matches!(effect, Effect::Ask(Request::Page(_))));
         assert_eq!(asks, opened.is_empty(), "{command}: {effects:?}");
-        assert!(stage.screen().contains(opened) && !stage.screen().contains('⧖'), "{}", stage.screen());
+        assert!(stage.screen().contains(opened) && !stage.screen().contains('◷'), "{}", stage.screen());
     }
 }
 

@@ -46,7 +46,7 @@ use crossterm::event::{KeyEventKind, MouseEvent, MouseEventKind};
 use editor::Editor;
 use look::Look;
 use messages::Messages;
-use pages::Pages;
+use pages::{Pages, settles_call};
 use permissions::Permissions;
 use window::Window;
 
@@ -155,6 +155,7 @@ impl App {
 
     /// Applies one input and returns its effects. The screen may have changed afterwards.
     pub fn update(&mut self, input: Input) -> Vec<Effect> {
+        let settles = matches!(&input, Input::Agent(event) if settles_call(event));
         let mut effects = match input {
             Input::Key(key) if key.kind == KeyEventKind::Release => Vec::new(),
             Input::Key(key) => self.key(key),
@@ -187,7 +188,7 @@ impl App {
             Input::Terminate => vec![Effect::Quit],
             Input::Continued => Vec::new(),
         };
-        if let Some(command) = self.pages.held.take_if(|_| !self.approvals.is_open()) {
+        if let Some(command) = self.pages.held.take_if(|_| settles && !self.approvals.is_open()) {
             effects.extend(self.submit(command, DeliveryMode::Steer));
         }
         let writing = self.editor.writing();

@@ -131,9 +131,10 @@ impl Transcript {
         let mut line = block.line(0, theme);
         let next = if rows > 1 { block.line(1, theme).to_string() } else { String::new() };
         if !next.trim().is_empty() {
-            // The message goes on, which `…` says.
+            // A message that goes on says so with `…`. The blank row after it counts as well.
+            let more = if rows > 3 { "…" } else { "" };
             let style = line.spans.first().map(|span| span.style).unwrap_or_default();
-            let words = format!("{} {}…", line.to_string().trim_end(), next.trim());
+            let words = format!("{} {}{more}", line.to_string().trim_end(), next.trim());
             line = Line::styled(text::fit_words(&words, usize::from(width)).into_owned(), style);
         }
         Some(line.patch_style(theme.band().unwrap_or_default()))

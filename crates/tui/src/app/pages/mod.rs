@@ -20,7 +20,7 @@ use crate::text;
 use crate::theme::Theme;
 use crate::transcript::Transcript;
 use crate::welcome::Welcome;
-use becket_types::Seq;
+use becket_types::{Event, Seq};
 use compaction::Preview;
 use ratatui::text::Line;
 use server::ServerQuestions;
@@ -40,7 +40,8 @@ pub(super) struct Pages {
     preview: Option<Preview>,
     /// Questions of MCP servers. They come before any other page.
     pub servers: ServerQuestions,
-    /// A command that opens a page, given while a question covers the screen. It runs once the question is answered.
+    /// A command that opens a page, given while a question covers the screen. It runs once the question is answered
+    /// and the call has ended, so that the page shows what came of it.
     pub held: Option<Prompt>,
 }
 
@@ -56,10 +57,10 @@ impl Pages {
         Vec::new()
     }
 
-    /// Returns the line about a page that waits for the end of a question.
+    /// Returns the line about a page that waits for the end of a call.
     pub(super) fn held_line(&self, width: u16, theme: &Theme) -> Option<Line<'static>> {
         let command = text::visible(self.held.as_ref()?.text.trim()).into_owned();
-        let line = format!("⧖ {command} opens once the question is answered");
+        let line = format!("◷ {command} opens after this call");
         Some(Line::styled(text::fit(&line, usize::from(width)).into_owned(), theme.dim))
     }
 
@@ -164,4 +165,13 @@ impl Pages {
 /// Returns a page with this text and these answers.
 pub(super) fn question(title: &str, markdown: String, choices: Vec<Choice>) -> Overlay {
     Overlay::choosing(Page { title: title.to_owned(), markdown, ..Page::default() }, choices)
+}
+
+/// True if a call has ended, so that a page shows what came of it.
+pub(super) fn settles_call(event: &Event) -> bool {
+    match event {
+        Event::Subagent { what, .. } => settles_call(what),
+        Event::ToolFinished { .. } | Event::PermissionDenied(_) | Event::TurnFinished(_) => true,
+        _ => false,
+    }
 }
