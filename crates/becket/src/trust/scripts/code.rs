@@ -240,17 +240,24 @@ fn statements(text: &str) -> Vec<String> {
     let mut out = Vec::new();
     let text = text.replace("\\\n", " ");
     let mut lines = text.lines();
+    let parts = |line: &str| -> Vec<String> {
+        line.split([';', ':', '"', '\'']).map(|part| part.trim_start().to_owned()).collect()
+    };
     while let Some(line) = lines.next() {
-        let mut whole = line.to_owned();
-        if line.contains("import") && line.contains('(') {
-            while !whole.contains(')') {
-                let Some(more) = lines.next() else { break };
-                whole.push(' ');
-                whole.push_str(more.split('#').next().unwrap_or_default());
-            }
+        let code = line.split('#').next().unwrap_or_default();
+        out.extend(parts(line));
+        if !(code.contains("import") && code.contains('(')) {
+            continue;
         }
-        let parts = whole.split([';', ':', '"', '\'']).map(|part| part.trim_start().to_owned());
-        out.extend(parts);
+        let mut whole = code.to_owned();
+        while !whole.contains(')') {
+            let Some(more) = lines.next() else { break };
+            whole.push(' ');
+            whole.push_str(more.split('#').next().unwrap_or_default());
+            // If this is no list of an import, it may be a statement.
+            out.extend(parts(more));
+        }
+        out.extend(parts(&whole));
     }
     out
 }
