@@ -255,10 +255,12 @@ impl Picker {
             let short = keys.split(" · ").filter(|part| !part.starts_with("PageDown"));
             let short = short.collect::<Vec<_>>().join(" · ");
             let nothing = self.found.is_empty() && self.line.text().is_empty() && self.rows.is_some();
-            let keys = match text::width(keys) <= width {
-                _ if nothing => "Esc closes",
-                true => keys,
-                false => &short,
+            let keys = if nothing {
+                "Esc closes"
+            } else if text::width(keys) <= width {
+                keys
+            } else {
+                &short
             };
             frame.buffer_mut().set_line(
                 area.x,
