@@ -80,10 +80,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     let mut assembled =
         assembled.inspect_err(|failure| tell_failure(&settings, initialize.as_ref(), failure))?;
     let slash = Slash::new(environment, &settings, &assembled.shell, assembled.hooks.clone());
-    // A command of the user comes before the one of becket, so these are looked up if one may be meant.
-    let is_of_becket =
-        |text: &String| crate::slash::named(text).is_some_and(|(name, _)| local::is_local(name));
-    if settings.output.format == Format::StreamJson || prompt.as_ref().is_some_and(is_of_becket) {
+    if settings.output.format == Format::StreamJson || prompt.as_deref().is_some_and(local::may_be_own) {
         slash.add_to(&mut assembled.offers.commands);
     }
     let facts = facts(&settings, &assembled, environment);

@@ -5,6 +5,7 @@
 //! its exact text and that of the project's scripts that it runs, so a changed one is asked about again. If nothing is configured, nothing is read or started.
 
 mod of_plugins;
+mod programs;
 mod states;
 
 use crate::agents::Definition;
@@ -12,7 +13,6 @@ use crate::args::{ConfigArgs, ElicitationArg};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::hooks::{HookedAsk, OutsideHooks};
-use crate::own_programs::project_around;
 use crate::providers::{key_variables, variables_for_programs};
 use crate::settings::{RunSettings, project_root};
 use crate::trust::content::{ContentTrust, Item};
@@ -20,9 +20,11 @@ use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
 use becket_config::Config;
 use becket_mcp::elicitation::{Ask, Elicitation};
 use becket_mcp::oauth::TokenStore;
-use becket_mcp::{Endpoint, Hub, HubSettings, Proxies, ServerConfig, config, program};
+use becket_mcp::{Endpoint, Hub, HubSettings, Proxies, ServerConfig, config};
 use becket_sandbox::Programs;
 use becket_session::secrets::mask_published;
+use programs::project;
+pub(crate) use programs::{missing_program, program_line};
 use serde_json::{Map, Value, json};
 pub(crate) use states::{facts, set_servers, whole_statuses};
 use std::collections::BTreeMap;
@@ -230,55 +232,6 @@ pub(crate) fn project_items(environment: &Environment, cwd: &Path) -> Vec<(Strin
         Some((server.name, Item { kind: "MCP server".to_owned(), name, content }))
     });
     items.collect()
-}
-
-/// Returns the outermost folder of the project, in which no program of the user's own servers is looked up.
-fn project(cwd: &Path) -> PathBuf {
-    project_around(&cwd.canonicalize().unwrap_or_else(|_| cwd.to_path_buf()))
-}
-
-/// Returns the line that shows which file a plain name runs: for a name without a path, the user's `PATH` decides that.
-pub(crate) fn program_line(environment: &Environment, cwd: &Path, server: &ServerConfig) -> Option<String> {
-    let (command, found) = found_program(environment, cwd, server)?;
-    Some(match found {
-        Some(path) => format!("{command} runs {path}"),
-        None => format!("{command} is not found in PATH"),
-    })
-}
-
-/// Returns a warning if the program of a server does not exist now.
-pub(crate) fn missing_program(
-    environment: &Environment,
-    cwd: &Path,
-    server: &ServerConfig,
-) -> Option<String> {
-    let Endpoint::Stdio { command, .. } = &server.endpoint else { return None };
-    if command.contains('/') {
-        // A variable is filled in when the server starts.
-        let is_missing = !command.contains('$') && !cwd.join(command).exists();
-        return is_missing.then(|| format!("the program {command} does not exist now"));
-    }
-    let (command, found) = found_program(environment, cwd, server)?;
-    found.is_none().then(|| {
-        format!("the program {command} is not found in PATH now; an address begins with http:// or https://")
-    })
-}
-
-/// Returns the plain name of a server's program, and the file that it runs. `None` if it has no plain name.
-fn found_program<'a>(
-    environment: &Environment,
-    cwd: &Path,
-    server: &'a ServerConfig,
-) -> Option<(&'a str, Option<String>)> {
-    let Endpoint::Stdio { command, env, .. } = &server.endpoint else { return None };
-    if command.contains('/') {
-        return None;
-    }
-    let path = environment.vars.get("PATH").map(|path| (OsString::from("PATH"), OsString::from(path)));
-    let project = project(cwd);
-    let avoided = (server.scope.as_deref() != Some(config::PROJECT)).then_some(project.as_path());
-    let search = program::search_path(env, path.as_slice(), avoided);
-    Some((command, program::find(command, &search, cwd)))
 }
 
 /// Returns the text that the user allows: the entry of the server, the program that it runs, and the project's files that it

@@ -271,7 +271,6 @@ impl RunSettings {
             only_shown: false,
             title: args.session.name,
         };
-        let agents = agents(&args.agents)?;
         Ok(Self {
             project: Project { cwd, roots, added, trusted, trust_content: args.permissions.trust },
             settings,
@@ -313,7 +312,7 @@ impl RunSettings {
                 permission_tool: args.sdk.permission_prompt_tool.filter(|tool| tool.starts_with("mcp__")),
                 limits,
             },
-            additions: Additions { mcp: args.mcp, agents, only_skills: None },
+            additions: Additions { mcp: args.mcp, agents: agents(&args.agents)?, only_skills: None },
             command: None,
         })
     }

@@ -1,7 +1,6 @@
 //! The session of a run: found, opened, copied or created.
 
-use crate::cmd::sessions::fork_title;
-use crate::cmd::{newest, store_failure};
+use crate::cmd::{fork_title, newest, store_failure};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::remembered::Remembered;

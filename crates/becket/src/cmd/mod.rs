@@ -198,6 +198,11 @@ pub(crate) fn one_line(text: &str, width: usize) -> String {
     out
 }
 
+/// Returns the title of a fork that the user has not named.
+pub(crate) fn fork_title(source: &SessionSummary) -> String {
+    format!("{} (fork)", one_line(source.label(), 60))
+}
+
 /// True for `-`, which names standard output where a file to write is expected.
 pub(crate) fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")

@@ -205,11 +205,6 @@ fn line(s: &SessionSummary, place: Option<&Path>) -> String {
     )
 }
 
-/// Returns the title of a fork that the user has not named.
-pub(crate) fn fork_title(source: &SessionSummary) -> String {
-    format!("{} (fork)", one_line(source.label(), 60))
-}
-
 fn row(s: &SessionSummary) -> Value {
     json!({
         "id": s.id, "title": s.title, "prompt": s.prompt, "cwd": FilePath(s.cwd.clone()), "created": s.ledger.created, "updated": s.ledger.updated,

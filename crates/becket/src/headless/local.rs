@@ -87,6 +87,12 @@ fn permissions(live: &Live, rules: &Value) -> String {
     out
 }
 
+/// True if a prompt has the name of a command of becket. A command of the user with that name comes first, so the user's
+/// commands have to be known then.
+pub(super) fn may_be_own(prompt: &str) -> bool {
+    crate::slash::named(prompt).is_some_and(|(name, _)| is_local(name))
+}
+
 /// True for the name of a command that becket answers itself.
 pub(super) fn is_local(name: &str) -> bool {
     let terminal = becket_tui::commands::COMMANDS.iter().any(|(known, ..)| *known == name);

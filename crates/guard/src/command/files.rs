@@ -67,11 +67,11 @@ impl Judge<'_> {
         let roots = &self.guard.settings.roots;
         let known = dirs.is_some_and(|dirs| dirs.iter().all(|dir| inside(dir, roots)));
         let name = base_name(&words[0].text);
-        if !known {
-            return Some("the folder in which it runs may be outside the workspace".to_owned());
-        }
         if matches!(name, "cd" | "pushd" | "popd") {
             return Some("it changes to a folder that may be outside the workspace".to_owned());
+        }
+        if !known {
+            return Some("the folder in which it runs may be outside the workspace".to_owned());
         }
         let root_counts = !OF_TEXT.contains(&name);
         let outside = |path: &PathBuf| {

@@ -1,11 +1,10 @@
 //! Sessions as branches: fork at a message, show the tree, compare two sessions. `becket --resume` switches to one.
 
-use super::fork_title;
 use super::{searched, write};
 use crate::args::SessionsWhat;
 use crate::cmd::context::Reading;
 use crate::cmd::undo;
-use crate::cmd::{count, one_line, pick_session, short, store_failure, when};
+use crate::cmd::{count, fork_title, one_line, pick_session, short, store_failure, when};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::models::info;
