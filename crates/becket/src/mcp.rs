@@ -28,7 +28,6 @@ pub(crate) use programs::{missing_program, program_line};
 use serde_json::{Map, Value, json};
 pub(crate) use states::{facts, set_servers, whole_statuses};
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
