@@ -79,7 +79,7 @@ fn results_of_calls_are_data_without_sentences_of_becket() {
     session.0.wait().expect(0);
 }
 
-/// An interrupt during a command is told from one during an answer.
+/// The result tells an interrupt during a command from one during an answer.
 #[test]
 fn an_interrupted_command_is_told_as_such() {
     let bench = Bench::new(&[]);

@@ -1,4 +1,4 @@
-//! What cannot be read is reported with its path, in every command. It must never look as if it were gone.
+//! A file that cannot be read is reported with its path, in every command. It must never look as if it were gone.
 
 use crate::support::{Bench, run};
 use serde_json::json;

@@ -83,7 +83,7 @@ pub(crate) fn translate(mut root: Node) -> Node {
         }
         root.put(&["sandbox", "mode"], enabled);
     }
-    // What was renamed is gone. Anything left there is unknown.
+    // Keys that were renamed are gone. Anything left there is unknown.
     if let Some(node) = take_at(&mut root, &["sandbox", "filesystem"])
         && !matches!(&node.kind, Kind::Table(entries) if entries.is_empty())
     {

@@ -57,7 +57,15 @@ impl ToolSource for HubTools {
             let prefix = format!("mcp__{}__", naming::server_part(&server.config.name)).to_ascii_lowercase();
             server.state() == State::Pending && lower.starts_with(&prefix)
         };
-        let server = self.0.servers().into_iter().find(is_of)?;
+        // A server may have become ready behind the request that the call answers.
+        let has_it = || {
+            let named = self.0.named();
+            named
+                .iter()
+                .find(|tool| tool.name.eq_ignore_ascii_case(name))
+                .map(|tool| Arc::clone(&tool.server))
+        };
+        let server = self.0.servers().into_iter().find(is_of).or_else(has_it)?;
         Some(Arc::new(deferred::Late::new(name, server, Arc::clone(&self.0))))
     }
 }

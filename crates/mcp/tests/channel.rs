@@ -153,3 +153,21 @@ async fn tools_of_the_host_are_listed_and_called() {
     assert_eq!((output.content.as_str(), output.is_error), ("5", false));
     hub.stop().await;
 }
+
+/// A server may become ready after the request was sent that its call answers, so the agent's list does not have the tool yet.
+#[tokio::test]
+async fn a_call_of_a_server_that_became_ready_in_the_meantime_runs() {
+    let hub = Hub::start(of_hosts(&["calc"]), settings());
+    let (env, _) = testing::env(Path::new("/"));
+    let source = HubTools(Arc::clone(&hub));
+    let early = source.late("mcp__calc__add").expect("it is starting");
+    hub.settled(Duration::from_secs(30)).await;
+    let late = source.late("mcp__calc__add").expect("it has the tool");
+    for tool in [early, late] {
+        assert_eq!(tool.run(json!({"a": 2, "b": 3}), &env).await.content, "5");
+    }
+    for name in ["mcp__calc__subtract", "mcp__other__add", "add"] {
+        assert!(source.late(name).is_none(), "{name}");
+    }
+    hub.stop().await;
+}

@@ -88,7 +88,7 @@ async fn failures_are_retried_like_those_of_a_server() {
         let ran = run(&model, &hello()).await;
         assert_eq!((ran.text().as_str(), ran.error), ("ok after", None), "{kind}");
     }
-    // What no retry cures is final, and so is a failure after the answer has begun.
+    // A failure that no retry cures is final, and so is one after the answer has begun.
     for (step, text) in [
         (json!({ "error": { "kind": "auth", "message": "no" } }), ""),
         (json!({ "text": "part", "error": { "kind": "stream_broken", "message": "cut" } }), "part"),

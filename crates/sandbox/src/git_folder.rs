@@ -33,7 +33,7 @@ impl GitFolders {
         )
     }
 
-    /// Moves each of these folders back that has another name now. What has taken its name is put aside. Adds a line for each.
+    /// Moves each of these folders back that has another name now. A file that has taken its name is put aside. Adds a line for each.
     pub(crate) fn restore(&self, places: &[PathBuf], out: &mut Vec<String>) {
         for (dot, known) in &self.0 {
             let Some(home) = dot.parent().and_then(|parent| Dir::open(parent).ok()) else { continue };

@@ -137,7 +137,7 @@ pub fn mask_published_after<'t>(before: &str, text: &'t str) -> (Cow<'t, str>, V
     if kinds.is_empty() { (Cow::Borrowed(text), kinds) } else { (Cow::Owned(masked), kinds) }
 }
 
-/// Returns the position from which the end of a text may be the beginning of a secret, if more text follows. Whoever gives a
+/// Returns the position from which the end of a text may be the beginning of a secret, if more text follows. A caller that gives a
 /// text in pieces holds this end back until its word is complete.
 ///
 /// Two letters are no beginning: nearly every word would be one. [`mask_published_after`] masks the rest of such a secret.

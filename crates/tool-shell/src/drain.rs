@@ -279,7 +279,7 @@ impl State {
         };
         let is_last = !goes_on || self.phase == Phase::Closed;
         let held = if is_last { String::new() } else { shown.hold_back(host) };
-        // What is held back of a screen stays on the screen.
+        // Text of a screen that is held back stays on the screen.
         if !is_drawn {
             self.looks.held = held.len();
             self.cleaner.put_back(held.as_bytes());

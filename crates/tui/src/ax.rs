@@ -20,10 +20,10 @@ use crate::input::{Effect, Input, Reply, Request, To};
 use crate::runner::{Ended, Options};
 use crate::status::short_error;
 use crate::text::{self, thousands};
-use crate::transcript::{compaction, pasted};
+use crate::transcript::pasted;
 use becket_types::{
-    CallId, Command, CompactionPlan, Decision, DeliveryMode, Event, Message, NoticeLevel, Part,
-    PermissionMode, PermissionRequest, PromptInput, TurnEnd, TurnTerms, UndoPlan,
+    CallId, Command, Decision, DeliveryMode, Event, Message, NoticeLevel, Part, PermissionMode,
+    PermissionRequest, PromptInput, TurnEnd, TurnTerms, UndoPlan,
 };
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
@@ -198,7 +198,7 @@ impl Speaker {
             Event::CompactionFailed { reason } => {
                 out.push(format!("The context was not compacted: {reason}"));
             }
-            Event::CompactionPlanned(plan) => compaction_plan(plan, out),
+            Event::CompactionPlanned(plan) => replies::compaction_plan(plan, out),
             Event::UndoPlanned(plan) => self.undo_plan(plan, out),
             Event::UndoDone(outcome) => out.push(undo::outcome_text(outcome, &self.folder)),
             Event::SessionStarted { resumed: true, title, .. } => {
@@ -486,18 +486,6 @@ fn turn_end_line(end: &TurnEnd) -> String {
         TurnEnd::Refusal { reason } => format!("The model refused: {reason}"),
         TurnEnd::ContextFull { breakdown } => crate::transcript::full("The context is full", breakdown),
     }
-}
-
-/// Shows the plan of a compaction.
-fn compaction_plan(plan: &CompactionPlan, out: &mut Vec<String>) {
-    out.push(format!("Compaction: {}", compaction::plan_line(plan)));
-    out.push("What would be lost:".to_owned());
-    out.extend(compaction::lines(&plan.loss));
-    if !plan.left_out.is_empty() {
-        out.push("Left out of the model's summary:".to_owned());
-        out.extend(compaction::left_out_lines(&plan.left_out));
-    }
-    out.push("Write /compact to apply it.".to_owned());
 }
 
 fn finished(message: &Message, out: &mut Vec<String>) {

@@ -322,7 +322,7 @@ fn what_waits_is_shown_and_taken_back() {
     assert!(!stage.screen().contains('◷'), "{}", stage.screen());
 }
 
-/// Whoever interrupts wants the agent to stop. Messages that wait come back into the composer instead of beginning the next turn.
+/// A person who interrupts wants the agent to stop. Messages that wait come back into the composer instead of beginning the next turn.
 #[test]
 fn an_interrupt_takes_all_waiting_messages_back() {
     let mut stage = stage(70, 12);

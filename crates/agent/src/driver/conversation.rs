@@ -61,7 +61,8 @@ impl Conversation {
         lock(&self.core.session).view().system_items().to_vec()
     }
 
-    /// The budget of the running model, with learned limits and the user's settings.
+    /// Returns the budget of the running model, with learned limits and the user's settings. Informs the user once if the
+    /// window is assumed.
     pub(super) fn budget(&mut self) -> Budget {
         let model = self.model();
         let info = model.info();
@@ -78,6 +79,12 @@ impl Conversation {
             );
             self.core.notice(NoticeLevel::Warning, text);
         }
+        self.quiet_budget()
+    }
+
+    /// Returns the budget without a word to the user: looking at a session changes nothing in it.
+    fn quiet_budget(&self) -> Budget {
+        let info = self.wire.model.info();
         let window = self.settings.requests.context_window.unwrap_or(info.window);
         let input = self.settings.requests.context_window.unwrap_or(info.input_limit);
         Budget::new(window, input, info.max_output).limited(self.budget.limits)
@@ -184,7 +191,7 @@ impl Conversation {
 
     /// Like [`Self::tell_used`], with a size that was already told in another way.
     pub(super) fn tell_used_as(&mut self, used: Tokens) {
-        let budget = self.budget();
+        let budget = self.quiet_budget();
         let kinds = self.budget.kinds.update(lock(&self.core.session).view(), &self.offered);
         let kinds = kinds.iter().map(|(kind, tokens)| (*kind, *tokens)).collect();
         self.core.emit(Event::ContextUsed {

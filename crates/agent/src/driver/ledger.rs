@@ -27,7 +27,7 @@ pub(crate) struct Core {
     pub(super) appended: Appended,
     /// The reason if an entry could not be written. The turn cannot continue then.
     pub(crate) failed: Option<String>,
-    /// The last such reason that the user was told.
+    /// The last such reason that was reported to the user.
     pub(super) told_failure: Option<String>,
     /// True once the first entries (system prompt, tools, model) are in the ledger.
     pub(super) begun: bool,

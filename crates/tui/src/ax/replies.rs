@@ -3,9 +3,23 @@
 //! Pure. The speaker makes escape sequences visible.
 
 use crate::input::Reply;
+use crate::transcript::compaction;
+use becket_types::CompactionPlan;
 
 /// Most sessions that are read out.
 const SESSIONS: usize = 20;
+
+/// Shows the plan of a compaction.
+pub(super) fn compaction_plan(plan: &CompactionPlan, out: &mut Vec<String>) {
+    out.push(format!("Compaction: {}", compaction::plan_line(plan)));
+    out.push("What would be lost:".to_owned());
+    out.extend(compaction::lines(&plan.loss));
+    if !plan.left_out.is_empty() {
+        out.push("Left out of the model's summary:".to_owned());
+        out.extend(compaction::left_out_lines(&plan.left_out));
+    }
+    out.push("Write /compact to apply it.".to_owned());
+}
 
 /// Returns the text of an answer; nothing for answers that only a drawn interface uses.
 pub(super) fn text(reply: Reply) -> String {
