@@ -8,7 +8,7 @@ fn server() -> MockServer {
     let mut answers = 0;
     MockServer::with(move |_| {
         answers += 1;
-        Answer::text(&format!("Answer number {answers}.")).into()
+        Answer::text(format!("Answer number {answers}.")).into()
     })
 }
 

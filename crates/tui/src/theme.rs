@@ -294,7 +294,7 @@ impl Theme {
             dim: fg(Color::Rgb(101, 109, 118)),
             accent: fg(Color::Rgb(9, 80, 180)),
             user: fg(Color::Rgb(110, 57, 180)),
-            code: fg(Color::Rgb(0, 92, 99)),
+            code: fg(Color::Rgb(149, 56, 0)),
             link: fg(Color::Rgb(9, 80, 180)).add_modifier(Modifier::UNDERLINED),
             outcome: OutcomeStyles {
                 ok: fg(Color::Rgb(17, 99, 41)),

@@ -750,10 +750,7 @@ fn a_text_that_only_says_yes_leaves_the_question_open() {
         desk.deliberately(KeyCode::Enter);
         assert!(desk.decisions().is_empty(), "{text}: {:?}", desk.effects);
         let shown = desk.frame();
-        assert!(
-            shown.contains("The question is still open. Press Tab, then Enter, to allow it once"),
-            "{shown}"
-        );
+        assert!(shown.contains("The question is still open: Tab, then Enter, answers"), "{shown}");
         desk.deliberately(KeyCode::Tab);
         // The text is still in the composer, so the list waits a moment before a key counts.
         desk.deliberately(KeyCode::Char('1'));

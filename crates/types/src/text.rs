@@ -47,7 +47,7 @@ pub fn cut_end_at_word(s: &str, max: usize) -> &str {
         return start;
     }
     let near = start.ceil_char_boundary(start.len().saturating_sub(LONGEST_WORD));
-    start[near..].rfind(is_border).map_or(start, |at| &start[..near + at + 1])
+    start[near..].rfind(is_border).map_or(start, |at| &start[..=near + at])
 }
 
 /// Like [`cut_start`], and begins between words if there is a border near by.

@@ -182,10 +182,9 @@ impl App {
         }
         let reason = prompt.text.trim().to_owned();
         if prompt.images.is_empty() && approval::means_an_answer(&reason) {
-            let text = "The question is still open. Press Tab, then Enter, to allow it once; any other text refuses it.";
-            self.note(Weight::Warning, text.to_owned());
+            let text = "The question is still open: Tab, then Enter, answers; other words refuse";
             self.editor.composer.set(&prompt.text);
-            return Vec::new();
+            return self.status.toast(text.to_owned());
         }
         let mut effects = self.editor.draft.gone();
         effects.push(Effect::Ask(Request::Remember(prompt.past())));

@@ -11,7 +11,7 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
 /// The name in large letters, for screens with room.
-const WORDMARK: [&str; 3] = ["█▄▄ █▀▀ █▀▀ █ █ █▀▀ ▀█▀", "█ █ █▀▀ █   █▀▄ █▀▀  █ ", "▀▀▀ ▀▀▀ ▀▀▀ ▀ ▀ ▀▀▀  ▀ "];
+const WORDMARK: [&str; 3] = ["█▀▄ █▀▀ █▀▀ █ █ █▀▀ ▀█▀", "█▀▄ █▀▀ █   █▀▄ █▀▀  █ ", "▀▀  ▀▀▀ ▀▀▀ ▀ ▀ ▀▀▀  ▀ "];
 /// Fewest rows and columns with which the name has large letters.
 const LARGE: (u16, u16) = (16, 60);
 /// Fewest rows of the screen with which the header is shown.

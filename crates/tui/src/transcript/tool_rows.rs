@@ -71,8 +71,8 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> 
     }
     // The task of a subagent is more important than its kind and its number of calls.
     while is_subagent && needed(&tail) > width {
-        let Some((_, shorter)) = tail.split_once(" · ") else { break };
-        tail = shorter.to_owned();
+        let Some((first, _)) = tail.split_once(" · ") else { break };
+        tail.drain(..first.len() + " · ".len());
     }
     let mut rows = match &call.state {
         // A reason for a refusal is shown in full, so it goes below if the line has no room for it.
