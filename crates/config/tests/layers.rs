@@ -499,7 +499,7 @@ fn credentials_are_found_by_name_and_never_shown() {
         files: vec![(Scope::User, "[providers.openai]\nbase_url = 'https://u:hidden@h/v1'")],
         ..Case::default()
     });
-    assert!(refused.contains("contains a login") && !refused.contains("hidden"), "{refused}");
+    assert!(refused.contains("contains a user name or password") && !refused.contains("hidden"), "{refused}");
     for secret in ["token-0123", "short", "k=s"] {
         assert!(!shown.contains(secret), "{secret} in {shown}");
     }
