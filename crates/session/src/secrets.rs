@@ -299,7 +299,7 @@ mod tests {
             secrets in prop::collection::vec(prop::sample::select(published()), 1..3),
             between in "[a-z ]{0,6}[ \n]", cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
         ) {
-            let text = format!("{between}{}{between}", secrets.join("\n"));
+            let text = format!("{between}{}\n{between}", secrets.join("\n"));
             let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
             cuts.push(text.len());
             cuts.sort_unstable();

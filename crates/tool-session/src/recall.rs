@@ -270,8 +270,8 @@ mod tests {
             (json!({"call_id": "c1", "lines": "3-"}), "lines 3-4 of 4", "thrée\nfour"),
             (json!({"id": "c1", "lines": "3:99"}), "lines 3-4 of 4", "thrée\nfour"),
             (json!({"id": "c1", "lines": "0-1"}), "lines 1-1 of 4", "one\n"),
-            (json!({"id": "c1", "bytes": "4-12"}), "bytes 4-11 of 19", "two\nthr"),
-            (json!({"id": "c1", "bytes": "12-19"}), "bytes 11-19 of 19", "ée\nfour"),
+            (json!({"id": "c1", "bytes": "4-12"}), "bytes 4-14 of 19", "two\nthrée"),
+            (json!({"id": "c1", "bytes": "12-19"}), "bytes 8-19 of 19", "thrée\nfour"),
         ] {
             let output = run(&Recall::new(), &env, input.clone()).await;
             assert!(!output.is_error, "{}", output.content);

@@ -247,10 +247,11 @@ mod tests {
 
     #[test]
     fn a_piece_of_a_line_counts_as_one() {
-        let text = format!("\nshort\n{}", "x".repeat(100));
+        let text = format!("\nshort\n{}", "xxxx ".repeat(20));
         let room = |lines| Limits { lines, bytes: 50 };
         assert_eq!(head_of(&text, room(2)), "\nshort\n");
-        assert_eq!(head_of(&text, room(3)).len(), 50);
+        // The window of 50 bytes ends within a word.
+        assert_eq!(head_of(&text, room(3)), "\nshort\nxxxx xxxx xxxx xxxx xxxx xxxx xxxx xxxx ");
     }
 
     #[test]
