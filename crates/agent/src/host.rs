@@ -110,8 +110,8 @@ impl Host for SessionHost {
         blobs.get(id)
     }
 
-    fn unfinished_secret(&self, text: &str) -> Option<usize> {
-        becket_session::secrets::unfinished(text)
+    fn unfinished_secret(&self, before: &str, text: &str) -> Option<usize> {
+        becket_session::secrets::unfinished(before, text)
     }
 
     fn note_read(&self, path: &Path, sha256: &str) {

@@ -137,20 +137,25 @@ pub fn mask_published_after<'t>(before: &str, text: &'t str) -> (Cow<'t, str>, V
     if kinds.is_empty() { (Cow::Borrowed(text), kinds) } else { (Cow::Owned(masked), kinds) }
 }
 
-/// Returns the position from which the end of a text may be the beginning of a secret, if more text follows. A caller that gives a
-/// text in pieces holds this end back until its word is complete.
+/// Returns the position from which the end of a text may be a part of a secret, if more text follows. A caller that gives a
+/// text in pieces holds this end back until its word is complete. `before`: what it has given, in which the word may have begun.
 ///
 /// Two letters are no beginning: nearly every word would be one. [`mask_published_after`] masks the rest of such a secret.
-pub fn unfinished(text: &str) -> Option<usize> {
+pub fn unfinished(before: &str, text: &str) -> Option<usize> {
     /// A longer word is taken from here on.
     const LONGEST: usize = 4096;
     const FEWEST: usize = 3;
     let is_part = |c: char| c.is_ascii_alphanumeric() || "_-./+=:%~\\".contains(c);
-    let end = &text[text.ceil_char_boundary(text.len().saturating_sub(LONGEST))..];
-    let word = &end[end.trim_end_matches(is_part).len()..];
+    let last_word = |text: &'_ str| {
+        let end = &text[text.ceil_char_boundary(text.len().saturating_sub(LONGEST))..];
+        end.len() - end.trim_end_matches(is_part).len()
+    };
+    let held = last_word(text);
+    let begun = if held == text.len() { last_word(before) } else { 0 };
+    let word = format!("{}{}", &before[before.len() - begun..], &text[text.len() - held..]);
     let is_beginning = |at: usize| MARKS.iter().any(|mark| mark.starts_with(&word[at..]));
-    let begins = (0..=word.len().saturating_sub(FEWEST)).any(is_beginning) && word.len() >= FEWEST;
-    (has_mark(word) || begins).then_some(text.len() - word.len())
+    let begins = word.len() >= FEWEST && (0..=word.len() - FEWEST).any(is_beginning);
+    (held > 0 && (has_mark(&word) || begins)).then_some(text.len() - held)
 }
 
 /// Masks the secrets of published forms in all texts and keys of a JSON value. A value without one stays as it is.
@@ -306,7 +311,7 @@ mod tests {
             let (mut shown, mut sent, mut out) = (0, String::new(), String::new());
             for cut in cuts {
                 let piece = &text[shown..cut];
-                let whole = if cut == text.len() { piece } else { &piece[..unfinished(piece).unwrap_or(piece.len())] };
+                let whole = if cut == text.len() { piece } else { &piece[..unfinished(&sent, piece).unwrap_or(piece.len())] };
                 out.push_str(&mask_published_after(&sent, whole).0);
                 sent.push_str(whole);
                 shown += whole.len();

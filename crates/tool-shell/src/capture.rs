@@ -42,13 +42,13 @@ impl Shown {
         self.cut.as_ref().map_or(&self.head, |(_, _, tail)| tail)
     }
 
-    /// Takes from the end what may be the beginning of a secret.
-    pub(crate) fn hold_back(&mut self, host: &dyn Host) -> String {
+    /// Takes from the end what may be a part of a secret. `before`: the output that was given.
+    pub(crate) fn hold_back(&mut self, before: &str, host: &dyn Host) -> String {
         let end = match &mut self.cut {
             Some((_, _, tail)) => tail,
             None => &mut self.head,
         };
-        host.unfinished_secret(end).map_or_else(String::new, |at| end.split_off(at))
+        host.unfinished_secret(before, end).map_or_else(String::new, |at| end.split_off(at))
     }
 }
 

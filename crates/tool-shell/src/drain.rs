@@ -278,7 +278,7 @@ impl State {
             }
         };
         let is_last = !goes_on || self.phase == Phase::Closed;
-        let held = if is_last { String::new() } else { shown.hold_back(host) };
+        let held = if is_last { String::new() } else { shown.hold_back(&before, host) };
         // Text of a screen that is held back stays on the screen.
         if !is_drawn {
             self.looks.held = held.len();

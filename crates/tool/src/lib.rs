@@ -248,9 +248,10 @@ pub trait Host: Send + Sync {
     }
     fn get_blob(&self, id: &BlobId) -> Option<Vec<u8>>;
     /// Returns the position from which the end of a text may be the beginning of a secret. A tool that gives an output in
-    /// pieces holds this end back, because half of a secret has no form by which it could be masked.
-    fn unfinished_secret(&self, text: &str) -> Option<usize> {
-        let _ = text;
+    /// pieces holds this end back, because half of a secret has no form by which it could be masked. `before`: the pieces that
+    /// it has given.
+    fn unfinished_secret(&self, before: &str, text: &str) -> Option<usize> {
+        let _ = (before, text);
         None
     }
     /// Records that a file was read, fully or in part, with its hash at that time. The stale-file guard and
