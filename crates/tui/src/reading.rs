@@ -158,10 +158,12 @@ impl Reading {
                 format!("{at} of {count}{more} · Enter next · Up before · Esc")
             };
             let cursor = (text::width(&shown) < width).then_some(text::width(&shown) as u16);
-            let line = fit(&format!("{shown}   {told}"));
-            let (shown, told) = line.split_at(shown.len().min(line.len()));
-            let mut spans = vec![Span::styled(shown.to_owned(), theme.accent)];
-            spans.extend(hint::spans(told, theme));
+            // Each part is cut for itself: a cut line has an ellipsis where the words may end.
+            let shown = fit(&shown);
+            let told = format!("   {told}");
+            let told = text::fit(&told, width.saturating_sub(text::width(&shown)));
+            let mut spans = vec![Span::styled(shown, theme.accent)];
+            spans.extend(hint::spans(&told, theme));
             return Some((Line::from(spans), cursor));
         }
         transcript.focused()?;

@@ -850,7 +850,7 @@ fn inputs() -> impl Strategy<Value = Input> {
         12 => keys(),
         1 => "[ -~é日\n\r\t\u{1b}\u{202e}]{0,60}".prop_map(Input::Paste),
         1 => mouse,
-        1 => prop::sample::select(vec![(1, 1), (8, 3), (40, 10), (80, 24)])
+        1 => prop_oneof![Just((1_u16, 1_u16)), Just((80, 24)), (1..60_u16, 1..16_u16)]
             .prop_map(|(columns, rows)| Input::Resize { columns, rows }),
         1 => any::<bool>().prop_map(Input::Focus),
         2 => events.prop_map(Input::Agent),

@@ -87,6 +87,27 @@ fn search_shows_each_hit_and_opens_what_is_closed() {
     assert!(stage.screen().contains("› typed"));
 }
 
+/// The words and what is said behind them share one line, whose end is cut anywhere.
+#[test]
+fn the_line_of_a_search_is_drawn_at_every_width() {
+    for words in ["", "y", "needle", "日本語", "é…é", "👩👧"] {
+        let mut stage = Stage::new(60, 6);
+        stage.event(started());
+        say(&mut stage, "where is the needle?");
+        stage.screen();
+        stage.ctrl('f');
+        stage.type_text(words);
+        for columns in (1..=60).rev() {
+            stage.resize(columns, 6);
+            let screen = stage.screen();
+            let line = screen.lines().last().unwrap();
+            let cut = becket_tui::text::fit("find: ", columns.into());
+            assert!(columns < 3 || line.starts_with(cut.trim_end()), "{columns}: {screen}");
+            assert!(columns < 14 || line.starts_with(&format!("find: {words}")), "{columns}: {screen}");
+        }
+    }
+}
+
 #[test]
 fn what_is_hidden_is_found_only_while_it_is_revealed() {
     let mut stage = Stage::new(60, 12);
