@@ -141,6 +141,24 @@ fn the_context_engine_is_pure() {
     }
 }
 
+/// What keeps a session within its window comes from the configuration, in one function. Another policy beside it once made
+/// `becket compact` keep other messages than a compaction inside a session.
+#[test]
+fn the_policy_comes_from_the_configuration() {
+    for part in ["session", "exchange", "agent", "becket"] {
+        let files = rust_files(&root().join("crates").join(part).join("src"));
+        assert!(files.len() >= 10);
+        for file in files.iter().filter(|file| !file.to_string_lossy().contains("tests")) {
+            let source = std::fs::read_to_string(file).unwrap();
+            for (at, _) in without_tests(&source).match_indices("Policy::default()") {
+                let before = source[..at].chars().next_back();
+                let other = before.is_some_and(|c| c.is_alphanumeric());
+                assert!(other, "{}: Policy::default() outside of tests", file.display());
+            }
+        }
+    }
+}
+
 #[test]
 fn every_crate_says_what_it_owns_and_what_it_does_not() {
     for (name, _) in MAY_KNOW {

@@ -143,7 +143,12 @@ pub(crate) fn places(environment: &Environment, cwd: &Path) -> Places {
 
 /// Returns the policy that keeps a session within its context window.
 pub(crate) fn policy(config: &Config) -> Policy {
-    let mut policy = Policy {
+    let protected = [Policy::PROTECTED.to_owned()].into_iter().chain(config.prune.protect.iter().cloned());
+    Policy {
+        protect: protected.collect(),
+        skip_turns: Policy::SKIP_TURNS,
+        hot_tokens: Policy::HOT_TOKENS,
+        prune_batch: Policy::PRUNE_BATCH,
         prune: config.prune.enabled,
         threshold: config.context.threshold,
         auto_compact: config.context.auto,
@@ -152,10 +157,7 @@ pub(crate) fn policy(config: &Config) -> Policy {
         keep_recent_tokens: config.context.keep_recent_tokens,
         reattach: config.context.reattach,
         summary: SummaryPolicy { template: config.context.template.clone(), ..SummaryPolicy::default() },
-        ..Policy::default()
-    };
-    policy.protect.extend(config.prune.protect.iter().cloned());
-    policy
+    }
 }
 
 /// Returns the policy for the provider's cache.

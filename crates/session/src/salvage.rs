@@ -111,7 +111,7 @@ pub fn salvage(
     options.extra.insert(REPAIRED.to_owned(), mark);
     let io = std::sync::Arc::clone(&options.outside.io);
     let mut copy =
-        Session::fork(source, None, root, cwd, options, Policy::default(), ModelScope::no_model())?;
+        Session::fork(source, None, root, cwd, options, Policy::reading(), ModelScope::no_model())?;
     let dir = copy.dir().to_path_buf();
     let aside = set_lines_aside(io.as_ref(), source, &bad, &dir).map_err(failed())?;
     for name in &broken {

@@ -49,7 +49,7 @@ struct Point {
 impl Default for Provenance {
     fn default() -> Self {
         Self {
-            view: View::new(Policy::default(), scope("unknown/unknown")),
+            view: View::new(Policy::reading(), scope("unknown/unknown")),
             kinds: KindTotals::default(),
             tools: None,
             points: Vec::new(),
@@ -225,7 +225,7 @@ fn groups<'a>(
     if let Some(id) = &point.tools {
         out[0] += *known.entry(id).or_insert_with(|| {
             let tools = specs(id, blobs).unwrap_or_default();
-            let empty = View::new(Policy::default(), scope("unknown/unknown"));
+            let empty = View::new(Policy::reading(), scope("unknown/unknown"));
             empty.spans(&tools).iter().map(|span| span.tokens.0).sum()
         });
     }

@@ -30,8 +30,7 @@ pub use view::View;
 /// Numbers and lists that configure the engine. `docs/context-engine.md` explains the defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// Prune: globs of tool names whose outputs are never pruned, in addition to `skill` and tools that
-    /// declare it.
+    /// Prune: globs of tool names whose outputs are never pruned, in addition to tools that declare it.
     pub protect: Vec<String>,
     /// Prune: outputs after the n-th user message from the end stay.
     pub skip_turns: usize,
@@ -70,13 +69,31 @@ impl Default for SummaryPolicy {
     }
 }
 
+impl Policy {
+    /// What [`Policy::protect`] always begins with.
+    pub const PROTECTED: &str = "skill";
+    /// [`Policy::skip_turns`]; no key of the configuration changes it.
+    pub const SKIP_TURNS: usize = 2;
+    /// [`Policy::hot_tokens`]; no key of the configuration changes it.
+    pub const HOT_TOKENS: u64 = 40_000;
+    /// [`Policy::prune_batch`]; no key of the configuration changes it.
+    pub const PRUNE_BATCH: u64 = 30_000;
+
+    /// Returns the policy of a session that is only read or copied: nothing is pruned, and nothing is compacted. What was compacted
+    /// before is shown as it was, because a policy has a part in new plans only.
+    pub fn reading() -> Self {
+        Self { prune: false, auto_compact: false, prepare: false, ..Self::default() }
+    }
+}
+
+/// For tests. The program makes its policy from the configuration, in one function.
 impl Default for Policy {
     fn default() -> Self {
         Self {
-            protect: vec!["skill".to_owned()],
-            skip_turns: 2,
-            hot_tokens: 40_000,
-            prune_batch: 30_000,
+            protect: vec![Self::PROTECTED.to_owned()],
+            skip_turns: Self::SKIP_TURNS,
+            hot_tokens: Self::HOT_TOKENS,
+            prune_batch: Self::PRUNE_BATCH,
             prune: true,
             threshold: 0.90,
             auto_compact: true,

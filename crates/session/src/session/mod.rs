@@ -331,7 +331,7 @@ impl Session {
     /// Opens a session that was just written as a whole, and writes a checkpoint, so that the first user of a
     /// long one need not wait. Failures are ignored.
     pub(crate) fn prepare(session_dir: &Path) {
-        if let Ok(mut session) = Self::open(session_dir, Policy::default(), ModelScope::no_model()) {
+        if let Ok(mut session) = Self::open(session_dir, Policy::reading(), ModelScope::no_model()) {
             session.keep_checkpoint();
         }
     }
