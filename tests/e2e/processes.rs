@@ -21,9 +21,9 @@ fn alive(pid: &str) -> bool {
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z'))
 }
 
-/// Those of `pids` that live ten seconds after now.
+/// Those of `pids` that live a minute after now.
 fn survivors(pids: &[String]) -> Vec<&String> {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_mins(1);
     loop {
         let left: Vec<&String> = pids.iter().filter(|pid| alive(pid)).collect();
         if left.is_empty() || Instant::now() >= deadline {

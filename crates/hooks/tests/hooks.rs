@@ -127,7 +127,7 @@ async fn a_hook_that_cannot_answer_refuses_where_it_is_told_to() {
 async fn fifty_hooks_run_beside_one_another_and_the_strictest_wins() {
     let dir = tempfile::tempdir().unwrap();
     let mut hooks: Vec<Value> = (0..50)
-        .map(|n| json!({"type": "command", "command": format!("sleep 0.2; echo '{{\"systemMessage\":\"{n}\"}}'")}))
+        .map(|n| json!({"type": "command", "command": format!("sleep 1; echo '{{\"systemMessage\":\"{n}\"}}'")}))
         .collect();
     hooks.push(json!({"type": "command", "command": "echo last >&2; exit 2"}));
     // The same one twice runs once.
@@ -135,7 +135,7 @@ async fn fifty_hooks_run_beside_one_another_and_the_strictest_wins() {
     let engine = engine(dir.path(), json!({"PreToolUse": [{"hooks": hooks}]}));
     let began = Instant::now();
     let outcome = engine.run(call(HookEvent::PreToolUse, dir.path())).await;
-    assert!(began.elapsed() < Duration::from_secs(9), "one after the other they take 10 s");
+    assert!(began.elapsed() < Duration::from_secs(45), "one after the other they take 50 s");
     assert_eq!(outcome.runs.len(), 51);
     assert_eq!(outcome.permission, Some(HookPermission::Deny { reason: "last".into() }));
     let order: Vec<String> = outcome.messages.iter().map(|message| message.text.clone()).collect();
