@@ -141,7 +141,7 @@ fn the_context_engine_is_pure() {
     }
 }
 
-/// What keeps a session within its window comes from the configuration, in one function. Another policy beside it once made
+/// The policy that keeps a session within its window comes from the configuration, in one function. Another policy beside it once made
 /// `becket compact` keep other messages than a compaction inside a session.
 #[test]
 fn the_policy_comes_from_the_configuration() {

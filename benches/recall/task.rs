@@ -1,4 +1,4 @@
-//! A long task with planted facts, as a script of what is said and done. Everything follows from its number.
+//! A long task with planted facts, as a script of messages and calls. Everything follows from its number.
 //!
 //! A fact is a key (random letters, so that nothing but the fact tells it) and a subject (two words of its own), or a wish
 //! without any identifier. Facts are in what the user says (in the user's language, in the middle of long small talk), in
@@ -48,7 +48,7 @@ pub(crate) struct Fact {
     wish: usize,
 }
 
-/// One thing that is said or done.
+/// One message or call.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
     /// Words of the user, and the name of a picture with them.

@@ -87,7 +87,7 @@ fn subagents_and_summaries_have_models_of_their_own() {
     assert!(asked(&server).iter().skip(3).all(|model| model == "clerk"), "{:?}", asked(&server));
 }
 
-/// Without a key for the first model, the next one of the chain takes its place, and that is said.
+/// Without a key for the first model, the next one of the chain takes its place, and a notice reports it.
 #[test]
 fn a_chain_works_without_a_key_for_its_first_model() {
     for (config, args) in [

@@ -38,7 +38,7 @@ fn a_continued_session_keeps_its_model_effort_mode_and_limits() {
     let init =
         run(&mut command(&["-c", "--output-format", "stream-json", "four"])).expect(0).lines().remove(0);
     assert_eq!((&init["model"], &init["permissionMode"]), (&json!("openai/small"), &json!("plan")));
-    // Another model is used where one is named, and that is said.
+    // Another model is used where one is named, and a notice reports it.
     let other =
         ["-c", "--model", "anthropic/claude-sonnet-4-5", "--permission-mode", "bypassPermissions", "five"];
     let ran = run(&mut command(&other)).expect(0);

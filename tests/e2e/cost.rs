@@ -84,7 +84,7 @@ fn what_the_provider_billed_counts() {
     assert!((ran.result()["total_cost_usd"].as_f64().unwrap() - 0.0123).abs() < 1e-9, "{}", ran.stdout);
 }
 
-/// A price that nobody knows is said once.
+/// The notice about an unknown price is shown once.
 #[test]
 fn a_budget_for_a_model_without_price_says_so() {
     let bench = Bench::new(&[]);

@@ -165,7 +165,7 @@ fn a_session_that_continues_in_another_folder_says_so_to_the_model_and_the_user(
         };
         assert!(sent.contains(&line(&new)) && !sent.contains(&line(&old)), "{sent}");
         assert!(sent.contains("The working directory is now "), "{sent}");
-        // It is said once for each change.
+        // There is one notice for each change.
         let again = print(&new, &["--resume", &id, "more"]);
         assert!(!again.stderr.contains("This session worked in "), "{again:?}");
         let fork = print(&old, &["--resume", &id, "--fork-session", "more"]);

@@ -39,7 +39,7 @@ const OF_CLAUDE_DRIVEN: &[&[&str]] = &[&["permissions", "defaultMode"], &["model
 /// Variables that are for an agent, such as its keys and addresses, and not for the commands that it runs.
 const OF_AGENTS: &[&str] = &["ANTHROPIC_", "CLAUDE_", "OPENAI_", "BECKET_"];
 
-/// Returns the keys of a settings file of Claude Code that count here. Others are its own, so nothing is said about them.
+/// Returns the keys of a settings file of Claude Code that count here. Others are for Claude Code alone, so there is no warning about them.
 /// A value of another type than expected is left out: such a file must not keep becket from starting.
 pub(crate) fn of_claude(mut root: Node, driven: bool) -> Node {
     let mut out = Node { at: root.at, kind: Kind::Table(Vec::new()) };

@@ -200,7 +200,7 @@ fn wire_ids(wire: Wire, body: &Value) -> (Vec<String>, Vec<String>) {
                 }
             }
         }
-        // No ids: names, in order.
+        // Gemini has no ids; a result belongs to the call of the same name at the same place in the order.
         Wire::Gemini => {
             for part in list(&body["contents"]).iter().flat_map(|turn| list(&turn["parts"])) {
                 if part["functionCall"].is_object() {
@@ -237,7 +237,7 @@ fn histories_cross_every_ordered_pair() {
                 let prepared = model.prepare(&request(&context, &tools, &blobs)).unwrap();
                 let text = String::from_utf8(prepared.body.concat()).unwrap();
                 let body: Value = serde_json::from_str(&text).unwrap();
-                // All that is said arrives.
+                // All texts arrive.
                 for part in history.iter().flat_map(|message| &message.parts) {
                     match part {
                         Part::Text { text: said, .. } => {

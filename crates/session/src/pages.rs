@@ -33,8 +33,9 @@ const HEAD: u64 = 512;
 /// The events of a range of entries.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
+    /// Number of the first entry of the page.
     pub from: Seq,
-    /// Number after its last entry.
+    /// Number of the entry after the last one of the page.
     pub to: Seq,
     pub events: Vec<Event>,
 }

@@ -61,7 +61,7 @@ struct Replay {
     reverts: Vec<(Seq, Seq)>,
     /// Entries that undo a compaction, with that compaction.
     undone: HashMap<Seq, Seq>,
-    /// Something of this turn was said, and not taken back.
+    /// This turn has a message that was not removed again.
     has_said: bool,
     /// Beginning of the turn; `None` if it is not among the entries.
     began: Option<Millis>,
@@ -360,7 +360,7 @@ mod tests {
             ends(vec![said(), end("completed"), said(), result("c", "x"), end("interrupted")]),
             [(TurnEnd::Completed, 1_000), (TurnEnd::Interrupted, 2_000)]
         );
-        // Nothing was said: no turn. An error has a notice.
+        // Without a message there is no turn. An error has a notice.
         assert_eq!(ends(vec![end("completed"), said(), end("model_error")]), []);
         // The beginning of the turn is not among the entries.
         let rest = events_from(entries(vec![result("c", "x"), end("completed")]), true);

@@ -1,8 +1,8 @@
 //! A disk that fails (full, broken, over its quota, read-only) at the n-th call, for every n of a life that has everything in
 //! it: lines, blobs, a checkpoint, compactions, reopening, a fork, the trash and the index.
 //!
-//! After each fault: every session is in one place and opens, what was acknowledged is there in order, what is not on disk
-//! was said, the view is a valid request, and the next line goes to disk. Writes that fail leave a part behind, of another
+//! After each fault: every session is in one place and opens, what was acknowledged is there in order, an error names
+//! what is not on disk, the view is a valid request, and the next line goes to disk. Writes that fail leave a part behind, of another
 //! length each time. The other tests damage the index, and turn the clock.
 
 #![cfg(unix)]

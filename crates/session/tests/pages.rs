@@ -64,7 +64,7 @@ fn forward(dir: &Path, length: u64, last: Seq) -> Vec<Page> {
     all
 }
 
-/// All events but those that say whether compactions count; and for each of these what was said of it last.
+/// All events except those that report whether compactions count; of these, the last one for each compaction.
 fn told(events: &[Event]) -> (Vec<&Event>, HashMap<Seq, bool>) {
     let mut counts = HashMap::new();
     let mut rest = Vec::new();
@@ -78,7 +78,7 @@ fn told(events: &[Event]) -> (Vec<&Event>, HashMap<Seq, bool>) {
             _ => rest.push(event),
         }
     }
-    // Of those that a rewind took out nothing more is said.
+    // There are no more events about those that a rewind removed.
     let there = |entry: &Seq| {
         rest.iter().any(|event| matches!(event, Event::CompactBoundary { entry: e, .. } if e == entry))
     };

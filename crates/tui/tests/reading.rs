@@ -87,7 +87,7 @@ fn search_shows_each_hit_and_opens_what_is_closed() {
     assert!(stage.screen().contains("› typed"));
 }
 
-/// The words and what is said behind them share one line, whose end is cut anywhere.
+/// The words and the text after them share one line, which is cut at any place.
 #[test]
 fn the_line_of_a_search_is_drawn_at_every_width() {
     for words in ["", "y", "needle", "日本語", "é…é", "👩👧"] {

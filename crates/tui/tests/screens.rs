@@ -409,7 +409,7 @@ fn a_refusal_is_cut_at_no_word() {
     }
 }
 
-/// The reason why calls are denied is said once in a turn, and without advice for the model.
+/// The reason why calls are denied is shown once in a turn, and without advice for the model.
 #[test]
 fn a_reason_for_refusals_is_said_once_in_a_turn() {
     let mut stage = Stage::new(80, 24);

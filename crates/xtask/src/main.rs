@@ -74,7 +74,7 @@ fn run(args: &[&str]) -> Result<Problems, String> {
         }
         ["screens"] => cargo(
             &root,
-            &["test", "-p", "becket-tui", "--test", "pictures", "--test", "inspector"],
+            &["test", "-p", "becket-tui", "--test", "pictures", "--test", "inspector", "--test", "pages"],
             Some(("BECKET_UPDATE_SCREENS", "1")),
         ),
         ["ci"] => status(Command::new(root.join(".ci/run")).current_dir(&root), ".ci/run"),

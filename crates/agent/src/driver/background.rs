@@ -130,7 +130,7 @@ impl Subagents {
         self.running.iter().filter(|(_, running)| matches!(running.mode, RunMode::Background(_)))
     }
 
-    /// Called when no person is left to ask. Closes the subagents' commands, from which they learn it.
+    /// Called when no person is left to ask. Closes the channels of commands to the subagents, so that they ask no more questions.
     pub(super) fn nobody_decides(&mut self) {
         for running in self.running.values_mut() {
             running.commands = None;

@@ -113,7 +113,7 @@ async fn by_hand_while_idle_nothing_is_asked_after_it_and_undo_brings_everything
 }
 
 impl Rig {
-    /// The plan of a compaction, or what is said instead.
+    /// The plan of a compaction, or the notice that there is none.
     async fn shown(&mut self, command: Command) -> Result<CompactionPlan, String> {
         self.send(command).await;
         let wanted = |event: &Event| {

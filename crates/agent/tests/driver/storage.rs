@@ -1,4 +1,4 @@
-//! The disk refuses: it is said once, the turns go on, and everything is written when there is room again.
+//! The disk refuses writes: one notice is shown, the turns continue, and everything is written when there is room again.
 
 use crate::support::*;
 use becket_session::Session;

@@ -1,6 +1,6 @@
 //! The laws of a request (docs/context-engine.md, Properties P11 to P16), from the ledger and the requests alone.
 //!
-//! Nothing here asks the engine what it meant to do: the ledger says what was said and done before each request, the
+//! Nothing here asks the engine what it meant to do: the ledger shows what happened before each request, the
 //! request says what the model was sent.
 
 use crate::rules::{FAMILIES, Judge};
@@ -292,7 +292,7 @@ fn p14_estimate(request: &Sent, promised: Option<Tokens>) -> Result<(), String> 
 }
 
 /// P15: compactions ≤ new tokens ÷ room that a compaction makes, + 1 (and one for each smaller window). A message counts with all
-/// that was said or printed, up to a window: results that do not fit are the reason for a compaction that then shows a part.
+/// of what people wrote and commands printed, up to a window: results that do not fit are the reason for a compaction that then shows a part.
 fn p15_bounded(entries: &[Entry], requests: &[Sent]) -> Result<(), String> {
     let mut shrunk = 0;
     let mut usable = u64::MAX;

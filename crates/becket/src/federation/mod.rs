@@ -317,7 +317,7 @@ pub(crate) mod tests {
     #[tokio::test]
     async fn a_valid_key_is_not_lost_when_an_exchange_fails() {
         let dir = tempfile::tempdir().unwrap();
-        // Valid for 30 s, so it is time to exchange it.
+        // The key is valid for 30 s only, so it is already due for an exchange.
         let keeper = keeper(dir.path(), |n| if n == 0 { Ok(Grant::token("t", 30)) } else { Err(missing()) });
         assert_eq!(keeper.get(false).await.unwrap().secret, "t");
         assert_eq!(keeper.get(false).await.unwrap().secret, "t");

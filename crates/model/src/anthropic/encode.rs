@@ -1,7 +1,7 @@
 //! Messages as Anthropic takes them.
 //!
 //! Everything between two answers of the model is one user message: the results of a batch of calls directly after the
-//! calls, then what else was said. Roles alternate, which some gateways demand. The last message stays open in the cache
+//! calls, then the other text. Roles alternate, which some gateways demand. The last message stays open in the cache
 //! and is closed at send time, so that no byte ever depends on what comes later.
 //!
 //! Servers that put the same messages into a chat template of their own may need a stricter layout; Anthropic's never does.

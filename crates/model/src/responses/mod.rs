@@ -72,7 +72,7 @@ impl Protocol for Responses {
                 .tools
                 .iter()
                 .map(|t| {
-                    // Schemas are strict where nothing is said, and few tools' schemas are.
+                    // Schemas are strict by default, and few tools' schemas are.
                     json!({"type": "function", "name": t.name, "description": t.description,
                         "parameters": for_server(&t.input_schema, &self.compat), "strict": false})
                 })

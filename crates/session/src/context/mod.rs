@@ -70,7 +70,7 @@ impl Default for SummaryPolicy {
 }
 
 impl Policy {
-    /// What [`Policy::protect`] always begins with.
+    /// Always the first element of [`Policy::protect`].
     pub const PROTECTED: &str = "skill";
     /// [`Policy::skip_turns`]; no key of the configuration changes it.
     pub const SKIP_TURNS: usize = 2;
@@ -79,8 +79,8 @@ impl Policy {
     /// [`Policy::prune_batch`]; no key of the configuration changes it.
     pub const PRUNE_BATCH: u64 = 30_000;
 
-    /// Returns the policy of a session that is only read or copied: nothing is pruned, and nothing is compacted. What was compacted
-    /// before is shown as it was, because a policy has a part in new plans only.
+    /// Returns the policy of a session that is only read or copied: nothing is pruned, and nothing is compacted. Earlier
+    /// compactions still apply, because a policy is used for new plans only.
     pub fn reading() -> Self {
         Self { prune: false, auto_compact: false, prepare: false, ..Self::default() }
     }

@@ -323,7 +323,7 @@ fn prompts_carry_the_rules_and_what_the_summary_needs() {
 proptest! {
     #![proptest_config(crate::cases(10_000))]
 
-    /// P10: nothing is cut inside a character, and no limit is exceeded.
+    /// Law P10 of the specification: nothing is cut inside a character, and no limit is exceeded.
     #[test]
     fn p10_cuts_are_on_character_borders_and_within_limits(
         text in "(\\PC|[漢字👨‍👩‍👧é\n]){0,300}",

@@ -38,7 +38,7 @@ pub struct Risk {
     pub level: Level,
     /// Paths that the command names: absolute, without `.` and `..`. Everything below them is at risk, ignored or not.
     pub targets: Vec<PathBuf>,
-    /// True if the files that it changes cannot be known. Tracked and unchanged files are then kept too.
+    /// True if it cannot be known which files the command changes. Tracked and unchanged files are then kept too.
     pub everything: bool,
     /// True if ignored directories are at risk.
     pub ignored: bool,

@@ -23,7 +23,7 @@ fn main() {
     }
     let mut input = BufReader::new(std::io::stdin());
     let mut texts: BTreeMap<String, (i64, String)> = BTreeMap::new();
-    // Mode `loading`: nothing is said of any text until a file appears.
+    // Mode `loading`: no diagnostics are sent for any text until a file appears.
     let mut loaded = mode != "loading";
     match mode.as_str() {
         "exit" => {

@@ -331,7 +331,7 @@ impl Approvals {
             // Without a rule there is nothing to allow for longer than this call.
             if let Some(RuleOffer { rule, covers }) = &request.offer {
                 let shown = text::visible(rule);
-                // A long rule is said in words, with paths as the question shows them.
+                // A long rule is described in words, with paths as the question shows them.
                 let covers = self.paths.shorten(&text::visible(covers));
                 let what = if text::width(&shown) <= RULE_SHOWN {
                     &*shown
