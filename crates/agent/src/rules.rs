@@ -18,7 +18,7 @@
 //! allowed.
 
 pub mod fit;
-pub mod scoped;
+pub(crate) mod scoped;
 
 pub use scoped::Scoped;
 

@@ -106,7 +106,7 @@ fn found(text: &str, wanted: impl Fn(&Form) -> bool) -> Vec<FoundSecret> {
 
 /// Returns a part of a text, with the secrets masked that the whole text shows. A secret of which the part contains only a
 /// piece has no known form there, and it is masked too.
-pub fn mask_part(text: &str, part: Range<usize>) -> String {
+pub(crate) fn mask_part(text: &str, part: Range<usize>) -> String {
     mask_found(text, part, &find(text)).0
 }
 

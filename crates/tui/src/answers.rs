@@ -269,7 +269,7 @@ impl AnswerList {
 
     /// Makes the list wait for another `ARM` without a key before it answers. A key that turned a page must not
     /// answer as well while it is held down.
-    pub fn settle_again(&mut self) {
+    pub(crate) fn settle_again(&mut self) {
         self.settling = Quiet::Fresh;
     }
 

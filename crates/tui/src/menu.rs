@@ -153,7 +153,7 @@ impl Menu {
 
     /// Draws the menu over the lowest rows of `area`, with a blank row above it and a line below it: which entries are shown, and
     /// `keys`. Where there is too little room, only the entries.
-    pub fn draw_with_keys(&mut self, frame: &mut Frame<'_>, area: Rect, keys: &str, theme: &Theme) {
+    pub(crate) fn draw_with_keys(&mut self, frame: &mut Frame<'_>, area: Rect, keys: &str, theme: &Theme) {
         let width = usize::from(area.width);
         if !self.is_open() || self.height_in(width) + ROOM > area.height {
             return self.draw(frame, area, theme);

@@ -111,7 +111,7 @@ impl Overlay {
     }
 
     /// Names the last answer differently, on a page that asks nothing by itself.
-    pub fn with_close(self) -> Self {
+    pub(crate) fn with_close(self) -> Self {
         Self { no: ("Close this page", "close"), ..self }
     }
 

@@ -66,10 +66,7 @@ pub use message::{
     FinishReason, ImageSource, Message, Metadata, Origin, Part, Role, Synthetic, TimeMeta, Visibility,
     visibility,
 };
-pub use obeyed::{
-    OBEYED_ENDINGS, OBEYED_FILES, OBEYED_FOLDERS, OBEYED_IN_GIT_DIR, OBEYED_SETTINGS, ObeyedPart,
-    SETTINGS_FOLDERS, has_obeyed_ending, obeyed, obeyed_in,
-};
+pub use obeyed::{OBEYED_IN_GIT_DIR, ObeyedPart, has_obeyed_ending, obeyed, obeyed_in};
 pub use past::{Place, Places};
 pub use path::lexical;
 pub use permission::PermissionMode;

@@ -26,7 +26,7 @@ pub const OBEYED_IN_GIT_DIR: &[&str] =
     &["hooks", "config", "config.worktree", "info/attributes", "commondir", "remotes", "branches"];
 
 /// Folder names, in lower case.
-pub const OBEYED_FOLDERS: &[(&str, ObeyedPart)] = &[
+pub(crate) const OBEYED_FOLDERS: &[(&str, ObeyedPart)] = &[
     // Version control systems and what runs at their commits.
     (".git", Only(OBEYED_IN_GIT_DIR)),
     (".hg", Only(&["hgrc", "hgrc-not-shared", "sharedpath"])),
@@ -132,13 +132,13 @@ pub const OBEYED_FOLDERS: &[(&str, ObeyedPart)] = &[
 ];
 
 /// Folders whose names are common words. They count only inside one of `SETTINGS_FOLDERS`.
-pub const OBEYED_SETTINGS: &[&str] = &["autostart", "launchagents", "fish", "systemd", "cron.d"];
+pub(crate) const OBEYED_SETTINGS: &[&str] = &["autostart", "launchagents", "fish", "systemd", "cron.d"];
 
 /// Folders that hold settings, in lower case.
-pub const SETTINGS_FOLDERS: &[&str] = &[".config", ".local", "etc", "library"];
+pub(crate) const SETTINGS_FOLDERS: &[&str] = &[".config", ".local", "etc", "library"];
 
 /// File names, as the programs spell them. They are compared without regard to case.
-pub const OBEYED_FILES: &[&str] = &[
+pub(crate) const OBEYED_FILES: &[&str] = &[
     // Version control systems and what runs at their commits.
     ".gitconfig",
     ".gitmodules",
@@ -291,7 +291,7 @@ pub const OBEYED_FILES: &[&str] = &[
 ];
 
 /// Endings of file names, in lower case: projects of editors, which name tasks and programs.
-pub const OBEYED_ENDINGS: &[&str] = &[".code-workspace", ".sublime-project"];
+pub(crate) const OBEYED_ENDINGS: &[&str] = &[".code-workspace", ".sublime-project"];
 
 /// True if a file is protected by the ending of its name.
 pub fn has_obeyed_ending(name: &std::ffi::OsStr) -> bool {

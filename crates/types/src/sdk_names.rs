@@ -49,7 +49,7 @@ pub fn sdk_agent(name: &str) -> &str {
 }
 
 /// becket's name of the subagent that SDK users call `name`.
-pub fn own_agent(name: &str) -> &str {
+pub(crate) fn own_agent(name: &str) -> &str {
     AGENTS.iter().find(|(_, sdk)| *sdk == name).map_or(name, |(own, _)| own)
 }
 

@@ -25,7 +25,7 @@ pub use head::{TailExcerpt, chunks, records, shorten};
 pub use quotes::Quotes;
 pub use repeats::ShownTexts;
 pub use sections::{Answer, Sections, Template};
-pub use state::state_text;
+pub(crate) use state::state_text;
 
 pub(crate) use provenance::{is_wide, stems};
 pub(crate) use state::{FILES_HEAD, split_files};

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
 /// Version of the ledger format, stored in a session's first entry.
-pub const FORMAT: u32 = 1;
+pub(crate) const FORMAT: u32 = 1;
 
 /// The content of the first entry.
 #[derive(Clone, Debug, PartialEq)]

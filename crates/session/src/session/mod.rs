@@ -13,7 +13,8 @@ mod checkpoint;
 mod info;
 mod storable;
 
-pub use info::{FORMAT, SessionInfo};
+pub(crate) use info::FORMAT;
+pub use info::SessionInfo;
 
 use crate::blobs::BlobStore;
 use crate::context::{ModelScope, Policy, View, input};

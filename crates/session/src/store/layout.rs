@@ -43,7 +43,7 @@ pub fn project_name(cwd: &Path) -> String {
     format!("{}-{}", if slug.is_empty() { "dir" } else { slug }, &digest[..DIGITS])
 }
 
-pub fn project_dir(root: &Path, cwd: &Path) -> PathBuf {
+pub(crate) fn project_dir(root: &Path, cwd: &Path) -> PathBuf {
     root.join(project_name(cwd))
 }
 

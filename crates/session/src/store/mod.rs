@@ -15,9 +15,7 @@ pub mod trash;
 pub use error::{Candidate, StoreError};
 pub(crate) use io::write_all;
 pub use io::{Disk, Io, OpenMode};
-pub use layout::{
-    BLOBS, canonical, id_of, ledger_path, project_dir, project_name, session_dir, transcript_path,
-};
+pub use layout::{BLOBS, canonical, id_of, ledger_path, project_name, session_dir, transcript_path};
 pub(crate) use listing::{CWD_BYTES, cwd_of};
 pub use listing::{
     LedgerFigures, SessionSummary, find, first_words, list, most_recent, session_dirs, session_dirs_in,

@@ -78,7 +78,7 @@ pub struct Prompt {
 
 impl Prompt {
     /// Creates the prompt that a command stands for.
-    pub fn of_command(command: &str, text: String) -> Self {
+    pub(crate) fn of_command(command: &str, text: String) -> Self {
         let command = Some(command.to_owned()).filter(|command| *command != text);
         Self { text, command, ..Self::default() }
     }

@@ -99,7 +99,7 @@ impl Status {
     }
 
     /// Sets the keys that show the whole line and the palette.
-    pub fn with_keys(mut self, keys: [Option<String>; 2]) -> Self {
+    pub(crate) fn with_keys(mut self, keys: [Option<String>; 2]) -> Self {
         self.keys = keys;
         self
     }

@@ -40,7 +40,7 @@ pub fn part(text: String, pasted: &[Range<usize>]) -> Part {
 }
 
 /// Returns a text part that records the command that its text was made from.
-pub fn of_command(text: String, command: &str) -> Part {
+pub(crate) fn of_command(text: String, command: &str) -> Part {
     let extra = Map::from_iter([(COMMAND.to_owned(), json!(command))]);
     Part::Text { text, synthetic: false, ignored: false, spill: None, extra }
 }
@@ -79,7 +79,7 @@ pub fn as_written(parts: &[Part]) -> String {
 
 /// Returns the chips in `parts`, as byte ranges of the parts' texts joined by line ends. Ranges that do not fit a text
 /// are ignored, because other programs may have written the ledger.
-pub fn chips(parts: &[Part]) -> Vec<Chip> {
+pub(crate) fn chips(parts: &[Part]) -> Vec<Chip> {
     let (mut out, mut at): (Vec<Chip>, usize) = (Vec::new(), 0);
     for part in parts {
         let Part::Text { text, extra, .. } = part else { continue };

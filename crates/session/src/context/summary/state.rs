@@ -23,7 +23,7 @@ pub(crate) const FILES_HEAD: &str = "Files that you read or edited last, as they
 ///
 /// Skills are attached for reference: the summary says how far they were carried out, and they must not be
 /// run again.
-pub fn state_text(state: &BTreeMap<String, Value>, max: Tokens) -> String {
+pub(crate) fn state_text(state: &BTreeMap<String, Value>, max: Tokens) -> String {
     let mut blocks = Vec::new();
     if let Some(mode) = state.get("mode").and_then(Value::as_str) {
         blocks.push(format!("Mode: {}", escape_tags(mode)));
