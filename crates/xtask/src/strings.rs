@@ -21,7 +21,22 @@ const SOURCES: &[&str] = &[
     "crates/print/src",
     "crates/tui/src",
     "crates/config/src",
-    "crates/session/src/store/error.rs",
+    "crates/guard/src",
+    "crates/agent/src",
+    "crates/model/src",
+    "crates/mcp/src",
+    "crates/hooks/src",
+    "crates/sandbox/src",
+    "crates/network/src",
+    "crates/session/src",
+    "crates/exchange/src",
+    "crates/snapshot/src",
+    "crates/files/src",
+    "crates/tool/src",
+    "crates/tool-shell/src",
+    "crates/tool-edit/src",
+    "crates/tool-web/src",
+    "crates/tool-lsp/src",
 ];
 
 /// Traits of clap whose derives turn doc comments into help.
