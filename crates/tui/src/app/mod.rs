@@ -5,7 +5,9 @@
 //!
 //! | module | what it is for |
 //! |---|---|
-//! | `keys` | routing of keys to panes; submitted texts |
+//! | `keys` | routing of keys to panes |
+//! | `asked` | keys and texts while a question is open |
+//! | `actions` | submitted texts, and commands of the interface |
 //! | `draw` | layout of the panes, full screen and inline |
 //! | `editor` | the user's text, and messages that were not delivered yet |
 //! | `pages` | pages and lists over the transcript: compactions, keys of providers |
@@ -14,6 +16,8 @@
 //! | `window`, `look` | the terminal's window and its images; the theme |
 //! | `undo` | undo, redo and rewind |
 
+mod actions;
+mod asked;
 mod draw;
 mod editor;
 mod keys;
