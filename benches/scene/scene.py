@@ -241,7 +241,7 @@ def play(name, out, binary, size, look, extension, log=None):
             time.sleep(PAUSE)
             shot(2)
             if name == "becket":
-                pane.keys("Tab")
+                pane.keys("Enter")
                 pane.settle(0.6)
                 shot(9)
             pane.keys(*agent.allow)

@@ -285,6 +285,29 @@ fn a_rule_that_is_always_allowed_goes_into_a_file_of_the_person_s_own() {
     assert_eq!(rules, ["[permissions]\nallow = [\"Bash(touch *)\"]\n"]);
 }
 
+/// A number marks its answer and runs nothing, and Enter takes the marked answer.
+#[test]
+fn a_number_marks_an_answer_and_enter_takes_it() {
+    let bench = Bench::new(&[("a.txt", "one\n")]);
+    let mut step = 0;
+    let server = MockServer::with(move |_| {
+        step += 1;
+        match step {
+            1 => Answer::tool("t1", "bash", json!({"command": "touch made.txt"})).into(),
+            _ => Answer::text("All made.").into(),
+        }
+    });
+    let mut terminal = Terminal::typed(becket(&bench, &server), "");
+    terminal.shows("Describe a task");
+    terminal.send("make it\r");
+    terminal.shows("Enter, then Enter");
+    // Ctrl-U empties the composer: before the question could be read, the number is a text.
+    terminal.press_until("\x151", "❯ 1 Yes, once   Enter takes it");
+    assert!(!bench.project.exists("made.txt"));
+    terminal.press_until("\r", "All made.");
+    assert!(bench.project.exists("made.txt"));
+}
+
 #[test]
 fn a_sentence_typed_at_a_question_allows_nothing_and_becomes_the_reason() {
     let bench = Bench::new(&[("a.txt", "one\n")]);

@@ -3,17 +3,22 @@
 //! Every question of a session is answered here: a permission, an undo, a compaction, a change of the context. The caller owns
 //! what each answer does; this module owns the cursor, which keys count, and how the list is drawn.
 //!
-//! The keyboard starts in the composer. Tab gives it to the list, and so do Up and Down while the composer is empty. Inside the list
-//! the arrows move the cursor, and Enter or a number chooses. The list shows no cursor until it has the keyboard, so that nothing looks
-//! as if Enter alone would choose it. The answer that Tab and Enter give is on a band, with these keys.
+//! The keyboard starts in the composer. Tab gives it to the list. While the composer is empty, so do Up, Down, Enter and the number of an
+//! answer, which mark an answer and choose none. Inside the list the arrows move the cursor and Enter chooses. Until the list has the
+//! keyboard, the answer that Enter would mark is on a band, with the sign [`WAITS`] and its keys.
+//!
+//! Enter and digits are also keys of typing. A list that got the keyboard by one of them is *careful*: a number moves the cursor and
+//! chooses nothing, and only Enter after a pause chooses. After Tab or an arrow, a number chooses too.
 //!
 //! Invariants:
 //! - While the keyboard is in the composer, no character, no Enter and no paste chooses an answer, whenever it comes.
 //! - The list takes the keyboard only after the question has been read: it was drawn, and `ARM` milliseconds passed without
 //!   a key, or `ARM_TYPING` while the composer holds text.
-//! - If the composer holds text when the list takes the keyboard, or if Up gave it the keyboard, the list answers only after another
-//!   `ARM` without a key. So Tab pressed to queue a message, followed by the next message, chooses nothing, nor do Up and Enter.
-//! - A key that means nothing to the list gives the keyboard back to the composer.
+//! - If the composer holds text when the list takes the keyboard, or if Up, Enter or a number gave it the keyboard, the list answers
+//!   only after another `ARM` without a key. So Tab pressed to queue a message, followed by the next message, chooses nothing, nor do Up
+//!   and Enter, nor a run of Enters, nor an Enter that is held down.
+//! - A key that means nothing to the list gives the keyboard back to the composer, after the digits that a careful list took
+//!   ([`AnswerList::take_typed`]). So a text that begins with a number loses none of it.
 //!
 //! Holds no clock: [`AnswerList::painted`] asks for a timer, [`AnswerList::due`] reports that it ran out.
 
@@ -28,6 +33,15 @@ pub(crate) const ARM: u64 = 300;
 /// The value of `ARM` while the composer holds text: people pause for longer than `ARM` in the middle of a
 /// sentence.
 pub(crate) const ARM_TYPING: u64 = 1_500;
+
+/// Sign before the answer at the cursor, while the list has the keyboard.
+const CURSOR: char = '❯';
+/// Sign before the answer that Enter would mark, while the composer has the keyboard.
+const WAITS: char = '▸';
+/// Said beside the answer at the cursor.
+pub(crate) const TAKES: &str = "Enter takes it";
+/// Said beside the answer that two presses of Enter give.
+pub(crate) const TWICE: &str = "Enter, then Enter";
 
 /// Columns before the words of an answer: the cursor and the number.
 const LEAD: usize = 4;
@@ -58,8 +72,23 @@ pub struct AnswerList {
     begun_before: bool,
     /// The list of a follow-up question that has had the keyboard since it appeared.
     follows: bool,
-    /// Tab came before the question was read, and had no effect.
-    tab_was_early: bool,
+    /// The composer holds text.
+    drafts: bool,
+    /// The list got the keyboard by a key of typing, so a number chooses nothing.
+    careful: bool,
+    /// The digits that a careful list took. They belong to the composer if a text follows.
+    typed: String,
+    /// The key that came too early and had no effect.
+    early: Option<Early>,
+    /// The list stands below fields that need Enter and digits themselves, so only Tab and the arrows give it the keyboard.
+    below_fields: bool,
+}
+
+/// A key that came before the question could be read, or before a marked answer could be seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Early {
+    Tab,
+    Enter,
 }
 
 /// One answer as it is shown.
@@ -72,7 +101,7 @@ pub struct Answer {
     pub keys: &'static str,
     /// Short form for screens with few rows, where all answers share one row.
     pub short: String,
-    /// The answer that Tab and Enter give now. It is drawn on a band.
+    /// The answer that Enter marks now. It is drawn on a band.
     pub proposed: bool,
     /// `false`: the answer is shown, but choosing it has no effect yet.
     pub enabled: bool,
@@ -106,9 +135,31 @@ impl AnswerList {
         Self { focused: true, follows: true, reading: Quiet::Over, ..Self::default() }
     }
 
-    /// True if Tab was pressed before the question was read, and nothing since.
-    pub(crate) fn missed_tab(&self) -> bool {
-        self.tab_was_early
+    /// Creates the list of a follow-up question. It is as careful as this one.
+    pub(crate) fn follow_up(&self) -> Self {
+        Self { careful: self.careful, drafts: self.drafts, ..Self::following() }
+    }
+
+    /// Creates a list below fields that need Enter and digits themselves.
+    pub(crate) fn below_fields() -> Self {
+        Self { below_fields: true, ..Self::default() }
+    }
+
+    /// Returns the key that came too early, if no other key came since.
+    pub(crate) fn missed(&self) -> Option<Early> {
+        self.early
+    }
+
+    /// True if a number only moves the cursor, because the list got the keyboard by a key of typing.
+    pub(crate) fn is_careful(&self) -> bool {
+        self.careful
+    }
+
+    /// Returns the digits that the list took and that turn out to be the beginning of a text. The composer must get them before the key
+    /// that gave it the keyboard.
+    #[must_use]
+    pub(crate) fn take_typed(&mut self) -> String {
+        std::mem::take(&mut self.typed)
     }
 
     /// True if Tab gives the keyboard back to the composer.
@@ -119,6 +170,11 @@ impl AnswerList {
     /// True if the list has the keyboard, not the composer.
     pub(crate) fn is_focused(&self) -> bool {
         self.focused
+    }
+
+    /// True if the cursor is at this answer, counted from 0.
+    pub(crate) fn is_at(&self, at: usize) -> bool {
+        self.cursor == at
     }
 
     /// True if the cursor is at the first answer.
@@ -169,10 +225,22 @@ impl AnswerList {
         }
     }
 
+    /// Records a paste into the composer. The keyboard follows it, so that Enter sends the text and chooses nothing.
+    pub(crate) fn pasted(&mut self) {
+        self.disturb();
+        if self.focused {
+            self.unfocus();
+        }
+    }
+
     /// Records if the composer holds text. Once it is empty, nothing is left of a text that was begun before the
-    /// question.
+    /// question. A text that appears in it, for example from an editor, gets the keyboard.
     pub(crate) fn drafting(&mut self, drafting: bool) {
         self.begun_before &= drafting;
+        if drafting && !self.drafts && self.focused {
+            self.unfocus();
+        }
+        self.drafts = drafting;
     }
 
     /// Records that text came into the composer from elsewhere, such as a message that was taken back. It is not a
@@ -184,25 +252,47 @@ impl AnswerList {
     /// Gives the keyboard to the list, with the cursor at the first answer. `settles`: the key may have had another meaning, so the
     /// list waits before it answers.
     pub fn focus(&mut self, settles: bool) {
-        (self.focused, self.cursor) = (true, 0);
+        (self.focused, self.cursor, self.careful) = (true, 0, false);
         self.settling = if settles { Quiet::Fresh } else { Quiet::Over };
+    }
+
+    /// Gives the keyboard to the list by a key of typing, with the cursor at the answer `at`.
+    fn mark_answer(&mut self, at: usize) {
+        self.focus(true);
+        (self.cursor, self.careful) = (at, true);
     }
 
     /// Gives the keyboard back to the composer.
     pub(crate) fn unfocus(&mut self) {
-        (self.focused, self.settling, self.follows) = (false, Quiet::Fresh, false);
+        (self.focused, self.settling, self.follows, self.careful) = (false, Quiet::Fresh, false, false);
     }
 
     /// Handles a key while `count` answers are offered. `drafting`: the composer holds text.
     pub fn key(&mut self, key: KeyEvent, count: usize, drafting: bool) -> Pressed {
         let plain = key.modifiers.is_empty();
-        self.tab_was_early = key.code == KeyCode::Tab && plain && !self.is_read();
+        self.early = None;
         if !self.is_read() {
+            self.early = match key.code {
+                KeyCode::Tab if plain => Some(Early::Tab),
+                KeyCode::Enter if plain && !drafting && !self.below_fields => Some(Early::Enter),
+                _ => None,
+            };
             self.disturb();
             return Pressed::Text;
         }
+        let number = number(key).filter(|at| *at < count);
         if !self.focused {
+            let marks = !drafting && !self.below_fields;
             return match key.code {
+                KeyCode::Enter if plain && marks => {
+                    self.mark_answer(0);
+                    Pressed::Taken
+                }
+                KeyCode::Char(digit) if marks && number.is_some() => {
+                    self.mark_answer(number.unwrap_or_default());
+                    self.typed = digit.to_string();
+                    Pressed::Taken
+                }
                 KeyCode::Esc if plain => Pressed::Refused,
                 KeyCode::Tab if plain => {
                     self.focus(drafting);
@@ -220,14 +310,17 @@ impl AnswerList {
                 _ => Pressed::Text,
             };
         }
+        self.focused_key(key, count, number)
+    }
+
+    /// Handles a key while the list has the keyboard. `number`: the answer that the key numbers.
+    fn focused_key(&mut self, key: KeyEvent, count: usize, number: Option<usize>) -> Pressed {
+        let plain = key.modifiers.is_empty();
         let settled = self.settling == Quiet::Over;
-        let number = match key.code {
-            // Some keyboards need Shift to type digits.
-            KeyCode::Char(c) if key.modifiers.difference(KeyModifiers::SHIFT).is_empty() => {
-                c.to_digit(10).and_then(|n| (n as usize).checked_sub(1))
-            }
-            _ => None,
-        };
+        // A key that moves the cursor shows that the digits before it were no beginning of a text.
+        if plain && !matches!(key.code, KeyCode::Char(_) | KeyCode::Backspace | KeyCode::Enter) {
+            self.typed.clear();
+        }
         match key.code {
             KeyCode::Esc if plain => return Pressed::Refused,
             KeyCode::Up | KeyCode::Left if plain => self.step(count.saturating_sub(1), count),
@@ -240,8 +333,12 @@ impl AnswerList {
                 return Pressed::Chosen(self.cursor.min(count.saturating_sub(1)));
             }
             // Too early: the time starts again, so that a key that is held down never answers.
-            KeyCode::Enter => self.settling = Quiet::Fresh,
-            _ => match number.filter(|at| settled && *at < count) {
+            KeyCode::Enter => (self.settling, self.early) = (Quiet::Fresh, Some(Early::Enter)),
+            KeyCode::Char(digit) if self.careful && number.is_some() => {
+                (self.cursor, self.settling) = (number.unwrap_or_default(), Quiet::Fresh);
+                self.typed.push(digit);
+            }
+            _ => match number.filter(|_| settled) {
                 Some(at) => return Pressed::Chosen(at),
                 None => {
                     self.unfocus();
@@ -256,8 +353,12 @@ impl AnswerList {
     }
 
     /// Returns the sign before an answer. There is no cursor until the list has the keyboard.
-    fn mark(&self, chosen: bool) -> char {
-        if chosen && self.focused { '❯' } else { ' ' }
+    fn mark(&self, chosen: bool, proposed: bool) -> char {
+        match (self.focused, chosen, proposed) {
+            (true, true, _) => CURSOR,
+            (false, _, true) => WAITS,
+            _ => ' ',
+        }
     }
 
     /// Moves the cursor by `by` answers and wraps around at both ends.
@@ -320,7 +421,11 @@ impl AnswerList {
             let here = self.focused && at == chosen;
             let proposed = answer.proposed && !self.focused;
             let band = theme.band().filter(|_| proposed).unwrap_or_default();
-            let number = if here { theme.selected } else { theme.dim.patch(band) };
+            let number = match (here, proposed) {
+                (true, _) => theme.selected,
+                (false, true) => theme.accent.patch(band),
+                (false, false) => theme.dim,
+            };
             let mut style = style(answer, here, theme).patch(band);
             if proposed {
                 style = style.add_modifier(Modifier::BOLD);
@@ -329,7 +434,7 @@ impl AnswerList {
             let last = rows.len() - 1;
             let line = |(row, words): (usize, String)| {
                 let lead = match row {
-                    0 => format!("{} {} ", self.mark(at == chosen), at + 1),
+                    0 => format!("{} {} ", self.mark(at == chosen, proposed), at + 1),
                     _ => " ".repeat(LEAD),
                 };
                 let mut spans = vec![Span::styled(lead, number)];
@@ -361,8 +466,11 @@ impl AnswerList {
     fn row(&self, answers: &[Answer], chosen: usize, width: usize, theme: &Theme) -> Line<'static> {
         let piece = |(at, answer): (usize, &Answer)| {
             let here = self.focused && at == chosen;
-            let words = format!("{}{} {}", self.mark(at == chosen), at + 1, text::visible(&answer.short));
-            Span::styled(words, style(answer, here, theme))
+            let proposed = answer.proposed && !self.focused;
+            let mark = self.mark(at == chosen, proposed);
+            let words = format!("{mark}{} {}", at + 1, text::visible(&answer.short));
+            let band = theme.band().filter(|_| proposed).unwrap_or_default();
+            Span::styled(words, style(answer, here, theme).patch(band))
         };
         let pieces: Vec<Span<'static>> = answers.iter().enumerate().map(piece).collect();
         let upto = |first: usize| -> usize {
@@ -420,6 +528,17 @@ fn style(answer: &Answer, here: bool, theme: &Theme) -> ratatui::style::Style {
         (true, _) => theme.selected,
         (false, true) => theme.text,
         (false, false) => theme.dim,
+    }
+}
+
+/// Returns the answer that a digit numbers, counted from 0.
+fn number(key: KeyEvent) -> Option<usize> {
+    match key.code {
+        // Some keyboards need Shift to type digits.
+        KeyCode::Char(c) if key.modifiers.difference(KeyModifiers::SHIFT).is_empty() => {
+            c.to_digit(10).and_then(|n| (n as usize).checked_sub(1))
+        }
+        _ => None,
     }
 }
 

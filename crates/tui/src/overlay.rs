@@ -2,9 +2,9 @@
 //!
 //! A page that asks shows its answers as a numbered list, by the rules of [`crate::answers`]: no letter, Enter or paste
 //! answers it, and typed text goes to the composer below. Down scrolls until the end is in view, and then moves to the
-//! list. Answers other than no count only after the end of the page has been in view.
+//! list; Enter and the number of an answer mark one. Answers other than no count only after the end of the page has been in view.
 
-use crate::answers::{Answer, AnswerList, Pressed, writes};
+use crate::answers::{Answer, AnswerList, Early, Pressed, TAKES, TWICE, writes};
 use crate::approval::Writing;
 use crate::hint;
 use crate::input::{Confirm, Effect, Page, Timer};
@@ -145,9 +145,15 @@ impl Overlay {
         self.list.due(writing.drafting);
     }
 
-    /// Records typing that was not meant for the page.
-    pub(crate) fn disturb(&mut self) {
-        self.list.disturb();
+    /// Returns digits that marked an answer and turn out to be the beginning of a text.
+    #[must_use]
+    pub(crate) fn take_typed(&mut self) -> String {
+        self.list.take_typed()
+    }
+
+    /// Records a paste into the composer.
+    pub(crate) fn pasted(&mut self) {
+        self.list.pasted();
     }
 
     /// Records a possible change of the composer.
@@ -272,7 +278,12 @@ impl Overlay {
             ..Answer::new(self.no.0, self.no.1)
         });
         if self.seen_end && !writing.drafting && !self.list.is_focused() {
-            (answers[0].keys, answers[0].proposed) = ("Tab Enter", true);
+            (answers[0].keys, answers[0].proposed) = (TWICE, true);
+        }
+        for (at, answer) in answers.iter_mut().enumerate() {
+            if self.list.is_focused() && self.list.is_at(at) && answer.enabled {
+                answer.keys = TAKES;
+            }
         }
         let mut lines = Vec::new();
         if height >= usize::from(AIRY) {
@@ -286,13 +297,18 @@ impl Overlay {
         let (list, cursor) = self.list.lines(&answers, width, tight, theme);
         let cursor = lines.len() + cursor;
         lines.extend(list);
-        let forms: [&str; 2] = if !self.seen_end && !writing.drafting {
+        let forms: [&str; 2] = if let Some(early) = self.list.missed() {
+            match early {
+                Early::Tab => ["That Tab came too early; press it again", "Press Tab again"],
+                Early::Enter => ["That Enter came too early; press it again", "Press Enter again"],
+            }
+        } else if !self.seen_end && !writing.drafting {
             [
                 "PageDown shows the rest, then it can be answered · Esc closes",
                 "PageDown reads on · Esc closes",
             ]
         } else if self.list.is_focused() {
-            ["↑ ↓ select · Enter answers · Esc closes", "Enter answers · Esc closes"]
+            ["↑ ↓ select · Enter takes it · Esc closes", "Enter takes it · Esc closes"]
         } else if writing.drafting && self.list.takes_reply() {
             [
                 "Enter closes this and sends your message · Tab, then Enter answers",
@@ -302,8 +318,8 @@ impl Overlay {
             ["Enter sends your message, this stays · pause, then Tab answers", "pause, then Tab answers"]
         } else {
             [
-                "Tab, then Enter answers · PageUp, PageDown scroll · Esc closes",
-                "Tab, Enter answers · Esc closes",
+                "Enter, then Enter answers · PageUp, PageDown scroll · Esc closes",
+                "Enter, Enter answers · Esc closes",
             ]
         };
         lines.push(hint::line(hint::fitting(&forms, width), width, theme));

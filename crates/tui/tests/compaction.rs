@@ -89,7 +89,7 @@ fn the_page_says_what_it_would_do_and_enter_applies_it() {
         "your last message: 3 found",
         "- fix the parser",
         "I look at '''it'''.",
-        "  1 Apply it   Tab Enter\n  2 Edit the summary first\n  3 No, leave everything as it is   Esc",
+        "▸ 1 Apply it   Enter, then Enter\n  2 Edit the summary first\n  3 No, leave everything as it is   Esc",
     ] {
         assert!(screen.contains(words), "{words}:\n{screen}");
     }
@@ -113,10 +113,10 @@ fn keys_typed_ahead_answer_nothing() {
     assert_eq!(stage.answer('1'), []);
     // It turned the page, and the frame that shows the end says that an answer counts now.
     let screen = stage.screen();
-    assert!(screen.contains("14–30 of 30") && screen.contains("Enter answers"), "{screen}");
+    assert!(screen.contains("14–30 of 30") && screen.contains("Enter takes it"), "{screen}");
     assert_eq!(stage.key(KeyCode::Enter), [], "a key that turned the page and is held down");
     stage.read_question();
-    assert!(stage.screen().contains("Enter answers"), "{}", stage.screen());
+    assert!(stage.screen().contains("press it again"), "{}", stage.screen());
     let apply = Effect::Send(Command::CarryOut { plan: 1, force: false });
     assert_eq!(stage.update(Input::Key(support::key('1'))), [apply]);
     let mut stage = looked_at((80, 24));
@@ -285,7 +285,7 @@ fn the_page_can_be_answered_at_any_size() {
         arm(&mut stage);
         let screen = stage.screen();
         let answers = if size.1 < 14 { " 1 apply 2 edit 3 no" } else { "\n  2 Edit the summary first\n" };
-        assert!(size.1 < 14 || screen.contains("\n  1 Apply it"), "{screen}");
+        assert!(size.1 < 14 || screen.contains(" 1 Apply it"), "{screen}");
         assert!(screen.contains("148k → 21k") && screen.contains(answers), "{screen}");
         assert!(screen.contains("Enter answers · ") || screen.contains("PageDown"), "{screen}");
         assert!(screen.lines().all(|line| line.chars().count() <= usize::from(size.0)), "{screen}");

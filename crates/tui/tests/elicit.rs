@@ -116,8 +116,14 @@ fn typing_never_accepts() {
         assert_eq!(answer(&stage.key(KeyCode::Enter)), None);
         stage.bytes();
     }
-    // A paste answers nothing either.
+    // A paste answers nothing either, and the Enter after it sends the text.
     assert_eq!(answer(&stage.update(Input::Paste("1\n".into()))), None);
+    stage.read_question();
+    assert_eq!(answer(&stage.key(KeyCode::Enter)), None);
+    assert!(!stage.screen().contains("1y"), "{}", stage.screen());
+    stage.read_question();
+    stage.key(KeyCode::Tab);
+    stage.key(KeyCode::Enter);
     stage.read_question();
     assert_eq!(content(&stage.key(KeyCode::Enter)), json!({ "a": "x" }));
 }

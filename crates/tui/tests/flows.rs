@@ -35,7 +35,7 @@ fn question(hunks: usize) -> PermissionRequest {
         reason: "edits ask".into(),
         offer: Some(RuleOffer {
             rule: "Edit(//home/u/project/a.rs)".into(),
-            covers: "every change of it".into(),
+            covers: "every edit of it".into(),
         }),
         nearest: Some("Edit(//home/u/project/src/**)".into()),
         secrets: None,
@@ -78,7 +78,7 @@ fn a_change_is_taken_by_hunks() {
     stage.key(KeyCode::Esc);
     // A part of a change is never allowed for longer than once.
     assert!(
-        stage.screen().contains("❯ 1 Yes, without 1 of 3 hunks\n  2 Choose hunks\n  3 No"),
+        stage.screen().contains("❯ 1 Yes, without 1 of 3 hunks   Enter takes it\n  2 Choose hunks\n  3 No"),
         "{}",
         stage.screen()
     );
@@ -92,7 +92,7 @@ fn a_change_is_taken_by_hunks() {
     stage.key(KeyCode::Down);
     stage.key(KeyCode::Char(' '));
     stage.key(KeyCode::Enter);
-    assert!(stage.screen().contains("❯ 1 Choose hunks\n  2 No"), "{}", stage.screen());
+    assert!(stage.screen().contains("❯ 1 Choose hunks   Enter takes it\n  2 No"), "{}", stage.screen());
     stage.read_question();
     assert_eq!(stage.key(KeyCode::Char('2')), decided(Decision::Deny { reason: None }));
     // Typing meanwhile goes to the composer, and rejected hunks stay rejected.
@@ -149,12 +149,12 @@ fn a_question_of_a_subagent_is_answered_to_it() {
     };
     ask(&mut stage);
     let screen = stage.screen();
-    assert!(screen.contains("Change a.rs for a subagent?  adds 1 line, removes 1"), "{screen}");
+    assert!(screen.contains("Edit a.rs for a subagent?  adds 1 line, removes 1"), "{screen}");
     assert!(screen.contains("? task make it strict  waits for you"), "{screen}");
     // The main agent's call with the same id is a different call.
     let own = Message::tool_result(CallId("c1".into()), "edit", "ok", false);
     stage.event(Event::ToolFinished { message: own, changes: Vec::new(), duration: Millis(1) });
-    assert!(stage.screen().contains("Change a.rs for a subagent?"));
+    assert!(stage.screen().contains("Edit a.rs for a subagent?"));
     let what = Command::Decide { call_id: CallId("c1".into()), decision: Decision::AllowOnce };
     let answer = Command::ToSubagent { call_id: CallId("t1".into()), what: Box::new(what) };
     assert_eq!(stage.answer('1'), [Effect::Send(answer)]);
@@ -212,7 +212,7 @@ fn always_shows_the_rule_and_asks_for_whom() {
     assert_eq!(stage.answer('3'), []);
     let screen = stage.screen();
     assert!(screen.contains("rule Edit(//home/u/project/a.rs)"), "{screen}");
-    assert!(screen.contains("it allows every change of it"), "{screen}");
+    assert!(screen.contains("it allows every edit of it"), "{screen}");
     assert!(screen.contains("❯ 1 In this project alone"), "{screen}");
     // The second question must be read for its own time, so a key that is held answers nothing.
     assert_eq!(stage.key(KeyCode::Enter), []);
@@ -513,7 +513,7 @@ fn escape_twice_goes_back_to_a_message() {
     assert!(screen.contains("❯ now the lexer") && screen.contains("  fix the parser"), "{screen}");
     assert!(screen.starts_with("── rewind to before ─") && screen.contains("no file changed"), "{screen}");
     stage.key(KeyCode::Enter);
-    let list = "  1 The conversation (1 message of yours)   Tab Enter\n  2 The files (no file changed)\n  3 Both\n  4 No, leave everything as it is   Esc\n";
+    let list = "▸ 1 The conversation (1 message of yours)   Enter, then Enter\n  2 The files (no file changed)\n  3 Both\n  4 No, leave everything as it is   Esc\n";
     assert!(stage.screen().contains(list), "{}", stage.screen());
     let rewind = Command::Rewind { to: second.id, what: RewindWhat::Both };
     assert_eq!(stage.answer('3'), [Effect::Send(rewind)]);

@@ -1,7 +1,7 @@
 //! Questions and the keyboard: typing answers none of them, and deliberate keys answer each.
 //!
-//! The property types random sentences at random times around a question of every kind, in 2,000 cases
-//! (`PROPTEST_CASES` sets another number). Time is simulated: a frame follows each key unless the next one comes within
+//! The property types random sentences, runs of Enter and digits at random times around a question of every kind, in 2,000 cases
+//! (`PROPTEST_CASES` sets another number). An answer must follow from two deliberate keys: one that marks it, and Enter after a pause. Time is simulated: a frame follows each key unless the next one comes within
 //! a frame, and timers fire when they are due.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -32,6 +32,8 @@ use support::started;
 const SIZES: [(u16, u16); 4] = [(80, 24), (120, 40), (200, 60), (40, 10)];
 /// Duration of a frame in milliseconds.
 const FRAME: u64 = 16;
+/// Milliseconds without a key before a key counts for a question.
+const PAUSE: u64 = 300;
 
 /// A user at the interface, with a simulated clock.
 struct Desk {
@@ -483,6 +485,10 @@ fn strokes() -> impl Strategy<Value = Vec<(Stroke, u64)>> {
         "a\n",
         "1 more thing\n2 more\n",
         "\n\n1\n",
+        "\n\n\n\n",
+        "\n2 of them are wrong\n\n",
+        "4\n\n",
+        "12\n34 more\n",
         "yyyy1111\n",
         "ask me first",
     ];
@@ -491,7 +497,31 @@ fn strokes() -> impl Strategy<Value = Vec<(Stroke, u64)>> {
             let stroke = |c| if c == '\n' { Stroke::Enter } else { Stroke::Type(c) };
             text.chars().map(stroke).zip(gaps).collect::<Vec<_>>()
         });
-    prop_oneof![2 => random, 1 => sentence]
+    // Keys that are both typing and keys of the list of answers.
+    let press = prop_oneof![
+        5 => Just(Stroke::Enter),
+        3 => prop::char::range('1', '9').prop_map(Stroke::Type),
+        1 => prop::sample::select("y x".chars().collect::<Vec<_>>()).prop_map(Stroke::Type),
+        1 => Just(Stroke::Paste("ok".to_owned())),
+    ];
+    let gap = prop_oneof![2 => 0..PAUSE, 1 => PAUSE..1_000_u64];
+    let presses = prop::collection::vec((press, gap), 1..12);
+    prop_oneof![2 => random, 1 => sentence, 1 => presses]
+}
+
+/// True if the stroke `at` can be the second of two deliberate keys: Enter after a pause, and before the pause a key that marks an
+/// answer of a question that had been on the screen for a pause. `appears`: the first stroke after the question, `after` the pause
+/// before it.
+fn is_deliberate(strokes: &[(Stroke, u64)], at: usize, appears: usize, after: u64) -> bool {
+    let Some(marking) = at.checked_sub(1).filter(|marking| *marking >= appears) else { return false };
+    let (key, pause) = &strokes[marking];
+    let marks = match key {
+        Stroke::Enter => true,
+        Stroke::Type(c) => c.is_ascii_digit(),
+        Stroke::NewLine | Stroke::Paste(_) => false,
+    };
+    let read = after >= PAUSE || strokes[appears..marking].iter().any(|(_, gap)| *gap >= PAUSE);
+    matches!(strokes[at].0, Stroke::Enter) && marks && *pause >= PAUSE && read
 }
 
 fn cases() -> u32 {
@@ -501,7 +531,8 @@ fn cases() -> u32 {
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is typed, sent or pasted around a question, no question is answered with yes and no text is lost.
+    /// Whatever is typed, sent or pasted around a question, no question is answered with yes and no text is lost, unless a key marked
+    /// the answer and Enter took it after a pause.
     #[test]
     fn typing_never_answers_a_question(
         kind in prop::sample::select(KINDS.to_vec()),
@@ -526,6 +557,7 @@ proptest! {
         let mut typed = String::new();
         // Text since the last Enter. A `?` alone asks for help, so it is no message.
         let (mut line, mut asks_for_help) = (String::new(), false);
+        let (mut approved, mut deliberate) = (0, false);
         for (at, (stroke, gap)) in strokes.iter().enumerate() {
             if at == appears {
                 kind.ask(&mut desk);
@@ -551,15 +583,39 @@ proptest! {
                     desk.give(Input::Paste(text.clone()));
                 }
             }
+            if is_deliberate(&strokes, at, appears, after) {
+                (approved, deliberate) = (desk.approvals().len(), true);
+            }
+            prop_assert_eq!(desk.approvals().len(), approved, "{:?} at {}: {:?}", kind, at, desk.approvals());
             desk.wait(*gap);
         }
-        prop_assert!(desk.approvals().is_empty(), "{kind:?}: {:?}", desk.approvals());
+        prop_assert_eq!(desk.approvals().len(), approved, "{:?}: {:?}", kind, desk.approvals());
         // Some characters have a special meaning at the start of a line.
         let signs = typed.contains('!') || asks_for_help;
-        if kind.is_call() && !signs {
+        if kind.is_call() && !signs && !deliberate {
             typed.retain(|c| !c.is_whitespace());
             prop_assert_eq!(desk.written(), typed, "{:?}", kind);
         }
+    }
+
+    /// Without a pause no keys answer a question with yes, whatever they are and however many.
+    #[test]
+    fn keys_without_a_pause_answer_nothing(
+        kind in prop::sample::select(KINDS.to_vec()),
+        keys in prop::collection::vec((prop::sample::select(vec!['\n', '\n', '1', '2', '3', '4', 'y', ' ']), 0..290_u64), 1..40),
+        after in 0..3_000_u64,
+        size in prop::sample::select(SIZES.to_vec()),
+        vim in any::<bool>(),
+    ) {
+        let mut desk = Desk::new(size, vim);
+        kind.prepare(&mut desk);
+        kind.ask(&mut desk);
+        desk.wait(after);
+        for (c, gap) in keys {
+            desk.press(if c == '\n' { KeyCode::Enter } else { KeyCode::Char(c) });
+            desk.wait(gap);
+        }
+        prop_assert!(desk.approvals().is_empty(), "{kind:?}: {:?}", desk.approvals());
     }
 
     /// Tab and the arrows are used in writing as well. Pressed while typing, they answer no question with yes.
@@ -691,12 +747,13 @@ fn a_question_is_answered_deliberately_at_every_size() {
             }
             desk.press(KeyCode::Enter);
             assert_eq!(allowed(&desk), [Decision::AllowOnce], "{size:?}\n{}", desk.frame());
-            // Nothing looks selected until the list has the keyboard. Up gives it to the list as well. Since Up also brings earlier prompts back, the list waits
+            // There is no cursor until the list has the keyboard, and the answer that Enter marks has a sign of its own. Up gives it to the list as well. Since Up also brings earlier prompts back, the list waits
             // before it answers.
             let mut desk = ask();
             let shown = desk.frame();
-            assert!(shown.contains("  1 Yes, once") || shown.contains(" 1 once"), "{shown}");
-            assert!(!shown.contains('❯') && !shown.contains('▸'), "{shown}");
+            let marked = shown.contains("▸ 1 Yes, once") || shown.contains("▸1 once");
+            assert!(marked || !shown.contains("Ctrl-C"), "{shown}");
+            assert!(!shown.contains('❯'), "{shown}");
             desk.press(KeyCode::Up);
             let shown = desk.frame();
             assert!(shown.contains("❯ 1 Yes, once") || shown.contains("❯1 once"), "{shown}");
@@ -742,11 +799,13 @@ fn a_question_is_answered_deliberately_at_every_size() {
 /// Consent as a text neither allows a call, because typing never does, nor refuses it, because nobody means that.
 #[test]
 fn a_text_that_only_says_yes_leaves_the_question_open() {
-    for text in ["y", "Yes", "ok.", "ja", "1", "はい", " sí! "] {
+    for text in ["y", "Yes", "ok.", "ja", "0", "はい", " sí! "] {
         let mut desk = Desk::new((80, 24), false);
         Kind::Call.ask(&mut desk);
         desk.wait(3_000);
         desk.type_text(text);
+        // The line of keys says so before it happens.
+        assert!(desk.frame().contains("Your text answers nothing: Tab"), "{}", desk.frame());
         desk.deliberately(KeyCode::Enter);
         assert!(desk.decisions().is_empty(), "{text}: {:?}", desk.effects);
         let shown = desk.frame();
@@ -779,7 +838,7 @@ fn each_question_of_a_session_names_files_in_the_same_way() {
         desk.give(Input::Agent(Event::PermissionAsked(Box::new(asked))));
         desk.wait(3_000);
         let shown = desk.frame();
-        assert!(shown.contains("? Change src/a.rs?"), "{shown}");
+        assert!(shown.contains("? Edit src/a.rs?"), "{shown}");
         desk.deliberately(KeyCode::Tab);
         desk.press(KeyCode::Char('1'));
     }
@@ -829,12 +888,12 @@ fn answers_are_never_cut_and_differ() {
         Kind::Call.ask(&mut desk);
         desk.wait(3_000);
         let shown = desk.frame();
-        let from = shown.lines().position(|line| line.starts_with("  1 Yes")).unwrap();
+        let from = shown.lines().position(|line| line.starts_with("▸ 1 Yes")).unwrap();
         let mut answers: Vec<String> = Vec::new();
-        for line in shown.lines().skip(from).take_while(|line| line.starts_with("  ")) {
+        for line in shown.lines().skip(from).take_while(|line| line.starts_with(['▸', ' '])) {
             match line.chars().nth(2) {
                 Some(' ') => answers.last_mut().unwrap().push_str(&line[3..]),
-                _ => answers.push(line[4..].trim().to_owned()),
+                _ => answers.push(line.chars().skip(4).collect::<String>().trim().to_owned()),
             }
         }
         assert!(answers.len() >= 4, "{columns}\n{shown}");
@@ -849,6 +908,149 @@ fn answers_are_never_cut_and_differ() {
     }
 }
 
+/// Enter marks the first answer and a number marks its own, with a cursor and the words that the next Enter takes it. No key but
+/// that Enter answers, and only after a pause.
+#[test]
+fn enter_or_a_number_marks_an_answer_and_enter_takes_it() {
+    for size in SIZES {
+        for vim in [false, true] {
+            for (mark, row, decision) in [
+                (KeyCode::Enter, "❯ 1 Yes, once", Decision::AllowOnce),
+                (KeyCode::Char('1'), "❯ 1 Yes, once", Decision::AllowOnce),
+                (KeyCode::Char('2'), "❯ 2 Yes", Decision::AllowSession),
+                (KeyCode::Char('4'), "❯ 4 No", Decision::Deny { reason: None }),
+            ] {
+                let mut desk = Desk::new(size, vim);
+                Kind::Call.ask(&mut desk);
+                // On a small screen the question must be read to its end first, and its answers share a row.
+                for _ in 0..4 {
+                    desk.deliberately(KeyCode::PageDown);
+                }
+                desk.deliberately(mark);
+                let shown = desk.frame();
+                let marked = shown.contains(row) || (size.1 == 10 && shown.contains('❯'));
+                assert!(marked && shown.contains("Enter takes it"), "{row} {size:?}\n{shown}");
+                // A run of Enters, as of a key that is held down, answers nothing, and the screen says so.
+                for _ in 0..40 {
+                    desk.wait(100);
+                    desk.press(KeyCode::Enter);
+                }
+                let shown = desk.frame();
+                assert!(shown.contains("too early") || shown.contains("Press Enter again"), "{shown}");
+                assert!(desk.decisions().is_empty(), "{size:?}");
+                desk.deliberately(KeyCode::Enter);
+                assert_eq!(allowed(&desk), [decision], "{size:?}");
+            }
+        }
+    }
+    // The same keys answer a page that asks.
+    for mark in [KeyCode::Enter, KeyCode::Char('1')] {
+        let mut desk = Desk::new((80, 24), false);
+        Kind::Undo.prepare(&mut desk);
+        Kind::Undo.ask(&mut desk);
+        desk.deliberately(mark);
+        let shown = desk.frame();
+        assert!(shown.contains("❯ 1") && shown.contains("Enter takes it"), "{shown}");
+        assert!(desk.approvals().is_empty());
+        desk.deliberately(KeyCode::Enter);
+        assert_eq!(desk.approvals().len(), 1, "{}", desk.frame());
+    }
+}
+
+/// A number that turns out to be the beginning of a text is a part of the text, and other numbers go on from there.
+#[test]
+fn a_text_that_begins_with_a_number_marks_and_then_loses_nothing() {
+    for (text, pause) in
+        [("2 of them are wrong", 0), ("2 of them are wrong", 3_000), ("12 times no", 500), ("19", 0)]
+    {
+        let mut desk = Desk::new((80, 24), false);
+        Kind::Call.ask(&mut desk);
+        desk.wait(3_000);
+        for c in text.chars() {
+            desk.press(KeyCode::Char(c));
+            desk.wait(pause);
+        }
+        let shown = desk.frame();
+        assert!(shown.contains(&format!("› {text}")) && !shown.contains('❯'), "{shown}");
+        desk.press(KeyCode::Enter);
+        assert_eq!(allowed(&desk), [Decision::Deny { reason: Some(text.to_owned()) }]);
+    }
+    // Digits move the mark, and Backspace goes on writing.
+    let mut desk = Desk::new((80, 24), false);
+    Kind::Call.ask(&mut desk);
+    for key in [KeyCode::Char('2'), KeyCode::Char('3')] {
+        desk.deliberately(key);
+    }
+    assert!(desk.frame().contains("❯ 3 Yes"), "{}", desk.frame());
+    desk.deliberately(KeyCode::Backspace);
+    assert!(desk.frame().contains("› 2") && !desk.frame().contains('❯'), "{}", desk.frame());
+}
+
+/// A text that was meant for the turn, sent with one Enter too many, marks an answer at most.
+#[test]
+fn enters_after_a_text_that_was_sent_mark_an_answer_at_most() {
+    let ask = || {
+        let mut desk = Desk::new((80, 24), false);
+        desk.type_text("fo");
+        Kind::Call.ask(&mut desk);
+        desk.wait(3_000);
+        desk.type_text("o");
+        desk.press(KeyCode::Enter);
+        desk
+    };
+    let mut desk = ask();
+    desk.deliberately(KeyCode::Enter);
+    assert_eq!((desk.written().as_str(), desk.decisions().len()), ("foo", 0));
+    assert!(desk.frame().contains("❯ 1 Yes, once"), "{}", desk.frame());
+    desk.deliberately(KeyCode::Enter);
+    assert_eq!(allowed(&desk), [Decision::AllowOnce], "the third one answers");
+    let mut desk = ask();
+    for _ in 0..10 {
+        desk.press(KeyCode::Enter);
+        desk.wait(200);
+    }
+    assert!(desk.decisions().is_empty(), "{}", desk.frame());
+}
+
+/// A paste gives the keyboard back to the composer, so that the Enter after it sends the text.
+#[test]
+fn enter_after_a_paste_sends_the_text_and_takes_no_marked_answer() {
+    for mark in [KeyCode::Enter, KeyCode::Char('1'), KeyCode::Tab, KeyCode::Down] {
+        let mut desk = Desk::new((80, 24), false);
+        Kind::Call.ask(&mut desk);
+        desk.deliberately(mark);
+        desk.give(Input::Paste(" of them".into()));
+        desk.deliberately(KeyCode::Enter);
+        let reason = if mark == KeyCode::Char('1') { "1 of them" } else { "of them" };
+        assert_eq!(allowed(&desk), [Decision::Deny { reason: Some(reason.to_owned()) }], "{mark:?}");
+    }
+}
+
+/// At first sight the row of the first answer is marked whole, in every theme, and the keys that give it are beside it and below.
+#[test]
+fn a_question_shows_at_first_sight_which_keys_answer_it() {
+    for name in Theme::NAMES {
+        let mut stage = support::Stage::themed(80, 24, Theme::by_name(name).unwrap());
+        stage.event(started());
+        stage.event(Event::PermissionAsked(Box::new(request(0, 1))));
+        stage.read_question();
+        let shown = stage.screen();
+        assert!(shown.contains("▸ 1 Yes, once   Enter, then Enter"), "{name}: {shown}");
+        assert!(
+            shown.contains("\nEnter, then Enter allows this once · 1–4 or ↑ ↓ select · Ctrl-C interrupts\n"),
+            "{name}: {shown}"
+        );
+        assert!(shown.contains("4 No   Esc"), "{name}: {shown}");
+        stage.key(KeyCode::Enter);
+        let shown = stage.screen();
+        assert!(shown.contains("❯ 1 Yes, once   Enter takes it"), "{name}: {shown}");
+        assert!(
+            shown.contains("\nEnter takes it · ↑ ↓ or 1–4 select another · Esc answers 4 No"),
+            "{name}: {shown}"
+        );
+    }
+}
+
 /// The rows of the answers name the keys that give them, and none looks selected.
 #[test]
 fn each_answer_names_its_keys() {
@@ -856,7 +1058,7 @@ fn each_answer_names_its_keys() {
     Kind::Call.ask(&mut desk);
     desk.wait(3_000);
     let shown = desk.frame();
-    assert!(shown.contains("  1 Yes, once   Tab Enter") && shown.contains("No   Esc"), "{shown}");
+    assert!(shown.contains("▸ 1 Yes, once   Enter, then Enter") && shown.contains("No   Esc"), "{shown}");
     assert!(!shown.contains('❯'), "{shown}");
     desk.press(KeyCode::Tab);
     assert!(desk.frame().contains("❯ 1 Yes, once"), "{}", desk.frame());
@@ -865,7 +1067,7 @@ fn each_answer_names_its_keys() {
     Kind::Call.ask(&mut desk);
     desk.wait(3_000);
     desk.type_text("why");
-    assert!(!desk.frame().contains("Tab Enter"), "{}", desk.frame());
+    assert!(!desk.frame().contains("Enter, then Enter"), "{}", desk.frame());
 }
 
 fn change() -> PermissionRequest {
@@ -876,7 +1078,7 @@ fn change() -> PermissionRequest {
         reason: "default mode asks before changes".into(),
         offer: Some(RuleOffer {
             rule: "Edit(//home/u/project/src/span.py)".into(),
-            covers: format!("every change of {path}"),
+            covers: format!("every edit of {path}"),
         }),
         preview: vec![FilePreview {
             path: path.into(),
@@ -898,9 +1100,9 @@ fn a_short_screen_shows_the_change_first_and_enter_reads_on() {
     desk.give(Input::Agent(Event::PermissionAsked(Box::new(change()))));
     desk.wait(3_000);
     let shown = desk.frame();
-    assert!(shown.contains("? Change src/span.py? +2 −1"), "{shown}");
+    assert!(shown.contains("? Edit src/span.py? +2 −1"), "{shown}");
     assert!(shown.contains("def span") && shown.contains("-    return list"), "{shown}");
-    assert!(shown.contains("Yes, every change of it this session"), "{shown}");
+    assert!(shown.contains("Yes, every edit of it this session"), "{shown}");
     desk.press(KeyCode::Tab);
     assert!(desk.frame().contains("Enter, PageDown read on"), "{}", desk.frame());
     for _ in 0..40 {

@@ -1,4 +1,4 @@
-//! What a submitted text and a command of the interface do: a task for the agent, a shell command of the user, a line for
+//! Submitted texts and commands of the interface, and their effects: a task for the agent, a shell command of the user, a line for
 //! AGENTS.md, a page, or a choice in a list.
 //!
 //! Owns no state. `keys` and `asked` decide that a text was submitted.

@@ -12,7 +12,7 @@ use crate::input::{Effect, Request};
 use crate::keymap::Do;
 use crate::overlay::Overlay;
 use becket_types::DeliveryMode;
-use crossterm::event::{KeyCode, KeyEvent};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 impl App {
     /// Handles a key while a question is open. The question gets keys that answer it, actions that show its subject
@@ -32,7 +32,9 @@ impl App {
             Some(Do::Palette | Do::NextMode) => return Vec::new(),
             Some(action @ (Do::Editor | Do::PasteImage)) => {
                 self.approvals.disturb();
-                return self.perform(action);
+                let mut effects = self.write_digits();
+                effects.extend(self.perform(action));
+                return effects;
             }
             Some(Do::Suspend) | None => {}
         }
@@ -58,8 +60,20 @@ impl App {
             // Esc was meant for the screen as it was before the question.
             approval::Outcome::Text if key.code == KeyCode::Esc && !read => self.editor.waiting.interrupted(),
             approval::Outcome::Text if matches!(key.code, KeyCode::Esc | KeyCode::Tab) => Vec::new(),
-            approval::Outcome::Text => self.writing_key(key),
+            approval::Outcome::Text => {
+                let mut effects = self.write_digits();
+                effects.extend(self.writing_key(key));
+                effects
+            }
         }
+    }
+
+    /// Gives the composer the digits that marked an answer, now that a text follows them.
+    pub(super) fn write_digits(&mut self) -> Vec<Effect> {
+        let digits =
+            if self.approvals.is_open() { self.approvals.take_typed() } else { self.pages.take_typed() };
+        let press = |digit| self.composer_key(KeyEvent::new(KeyCode::Char(digit), KeyModifiers::NONE));
+        digits.chars().flat_map(press).collect()
     }
 
     /// True if a question would cover a page, a list or a search that has the keyboard.
@@ -92,13 +106,14 @@ impl App {
     /// Handles typing while a page asks. A text that is sent refuses, unless it was begun before the page was read.
     pub(super) fn beside_page(&mut self, key: KeyEvent) -> Vec<Effect> {
         let closes = self.pages.overlay.as_ref().is_some_and(Overlay::takes_reply);
+        let mut effects = self.write_digits();
         match self.editor.composer.key(key) {
             Wrote::Submit(prompt) => {
-                let mut effects = if closes { self.page_answered(None) } else { Vec::new() };
+                effects.extend(if closes { self.page_answered(None) } else { Vec::new() });
                 effects.extend(self.submit(prompt, DeliveryMode::Steer));
-                effects
             }
-            _ => self.editor.draft.changed(self.editor.composer.is_empty()),
+            _ => effects.extend(self.editor.draft.changed(self.editor.composer.is_empty())),
         }
+        effects
     }
 }

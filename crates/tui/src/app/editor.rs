@@ -3,7 +3,7 @@
 //!
 //! Knows nothing of questions and pages. The app decides whether a submitted text is a task, a command or an answer.
 
-use crate::approval::Writing;
+use crate::approval::{self, Writing};
 use crate::commands::Said;
 use crate::completion::{Choice, Completion};
 use crate::composer::{Composer, Prompt};
@@ -35,7 +35,8 @@ impl Editor {
     /// Returns the facts about the composer that questions depend on.
     pub(super) fn writing(&self) -> Writing {
         let drafting = !self.composer.is_empty() || self.composer.is_searching();
-        Writing { drafting, takes_escape: self.composer.takes_escape() }
+        let consents = approval::means_an_answer(self.composer.raw());
+        Writing { drafting, consents, takes_escape: self.composer.takes_escape() }
     }
 
     /// Returns what the text is, if it is no message for the model and no command of becket.

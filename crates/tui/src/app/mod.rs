@@ -206,8 +206,8 @@ impl App {
 
     fn paste(&mut self, text: &str) -> Vec<Effect> {
         // A paste never answers a question. It stays in the composer.
-        self.approvals.disturb();
-        self.pages.overlay.iter_mut().for_each(Overlay::disturb);
+        self.approvals.pasted();
+        self.pages.overlay.iter_mut().for_each(Overlay::pasted);
         if !self.approvals.is_open() {
             if self.pages.servers.paste(text) {
                 return Vec::new();
@@ -226,14 +226,18 @@ impl App {
                 }
             }
         }
-        if editor::names_image(text) {
-            return vec![Effect::Ask(Request::Attach { text: text.to_owned() })];
-        }
-        self.editor.paste(text)
+        let mut effects = self.write_digits();
+        effects.extend(if editor::names_image(text) {
+            vec![Effect::Ask(Request::Attach { text: text.to_owned() })]
+        } else {
+            self.editor.paste(text)
+        });
+        effects
     }
 
     fn event(&mut self, event: &Event) -> Vec<Effect> {
         let mut effects = self.status.event(event);
+        self.transcript.set_beat(self.status.beat());
         self.transcript.event(event);
         self.todo.event(event);
         match event {
@@ -343,8 +347,9 @@ impl App {
     fn due(&mut self, timer: Timer) -> Vec<Effect> {
         match timer {
             Timer::Clock => {
-                self.transcript.tick();
-                return self.status.tick();
+                let effects = self.status.tick();
+                self.transcript.tick(self.status.beat());
+                return effects;
             }
             Timer::Jobs => return vec![Effect::Ask(Request::Jobs)],
             Timer::Chord => self.keyboard.chord = None,

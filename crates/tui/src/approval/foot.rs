@@ -1,7 +1,7 @@
 //! The answers under a question, and the line that says what the keys do now.
 
 use super::{Approvals, Does, Spacing, Step, Writing};
-use crate::answers::{Answer, AnswerList};
+use crate::answers::{Answer, AnswerList, Early, TAKES, TWICE};
 use crate::hint;
 use crate::text;
 use crate::theme::Theme;
@@ -46,12 +46,14 @@ impl Approvals {
     /// Returns the answers with the keys that give them now. While a text is in the composer, the line below says more
     /// than fits here.
     fn answers_with_keys(&self, writing: Writing) -> Vec<Answer> {
+        let focused = self.list.is_focused() && !matches!(self.step, Step::Hunks(_));
         let rests = !self.list.is_focused() && !writing.drafting;
-        let escapes = (rests || self.list.is_focused()) && !matches!(self.step, Step::Hunks(_));
         let with_keys = |(at, (does, answer)): (usize, (Does, Answer))| {
+            let takes = answer.enabled && focused && self.list.is_at(at);
             let (keys, proposed) = match does {
-                Does::Refuse if escapes && !writing.takes_escape => ("Esc", false),
-                _ if at == 0 && rests && self.seen_end => ("Tab Enter", true),
+                _ if takes => (TAKES, false),
+                Does::Refuse if (rests || focused) && !writing.takes_escape => ("Esc", false),
+                _ if at == 0 && rests && self.seen_end => (TWICE, true),
                 _ => ("", false),
             };
             Answer { keys, proposed, ..answer }
@@ -72,7 +74,7 @@ impl Approvals {
         shortest
     }
 
-    /// Fills in the answer that Esc gives, and the numbers of the answers.
+    /// Fills in the answer that Esc gives, the numbers of the answers, and what the first one does.
     fn filled(&self, form: &str) -> String {
         let answers = self.answers();
         let refuses = answers.iter().position(|(does, _)| *does == Does::Refuse);
@@ -80,10 +82,17 @@ impl Approvals {
         // A follow-up question offers no answer that refuses.
         let escape = refuses.map_or_else(|| "refuses".to_owned(), |at| format!("answers {} {name}", at + 1));
         let numbers = format!("1–{}", answers.len());
-        form.replace("{refuses}", &escape).replace("{numbers}", &numbers)
+        let first = match answers.first().map(|(does, _)| *does) {
+            Some(Does::Once) if self.asks_plan() => "agrees",
+            Some(Does::Once) => "allows this once",
+            Some(Does::Refuse) => "masks it",
+            _ => "answers",
+        };
+        let filled = form.replace("{refuses}", &escape).replace("{numbers}", &numbers);
+        filled.replace("{first}", first)
     }
 
-    /// Returns the forms of the line of keys, the longest first. `{refuses}` and `{numbers}` are filled in later.
+    /// Returns the forms of the line of keys, the longest first. The names in braces are filled in later.
     fn forms(&self, tight: bool, writing: Writing) -> &'static [&'static str] {
         let focused = self.list.is_focused();
         match self.step {
@@ -93,11 +102,16 @@ impl Approvals {
                 "↑ ↓ select · Space marks · Esc goes back",
                 "Space marks · Esc goes back",
             ],
-            _ if self.list.missed_tab() => &[
+            _ if self.list.missed() == Some(Early::Tab) => &[
                 "That Tab came before the question could be read, so it did nothing: press it again",
                 "That Tab came too early, so it did nothing: press it again",
                 "That Tab came too early; press it again",
                 "Press Tab again",
+            ],
+            _ if self.list.missed() == Some(Early::Enter) => &[
+                "That Enter came too early, so it did nothing: press it again",
+                "That Enter came too early; press it again",
+                "Press Enter again",
             ],
             _ if focused && !self.seen_end => &[
                 "Enter or PageDown shows the rest, which must be read to allow · Esc {refuses}",
@@ -105,11 +119,23 @@ impl Approvals {
                 "Enter, PageDown read on · Esc refuses",
                 "Enter reads on · Esc refuses",
             ],
+            _ if focused && self.list.is_careful() => &[
+                "Enter takes it · ↑ ↓ or {numbers} select another · Esc {refuses} · Ctrl-C interrupts",
+                "Enter takes it · ↑ ↓ or {numbers} select another · Esc {refuses}",
+                "Enter takes it · ↑ ↓ select · Esc {refuses}",
+                "Enter takes it · ↑ ↓ · Esc {refuses}",
+                "Enter takes it · Esc refuses",
+            ],
             _ if focused => &[
                 "↑ ↓ select · Enter or {numbers} answers · Esc {refuses} · Ctrl-C interrupts",
                 "↑ ↓ select · Enter or {numbers} answers · Esc {refuses}",
                 "Enter answers · Esc {refuses}",
                 "Enter answers · Esc refuses",
+            ],
+            _ if writing.consents && self.takes_reason() => &[
+                "Your text answers nothing: Tab, then Enter answers · other words refuse · Esc {refuses}",
+                "Your text answers nothing: Tab, then Enter answers · Esc {refuses}",
+                "Tab, then Enter answers · Esc refuses",
             ],
             _ if writing.drafting && self.takes_reason() => &[
                 "Enter refuses and sends your text as the reason · Tab, then Enter answers",
@@ -129,28 +155,31 @@ impl Approvals {
                 "Enter sends this",
             ],
             _ if !self.seen_end => &[
-                "PageDown shows the rest, which must be read to allow · ↓ selects · Esc {refuses}",
-                "PageDown reads on to allow · ↓ selects · Esc {refuses}",
+                "PageDown shows the rest, which must be read to allow · Enter selects · Esc {refuses}",
+                "PageDown reads on to allow · Enter selects · Esc {refuses}",
                 "PageDown reads on to allow · Esc {refuses}",
                 "PageDown reads on to allow · Esc refuses",
                 "PageDown reads on · Esc refuses",
             ],
             _ if writing.takes_escape => &[
-                "Tab, then Enter answers · Esc twice {refuses} · Ctrl-C interrupts the turn",
-                "Tab, then Enter answers · Esc twice {refuses}",
-                "Tab, Enter answers · Esc twice refuses",
+                "Enter, then Enter {first} · {numbers} or ↑ ↓ select · Esc twice {refuses}",
+                "Enter, then Enter {first} · Esc twice {refuses}",
+                "Enter, Enter answers · Esc twice {refuses}",
+                "Enter, Enter answers · Esc twice refuses",
             ],
-            // The rows of the answers have the keys.
+            // The row of the answer that refuses has its key.
             _ if !tight => &[
-                "Tab goes to the answers · Ctrl-C interrupts the turn",
-                "Tab goes to the answers",
-                "Tab answers",
+                "Enter, then Enter {first} · {numbers} or ↑ ↓ select another · Ctrl-C interrupts",
+                "Enter, then Enter {first} · {numbers} or ↑ ↓ select · Ctrl-C interrupts",
+                "Enter, then Enter {first} · {numbers} or ↑ ↓ select",
+                "Enter, then Enter {first}",
+                "Enter, Enter answers",
             ],
             _ => &[
-                "Tab, then Enter answers · Esc {refuses} · Ctrl-C interrupts the turn",
-                "Tab, then Enter answers · Esc {refuses}",
-                "Tab, Enter answers · Esc {refuses}",
-                "Tab, Enter answers · Esc refuses",
+                "Enter, then Enter {first} · {numbers} or ↑ ↓ select · Esc {refuses}",
+                "Enter, then Enter {first} · Esc {refuses}",
+                "Enter, Enter {first} · Esc {refuses}",
+                "Enter, Enter answers · Esc refuses",
             ],
         }
     }

@@ -36,8 +36,8 @@ const SHORT: u16 = 14;
 /// Widest rule that an answer shows; a longer one would hide what the answer says.
 const RULE_SHOWN: usize = 36;
 
-/// Beginning of the words for a rule that covers changes of one file.
-const EVERY_CHANGE: &str = "every change of ";
+/// Beginning of the words for a rule that covers edits of one file.
+const EVERY_EDIT: &str = "every edit of ";
 
 /// Texts that mean yes, in languages in which people answer so out of habit.
 const CONSENT: [&str; 24] = [
@@ -133,6 +133,8 @@ pub enum Spacing {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Writing {
     pub drafting: bool,
+    /// The text would be understood as an answer, which typing never gives.
+    pub consents: bool,
     /// The first Esc leaves Vim's insert mode.
     pub takes_escape: bool,
 }
@@ -185,6 +187,11 @@ impl Approvals {
     /// True if the question is about secrets in the output of a finished call, not about a call.
     fn asks_secrets(&self) -> bool {
         self.queue.front().is_some_and(|asked| asked.request.secrets.is_some())
+    }
+
+    /// True if the question is about a plan.
+    fn asks_plan(&self) -> bool {
+        self.queue.front().is_some_and(|asked| is_plan(&asked.request))
     }
 
     /// Returns the placeholder of the composer while a question is open.
@@ -252,14 +259,34 @@ impl Approvals {
         }
     }
 
+    /// Returns digits that marked an answer and turn out to be the beginning of a text.
+    #[must_use]
+    pub(crate) fn take_typed(&mut self) -> String {
+        self.list.take_typed()
+    }
+
     /// Records typing that was not meant for the question.
     pub(crate) fn disturb(&mut self) {
         self.list.disturb();
     }
 
+    /// Records a paste into the composer, which gets the keyboard.
+    pub(crate) fn pasted(&mut self) {
+        self.list.pasted();
+        self.stay_in_hunks();
+    }
+
     /// Records a possible change of the composer.
     pub fn wrote(&mut self, writing: Writing) {
         self.list.drafting(writing.drafting);
+        self.stay_in_hunks();
+    }
+
+    /// Ends the choice of hunks if the keyboard went to the composer. Rejected hunks stay rejected.
+    fn stay_in_hunks(&mut self) {
+        if matches!(self.step, Step::Hunks(_)) && !self.list.is_focused() {
+            self.step = Step::Asked;
+        }
     }
 
     /// Records that a message which was taken back is in the composer.
@@ -343,7 +370,7 @@ impl Approvals {
                 let session = format!("Yes, and allow {what} in this session");
                 offer(Does::Session, &session, "session");
                 offer(Does::Always, &format!("Yes, and allow {what} always"), "always");
-                let it = names_file && covers.starts_with(EVERY_CHANGE);
+                let it = names_file && covers.starts_with(EVERY_EDIT);
                 brief = Some((what.to_owned(), it));
             }
         } else if left_out < count {
@@ -358,7 +385,7 @@ impl Approvals {
             if let Some((what, it)) = brief.as_ref().filter(|_| matches!(does, Does::Session | Does::Always))
             {
                 answer.shorter.push(format!("Yes, allow {what} {when}"));
-                answer.shorter.extend(it.then(|| format!("Yes, {EVERY_CHANGE}it {when}")));
+                answer.shorter.extend(it.then(|| format!("Yes, {EVERY_EDIT}it {when}")));
             }
         }
         answers
@@ -399,7 +426,7 @@ impl Approvals {
     /// without a key, and an answer that allows counts only after the end was shown.
     fn go(&mut self, step: Step) {
         (self.step, self.seen_end, self.scroll) = (step, false, 0);
-        self.list = AnswerList::following();
+        self.list = self.list.follow_up();
     }
 
     fn look_at(&mut self, hunk: usize) {
@@ -420,7 +447,7 @@ impl Approvals {
             // Returns to the answers, with the cursor at the first one.
             KeyCode::Enter | KeyCode::Esc | KeyCode::Tab => {
                 self.step = Step::Asked;
-                self.list = AnswerList::following();
+                self.list = self.list.follow_up();
             }
             _ => return self.leave_hunks(),
         }

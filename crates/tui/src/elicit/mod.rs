@@ -78,7 +78,9 @@ impl Elicit {
     }
 
     fn asked(asker: Asker, fields: Vec<Field>) -> Self {
-        Self { asker, fields, at: 0, list: AnswerList::default(), scrolled: 0, rows: (0, 0) }
+        // In a field, Enter goes to the next one and a digit is a part of its text.
+        let list = if fields.is_empty() { AnswerList::default() } else { AnswerList::below_fields() };
+        Self { asker, fields, at: 0, list, scrolled: 0, rows: (0, 0) }
     }
 
     /// Returns the number of a server's question.
@@ -116,6 +118,12 @@ impl Elicit {
         self.list.due(writing.drafting);
     }
 
+    /// Returns digits that marked an answer and turn out to be the beginning of a text.
+    #[must_use]
+    pub(crate) fn take_typed(&mut self) -> String {
+        self.list.take_typed()
+    }
+
     /// Records a possible change of the composer.
     pub fn wrote(&mut self, writing: Writing) {
         self.list.drafting(writing.drafting);
@@ -126,7 +134,10 @@ impl Elicit {
         self.list.disturb();
         match self.fields.get_mut(self.at).filter(|_| self.list.is_focused()) {
             Some(field) => field.paste(text),
-            None => return false,
+            None => {
+                self.list.pasted();
+                return false;
+            }
         }
         true
     }

@@ -4,7 +4,7 @@
 
 use super::list::List;
 use super::{ANSWERS, Inspector, Level, SentRow, SpanRow};
-use crate::answers::Answer;
+use crate::answers::{Answer, TAKES, TWICE};
 use crate::hint;
 use crate::text::{self, thousands};
 use crate::theme::Theme;
@@ -177,12 +177,20 @@ impl Inspector {
             let most = usize::from(height).saturating_sub(2 + rows_of_answers);
             let skip = out.len().saturating_sub(most);
             out.drain(..skip);
-            let answers = ANSWERS.map(|(long, short)| Answer::new(long, short));
+            let mut answers = ANSWERS.map(|(long, short)| Answer::new(long, short));
+            let focused = list.is_focused();
+            for (at, answer) in answers.iter_mut().enumerate() {
+                (answer.keys, answer.proposed) = match (focused, at) {
+                    (true, at) if list.is_at(at) => (TAKES, false),
+                    (false, 0) => (TWICE, true),
+                    _ => ("", false),
+                };
+            }
             out.extend(list.lines(&answers, width, tight, theme).0);
-            let keys = if list.is_focused() {
-                ["↑ ↓ select · Enter answers · Esc cancels", "Enter answers · Esc cancels"]
+            let keys = if focused {
+                ["↑ ↓ select · Enter takes it · Esc cancels", "Enter takes it · Esc cancels"]
             } else {
-                ["Tab, then Enter answers · Esc cancels", "Tab, Enter answers · Esc cancels"]
+                ["Enter, then Enter answers · Esc cancels", "Enter, Enter answers · Esc cancels"]
             };
             out.push(hint::line(hint::fitting(&keys, width), width, theme));
             return out;

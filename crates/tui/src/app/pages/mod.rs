@@ -99,6 +99,15 @@ impl Pages {
         self.picker.as_mut().filter(|picker| picker.kind() == kind)
     }
 
+    /// Returns digits that marked an answer of the open page and turn out to be the beginning of a text.
+    #[must_use]
+    pub(super) fn take_typed(&mut self) -> String {
+        if self.servers.is_open() {
+            return self.servers.take_typed();
+        }
+        self.overlay.as_mut().map(Overlay::take_typed).unwrap_or_default()
+    }
+
     /// Records the state of the composer, which decides if a page may be answered.
     pub(super) fn wrote(&mut self, writing: Writing) {
         self.overlay.iter_mut().for_each(|overlay| overlay.wrote(writing));

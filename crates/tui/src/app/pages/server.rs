@@ -73,6 +73,12 @@ impl ServerQuestions {
         self.0.front_mut().is_some_and(|asked| asked.paste(text))
     }
 
+    /// Returns digits that marked an answer of the open question and turn out to be the beginning of a text.
+    #[must_use]
+    pub(in crate::app) fn take_typed(&mut self) -> String {
+        self.0.front_mut().map(Elicit::take_typed).unwrap_or_default()
+    }
+
     /// Records a possible change of the composer.
     pub(super) fn wrote(&mut self, writing: Writing) {
         self.0.iter_mut().for_each(|asked| asked.wrote(writing));
