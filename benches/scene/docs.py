@@ -14,7 +14,7 @@ ROOT = os.path.abspath(os.path.join(scene.HERE, "../.."))
 EVENTS = os.path.join(ROOT, "crates/tui/tests/screens/scene.jsonl")
 SCENES = [("80x24", "dark"), ("80x24", "light"), ("80x24", "16"), ("80x24", "nocolor"), ("120x40", "dark")]
 QUESTION = (9, ["❯ 1 ", "2 ", "span.py"])
-END = (4, ["done in", "changed src/span.py"])
+END = (4, ["done in", "edited src/span.py"])
 # The name of a picture: its scene, the number of its moment, and words that are on it.
 PICTURES = {
     **{f"question-{name}": (scene_, *QUESTION) for name, scene_ in zip(["dark", "light", "16", "nocolor", "120x40"], SCENES)},

@@ -6,14 +6,14 @@ use crate::rule::Rule;
 use becket_types::Access;
 use std::path::Path;
 
-/// Says in words which calls a rule matches, such as "every change of src/". For text that is no rule: "it is no rule".
+/// Says in words which calls a rule matches, such as "every edit of src/". For text that is no rule: "it is no rule".
 pub fn covers(rule: &str) -> String {
     let Ok(parsed) = Rule::parse(rule) else { return "it is no rule".to_owned() };
     let Some(inner) = inner(rule) else { return format!("every use of {rule}") };
     match parsed.tool() {
         "bash" | "shell" => command(inner),
         "read" | "grep" | "glob" | "ls" => format!("reading {}", place(inner)),
-        "edit" | "write" | "multiedit" | "applypatch" => format!("every change of {}", place(inner)),
+        "edit" | "write" | "multiedit" | "applypatch" => format!("every edit of {}", place(inner)),
         tool => format!("{tool} with {inner}"),
     }
 }
@@ -89,7 +89,7 @@ mod tests {
             ("Bash(git log:*)", "`git log` alone and with any arguments"),
             ("Bash(rm -r target)", "this command alone, word for word"),
             ("Bash(git * main)", "every command of the form `git * main`"),
-            ("Edit(//home/u/p/a.rs)", "every change of /home/u/p/a.rs"),
+            ("Edit(//home/u/p/a.rs)", "every edit of /home/u/p/a.rs"),
             ("Read(//home/u/p/**)", "reading files like /home/u/p/**"),
             ("WebFetch(domain:docs.rs)", "webfetch with domain:docs.rs"),
             ("Bash", "every use of Bash"),

@@ -333,6 +333,22 @@ pub fn thousands(n: u64) -> String {
     }
 }
 
+/// Formats a duration of milliseconds as `0.3 s`, `2.3 s`, `2 s`, `12 s` or `4 min 5 s`.
+pub(crate) fn duration(millis: u64) -> String {
+    match millis {
+        1_000..10_000 if millis.is_multiple_of(1_000) => format!("{} s", millis / 1_000),
+        0..10_000 => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),
+        10_000..60_000 => format!("{} s", millis / 1_000),
+        _ => format!("{} min {} s", millis / 60_000, millis % 60_000 / 1_000),
+    }
+}
+
+/// Returns the sign of work that goes on, in the second `beat` of the turn. All rows take it from here, so they turn together.
+pub(crate) fn spinner(beat: u64) -> &'static str {
+    const SIGNS: [&str; 4] = ["◐", "◓", "◑", "◒"];
+    SIGNS[(beat % SIGNS.len() as u64) as usize]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -353,9 +369,9 @@ mod tests {
     #[test]
     fn texts_that_differ_at_their_end_differ_when_they_are_cut() {
         let [session, always] = ["in this session", "always"]
-            .map(|end| format!("Yes, and allow every change of src/span.py {end}"));
+            .map(|end| format!("Yes, and allow every edit of src/span.py {end}"));
         assert_eq!(fit_ends(&session, 36), "Yes, and allow ever… in this session");
-        assert_eq!(fit_ends(&always, 36), "Yes, and allow every change … always");
+        assert_eq!(fit_ends(&always, 36), "Yes, and allow every edit of… always");
         assert_eq!(fit_ends("No", 36), "No");
         for columns in 1..80 {
             let [a, b] = [&session, &always].map(|text| fit_ends(text, columns));

@@ -53,7 +53,7 @@ pub enum Syntax {
 }
 
 impl Syntax {
-    /// Red means failure and removed lines, and orange a question and code in text, so no class has them.
+    /// Red means failure and removed lines, and orange or yellow a question or a warning, so no class has them.
     fn colour(self, class: Class) -> Option<Color> {
         let dark = |r, g, b| Some(Color::Rgb(r, g, b));
         match (self, class) {
@@ -77,8 +77,7 @@ impl Syntax {
             (Self::Ansi, Class::String) => Some(Color::Green),
             (Self::Ansi, Class::Number | Class::Constant) => Some(Color::Cyan),
             (Self::Ansi, Class::Keyword) => Some(Color::Magenta),
-            (Self::Ansi, Class::Type) => Some(Color::Yellow),
-            (Self::Ansi, Class::Function) => Some(Color::Blue),
+            (Self::Ansi, Class::Type | Class::Function) => Some(Color::Blue),
             (Self::Ansi, Class::Attribute) => Some(Color::Cyan),
         }
     }
@@ -153,6 +152,13 @@ impl Theme {
             Syntax::Light => (234, 238, 242),
         };
         Some(Style::new().bg(Color::Rgb(r, g, b)))
+    }
+
+    /// Returns the style of the user's messages over the full width. A theme without backgrounds reverses them: a line of its own in the
+    /// colours of the text is readable in every palette.
+    pub(crate) fn prompt_band(&self) -> Style {
+        let reversed = Style::new().fg(Color::Reset).bg(Color::Reset).add_modifier(Modifier::REVERSED);
+        self.band().unwrap_or(reversed)
     }
 
     /// Returns the background of an added or removed line of code; `None` if the text's own colour must show it.
@@ -323,7 +329,8 @@ impl Theme {
             accent: fg(Color::Cyan),
             // Without a band behind it, a message of the user differs from code by its weight.
             user: fg(Color::Magenta).add_modifier(Modifier::BOLD),
-            code: fg(Color::Yellow),
+            // Yellow warns.
+            code: fg(Color::Magenta),
             link: fg(Color::Cyan).add_modifier(Modifier::UNDERLINED),
             outcome: OutcomeStyles {
                 ok: fg(Color::Green),
@@ -351,7 +358,7 @@ impl Theme {
             dim: fg(Color::White),
             accent: bold(Color::LightCyan),
             user: bold(Color::LightMagenta),
-            code: fg(Color::LightYellow),
+            code: fg(Color::LightMagenta),
             link: fg(Color::LightCyan).add_modifier(Modifier::UNDERLINED),
             outcome: OutcomeStyles {
                 ok: bold(Color::LightGreen),
@@ -462,6 +469,39 @@ mod tests {
             assert!(theme.changed_sign(true) != theme.changed_sign(false), "{}", theme.name);
         }
         assert_ne!(Theme::plain().code_block(), Theme::plain().code);
+    }
+
+    /// A warning is seen first, so nothing else has its colour.
+    #[test]
+    fn no_code_has_the_colour_of_warnings() {
+        const CLASSES: [Class; 9] = [
+            Class::Plain,
+            Class::Comment,
+            Class::String,
+            Class::Number,
+            Class::Constant,
+            Class::Keyword,
+            Class::Type,
+            Class::Function,
+            Class::Attribute,
+        ];
+        for theme in Theme::NAMES.map(|name| Theme::by_name(name).unwrap()) {
+            let warning = theme.outcome.warning.fg;
+            for style in CLASSES.map(|class| theme.class(class)).into_iter().chain([theme.code]) {
+                assert!(warning.is_none() || style.fg != warning, "{}: {style:?}", theme.name);
+            }
+        }
+    }
+
+    /// The user's messages have a band in every theme, which no other line has.
+    #[test]
+    fn messages_of_the_user_have_a_band_in_every_theme() {
+        for theme in Theme::NAMES.map(|name| Theme::by_name(name).unwrap()) {
+            let band = theme.prompt_band();
+            let shows = band.add_modifier.contains(Modifier::REVERSED)
+                || band.bg.is_some_and(|colour| colour != Color::Reset);
+            assert!(shows, "{}", theme.name);
+        }
     }
 
     #[test]

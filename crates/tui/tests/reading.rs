@@ -257,7 +257,7 @@ fn earlier_turns_of_a_continued_session_are_shown_as_they_were() {
     stage.event(resumed);
     let screen = stage.screen();
     assert!(screen.contains("✓ edit src/a.rs"), "{screen}");
-    assert!(screen.contains("· changed src/a.rs"), "{screen}");
+    assert!(screen.contains("· edited src/a.rs"), "{screen}");
     assert!(screen.contains("◌ bash make  interrupted"), "{screen}");
 }
 

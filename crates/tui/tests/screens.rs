@@ -83,8 +83,8 @@ fn a_question_about_a_change_is_read_at_a_glance() {
         }],
     })));
     let screen = stage.screen();
-    let question = "? Change src/span.py?  adds 2 lines, removes 1\n  asked because changes are asked about\n\n  \
-                    1  def span():\n  2 -    return 1\n  2 +    # why\n  3 +    return 2\n\n  1 Yes, once   Tab Enter\n  2 No   Esc\n\n";
+    let question = "? Edit src/span.py?  adds 2 lines, removes 1\n  asked because changes are asked about\n\n  \
+                    1  def span():\n  2 -    return 1\n  2 +    # why\n  3 +    return 2\n\n▸ 1 Yes, once   Enter, then Enter\n  2 No   Esc\n\n";
     assert!(screen.contains(question), "{screen}");
     let row = screen.lines().position(|line| line.contains("1  def span")).unwrap() as u16;
     assert_eq!(stage.colour(row, 5), vt100::Color::Default);
@@ -96,7 +96,7 @@ fn a_question_about_a_change_is_read_at_a_glance() {
     small.event(started());
     ask(&mut small, "cargo test");
     assert!(
-        small.screen().contains("asked because no rule allows rm\n\n  1 Yes, once"),
+        small.screen().contains("asked because no rule allows rm\n\n▸ 1 Yes, once"),
         "{}",
         small.screen()
     );
@@ -104,7 +104,7 @@ fn a_question_about_a_change_is_read_at_a_glance() {
     smaller.event(started());
     ask(&mut smaller, "cargo test");
     assert!(
-        smaller.screen().contains("asked because no rule allows rm\n  1 Yes, once"),
+        smaller.screen().contains("asked because no rule allows rm\n▸ 1 Yes, once"),
         "{}",
         smaller.screen()
     );
@@ -135,7 +135,7 @@ fn a_question_keeps_its_blank_rows_longer_than_lines_far_from_the_change() {
     let screen = stage.screen();
     assert!(screen.contains("asked because default mode asks before changes\n\n"), "{screen}");
     assert!(screen.contains("+new"), "{screen}");
-    assert!(screen.contains("\n\n  1 Yes, once   Tab Enter\n"), "{screen}");
+    assert!(screen.contains("\n\n▸ 1 Yes, once   Enter, then Enter\n"), "{screen}");
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn a_prompt_is_sent_and_its_turn_is_shown() {
     }
     let screen = stage.screen();
     assert!(
-        screen.contains("◐ bash cargo test  2 s\n")
+        screen.contains("◑ bash cargo test  2 s\n")
             && screen.contains("\n◑ working · turn 2 s · Esc interrupts\n"),
         "{screen}"
     );
@@ -281,7 +281,12 @@ fn a_long_rule_is_said_in_words() {
     })));
     let screen = stage.screen();
     assert!(screen.contains("2 Yes, and allow changes of src/span.py in this session"), "{screen}");
-    assert!(screen.contains("\nTab goes to the answers · Ctrl-C interrupts the turn\n"), "{screen}");
+    assert!(
+        screen.contains(
+            "\nEnter, then Enter allows this once · 1–4 or ↑ ↓ select another · Ctrl-C interrupts\n"
+        ),
+        "{screen}"
+    );
 }
 
 #[test]
@@ -802,7 +807,7 @@ fn an_allowed_change_says_so_and_the_turn_counts_its_lines() {
         stage.event(end_after(8_600));
         let screen = stage.screen();
         assert!(screen.contains(&format!("✓ edit src/a.rs  added 2 lines, removed 1 · {how}")), "{screen}");
-        assert!(screen.contains("✓ done in 8.6 s · changed src/a.rs +2 −1"), "{screen}");
+        assert!(screen.contains("✓ done in 8.6 s · edited src/a.rs +2 −1"), "{screen}");
     }
 }
 

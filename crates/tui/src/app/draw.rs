@@ -34,6 +34,8 @@ const REASON_ROWS: u16 = 4;
 const INLINE_HEADER: u16 = 12;
 /// Minimum height of the transcript, in rows, from which its first row shows the message that the rows belong to.
 const PINNED: u16 = 8;
+/// The same while a question is open: what was asked for is more important then than one row of output.
+const PINNED_ASKING: u16 = 3;
 
 /// The panes of a screen, from its top.
 struct Areas {
@@ -220,7 +222,8 @@ impl App {
     /// Draws the user's message that the view belongs to over the first row, while that message is above the view. The rows below stay
     /// in place, and pages overlap by more than this row.
     fn pin_prompt(&mut self, frame: &mut Frame<'_>, area: Rect) {
-        if area.height < PINNED {
+        let least = if self.approvals.is_open() { PINNED_ASKING } else { PINNED };
+        if area.height < least {
             return;
         }
         let Some(prompt) = self.transcript.prompt_above(area.width, &self.look.theme) else { return };

@@ -81,6 +81,8 @@ impl ChangedCode {
         let (side, number) = if in_new { (&self.new, at.new) } else { (&self.old, at.old) };
         (at.old, at.new) = (at.old + usize::from(in_old), at.new + usize::from(in_new));
         let changed = in_old != in_new;
+        // As in the transcript: where a band shows what changed, the code has the colour of text until its own are known.
+        let style = if changed && theme.tint(in_new).is_some() { theme.text } else { style };
         let code = text::visible(code);
         let sign = line.get(..1).unwrap_or(" ").to_owned();
         // In themes without bands the colour of the text shows what changed, so code gets no colours of its own there.
@@ -98,9 +100,7 @@ impl ChangedCode {
                 from = to;
             }
         });
-        // The code is not parsed yet, or its language is not known.
-        let rest = if from == 0 { style } else { theme.text };
-        spans.push(Span::styled(code[from..].to_owned(), rest));
+        spans.push(Span::styled(code[from..].to_owned(), style));
         spans
     }
 }

@@ -7,7 +7,7 @@ use crate::paths::ShortPaths;
 use crate::text;
 use crate::theme::Theme;
 use crate::transcript::{Markdown, between_blank_edges};
-use becket_types::{FilePreview, PermissionRequest};
+use becket_types::{FilePreview, PermissionRequest, sdk_names};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use std::collections::BTreeSet;
@@ -170,7 +170,9 @@ impl<'a> Question<'a> {
                         ),
                         n => format!("{n} files"),
                     };
-                    format!("Change {files}{whose}?")
+                    // The words of the call's line and of the rules.
+                    let verb = if sdk_names::own_name(&request.tool) == "write" { "Write" } else { "Edit" };
+                    format!("{verb} {files}{whose}?")
                 }
             },
             more,

@@ -35,8 +35,6 @@ pub(crate) fn short_error(error: &str, model: &str) -> String {
     }
 }
 
-/// Signs of a turn that runs, one for each second.
-const SIGNS: [&str; 4] = ["◐ ", "◓ ", "◑ ", "◒ "];
 /// Columns for the sign and the words of an activity.
 const DOING: usize = 24;
 
@@ -55,8 +53,7 @@ impl Status {
         let whose = if turn.compacting { "" } else { "turn " };
         let time = match turn.seconds {
             0 => String::new(),
-            s @ 1..60 => format!(" · {whose}{s} s"),
-            s => format!(" · {whose}{} min {} s", s / 60, s % 60),
+            seconds => format!(" · {whose}{}", text::duration(seconds * 1_000)),
         };
         let [cost, wrote] = self.spending.of_turn();
         let end = stop.map(|key| format!(" · {key} interrupts")).unwrap_or_default();
@@ -77,9 +74,9 @@ impl Status {
         let doing = text::fit_words(&text::visible(doing), room).into_owned();
         let waits = turn.doing == WAITING;
         // The sign turns with the seconds.
-        let sign = SIGNS[(turn.seconds % SIGNS.len() as u64) as usize];
-        let (mark, style) = if waits { ("? ", theme.outcome.warning) } else { (sign, theme.text) };
-        let mark = Span::styled(mark, if waits { style } else { theme.accent });
+        let sign = text::spinner(turn.seconds);
+        let (mark, style) = if waits { ("?", theme.outcome.warning) } else { (sign, theme.text) };
+        let mark = Span::styled(format!("{mark} "), if waits { style } else { theme.accent });
         let mut spans = vec![mark, Span::styled(doing, style)];
         spans.extend(hint::spans(&end, theme));
         Some(Line::from(spans))
@@ -98,7 +95,7 @@ fn retrying(
 ) -> Line<'static> {
     let when = match retry.seconds {
         0 => "now".to_owned(),
-        seconds => format!("in {seconds} s"),
+        seconds => format!("in {}", text::duration(seconds * 1_000)),
     };
     let doing = text::visible(doing);
     let mut end = format!(" · retry {}/{} {when}{end}", retry.attempt, retry.max);

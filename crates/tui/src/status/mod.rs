@@ -363,6 +363,11 @@ impl Status {
         self.doing("sending")
     }
 
+    /// Returns the seconds of the turn, which signs of running work turn with.
+    pub(crate) fn beat(&self) -> u64 {
+        self.turn.as_ref().map_or(0, |turn| turn.seconds)
+    }
+
     /// Handles the passing of a second.
     pub(crate) fn tick(&mut self) -> Vec<Effect> {
         match &mut self.turn {

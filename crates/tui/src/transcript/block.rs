@@ -348,7 +348,7 @@ fn lay_out(body: &Body, width: usize, theme: &Theme) -> Vec<Row> {
         Body::Sheet(sheet) => sheet.rows(width, theme).into_iter().map(Row::from).collect(),
         Body::Note { weight, text } => {
             let (mark, style, words) = match weight {
-                Weight::Done => ("✓ ", theme.outcome.ok, theme.text),
+                Weight::Done => ("✓ ", theme.outcome.ok, theme.dim),
                 Weight::Quiet => ("· ", theme.dim, theme.dim),
                 Weight::Warning => ("! ", theme.outcome.warning, theme.outcome.warning),
                 Weight::Error => ("✗ ", theme.outcome.error, theme.outcome.error),

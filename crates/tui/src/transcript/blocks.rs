@@ -30,8 +30,7 @@ pub(super) struct Blocks {
     pub view: Arc<CallView>,
     /// The id that the terminal gets for the next image; `None` if it draws no images.
     pub next_image: Option<u32>,
-    /// The turn is over, so nothing of it will change.
-    pub idle: bool,
+    pub turn: TurnClock,
     /// Entries before this one were removed from the context.
     pub compacted_to: Seq,
     /// Earlier entries of the session were not loaded, or were evicted.
@@ -40,6 +39,15 @@ pub(super) struct Blocks {
     pub replays: bool,
     /// Changes that calls of this turn made.
     pub changed: Changed,
+}
+
+/// The time of the turn.
+#[derive(Debug, Default)]
+pub(super) struct TurnClock {
+    /// The turn is over, so nothing of it will change.
+    pub idle: bool,
+    /// Its second, which the signs of running calls turn with.
+    pub beat: u64,
 }
 
 /// Changes of a turn: the files, and the numbers of added and removed lines.
@@ -105,15 +113,16 @@ impl Blocks {
         });
     }
 
-    /// Counts a second for each running call.
-    pub(super) fn tick(&mut self) {
+    /// Counts a second for each running call. `beat`: the second of the turn.
+    pub(super) fn tick(&mut self, now: u64) {
+        self.turn.beat = now;
         let is_running = |block: &&mut Block| matches!(block.body(), Body::Tool(call) if matches!(call.state, State::Running { .. }));
         for block in self.list.iter_mut().filter(is_running) {
             block.change(|body| {
                 if let Body::Tool(call) = body
-                    && let State::Running { seconds } = &mut call.state
+                    && let State::Running { seconds, beat } = &mut call.state
                 {
-                    *seconds += 1;
+                    (*seconds, *beat) = (*seconds + 1, now);
                 }
             });
         }

@@ -3,6 +3,7 @@
 //! Owns the known part of these. The loss report is requested only when the block is open and in view.
 
 use super::row::{Row, paragraph};
+use crate::hint;
 use crate::text::{self, thousands};
 use crate::theme::Theme;
 use becket_types::{CompactionPlan, LeftOut, Loss, Seq};
@@ -77,11 +78,9 @@ impl Compaction {
             if self.undone { (theme.dim, theme.dim) } else { (theme.accent, theme.text) };
         // A part of a key is of no use.
         let more = if text::width(&line) + text::width(&more) <= width { more } else { String::new() };
-        let mut rows = vec![Row::from(Line::from(vec![
-            Span::styled(mark.to_owned(), mark_style),
-            Span::styled(words.to_owned(), style),
-            Span::styled(more, theme.dim),
-        ]))];
+        let mut head = vec![Span::styled(mark.to_owned(), mark_style), Span::styled(words.to_owned(), style)];
+        head.extend(hint::spans(&more, theme));
+        let mut rows = vec![Row::from(Line::from(head))];
         if !self.open {
             return rows;
         }

@@ -5,6 +5,7 @@
 
 use super::row::{CodeSpans, Row};
 use crate::highlight::Code;
+use crate::hint;
 use crate::text;
 use crate::theme::Theme;
 use ratatui::style::Style;
@@ -107,7 +108,8 @@ pub(super) fn lines(
             Extent::Closed(hint) => format!(" · {hint}"),
             Extent::Open => String::new(),
         };
-        out.push(Line::styled(format!("  … {} more lines{hint}", rows.len() - limit), theme.dim).into());
+        let words = format!("  … {} more lines{hint}", rows.len() - limit);
+        out.push(Line::from(hint::spans(&words, theme)).into());
     }
     out
 }
@@ -310,8 +312,9 @@ impl Painter<'_> {
             if let Some((row, number)) = side {
                 let look = self.look(row.kind);
                 let number = number.map(|n| n.to_string()).unwrap_or_default();
-                let dim = self.theme.dim.patch(self.tint(row.kind));
-                spans.push(Span::styled(format!("{number:>digits$} ", digits = self.digits), dim));
+                // The number of a changed line has the colour of its sign, as in the unified form and in a question.
+                let style = if row.kind == Kind::Same { self.theme.dim } else { look.mark };
+                spans.push(Span::styled(format!("{number:>digits$} ", digits = self.digits), style));
                 spans.push(Span::styled(look.sign, look.mark));
                 code.push(self.words(row, half.saturating_sub(self.digits + 2), &mut spans));
             }
@@ -364,7 +367,7 @@ impl Painter<'_> {
         let marks = self.marks.get(&row.index).into_iter().flatten().copied();
         for (from, to) in changed_words(marks, row.text) {
             put(&row.text[at..from], style);
-            put(&row.text[from..to], marked);
+            put(&row.text[from..to], style.patch(marked));
             at = to;
         }
         put(&row.text[at..], style);

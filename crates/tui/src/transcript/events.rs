@@ -10,7 +10,7 @@ use super::markdown::Markdown;
 use super::pasted;
 use super::tool::{State, ToolCall, changed_lines};
 use crate::keymap::pretty;
-use crate::text::thousands;
+use crate::text::{self, thousands};
 use becket_types::{
     CallId, DenialCause, Event, LONG_TEXT, Message, MessageId, Millis, NoticeLevel, Part, Seq, TurnEnd,
     TurnResult, cut_start,
@@ -22,7 +22,7 @@ use std::sync::Arc;
 impl Blocks {
     /// Applies one event. Returns true if the screen may have changed.
     pub(super) fn event(&mut self, event: &Event) -> bool {
-        self.idle = matches!(event, Event::TurnFinished(_));
+        self.turn.idle = matches!(event, Event::TurnFinished(_));
         if let Some(changed) = self.call_event(event) {
             return changed;
         }
@@ -137,10 +137,13 @@ impl Blocks {
                 let reason = if known { "see the reason above".to_owned() } else { reason };
                 self.call(&denial.call_id, &denial.tool, |c| c.state = State::Denied { reason });
             }
-            Event::ToolStarted { call_id, name, input } => self.call(call_id, name, |c| {
-                c.input = input.clone();
-                c.state = State::Running { seconds: 0 };
-            }),
+            Event::ToolStarted { call_id, name, input } => {
+                let beat = self.turn.beat;
+                self.call(call_id, name, |c| {
+                    c.input = input.clone();
+                    c.state = State::Running { seconds: 0, beat };
+                });
+            }
             Event::ToolOutput { call_id, chunk } => self.call(call_id, "", |c| c.output.push(chunk)),
             Event::Subagent { call_id, what } => return Some(self.nested(call_id, what)),
             Event::ToolFinished { message, duration, changes } => {
@@ -189,7 +192,7 @@ impl Blocks {
         let state = match event {
             Event::PermissionAsked(_) => Some(State::Asking),
             Event::ToolStarted { .. } | Event::PermissionDenied(_) | Event::ToolFinished { .. } => {
-                Some(State::Running { seconds: 0 })
+                Some(State::Running { seconds: 0, beat: self.turn.beat })
             }
             _ => None,
         };
@@ -198,7 +201,11 @@ impl Blocks {
             self[at].change(|body| {
                 if let Body::Tool(call) = body {
                     changed = call.nested.event(event) || state.is_some();
-                    call.state = state.unwrap_or_else(|| call.state.clone());
+                    let runs = |state: &State| matches!(state, State::Running { .. });
+                    // A call of the subagent does not start the time of the subagent again.
+                    if !(runs(&call.state) && state.as_ref().is_some_and(runs)) {
+                        call.state = state.unwrap_or_else(|| call.state.clone());
+                    }
                 }
             });
         }
@@ -529,15 +536,15 @@ fn turn_summary(result: &TurnResult, changed: &Changed, only: Option<&str>) -> O
     let costs = result.cost.0 > 0.0;
     if result.duration.0 >= SHORT_TURN || files > 0 || costs {
         let word = if result.end == TurnEnd::Completed { "done in" } else { "after" };
-        parts.push(format!("{word} {}", super::tool_rows::duration(result.duration.0)));
+        parts.push(format!("{word} {}", text::duration(result.duration.0)));
     }
     if costs {
         parts.push(crate::text::dollars(result.cost.0));
     }
     match (only, files) {
         (_, 0) => {}
-        (Some(name), _) => parts.push(format!("changed {}{lines}", crate::text::visible(name))),
-        (None, n) => parts.push(format!("changed {n} files{lines}")),
+        (Some(name), _) => parts.push(format!("edited {}{lines}", text::visible(name))),
+        (None, n) => parts.push(format!("edited {n} files{lines}")),
     }
     (!parts.is_empty()).then(|| parts.join(" · "))
 }

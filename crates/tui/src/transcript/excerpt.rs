@@ -7,6 +7,7 @@
 use super::row::{Row, cut, paragraph};
 use super::tool::{State, ToolCall};
 use crate::ansi::Ansi;
+use crate::hint;
 use crate::text;
 use crate::theme::Theme;
 use ratatui::style::Style;
@@ -96,7 +97,7 @@ fn tail(call: &ToolCall, most: usize, style: Style, width: usize, theme: &Theme)
             out.push(barred(vec![Span::styled(text, theme.dim)], call, width, theme));
         }
         let mut ansi = Ansi::new(style, theme.syntax.is_some());
-        out.extend(error.iter().map(|line| barred(ansi.line(line), call, width, theme)));
+        out.extend(error.iter().flat_map(|line| wrapped(&ansi.line(line), call, width, theme)));
         hidden -= above + error.len();
     }
     if hidden > 0 {
@@ -113,7 +114,10 @@ fn tail(call: &ToolCall, most: usize, style: Style, width: usize, theme: &Theme)
     if let (Some(prominent), Some(result)) = (prominent, rows.last_mut()) {
         result.iter_mut().filter(|span| span.style == style).for_each(|span| span.style = prominent);
     }
+    // Why a command failed is said whole.
+    let result = if failed { rows.pop() } else { None };
     out.extend(rows.into_iter().map(|spans| barred(spans, call, width, theme)));
+    out.extend(result.iter().flat_map(|spans| wrapped(spans, call, width, theme)));
     out
 }
 
@@ -193,7 +197,27 @@ fn plural(count: usize) -> &'static str {
 fn more(lines: usize, earlier: bool, call: &ToolCall, width: usize, theme: &Theme) -> Row {
     let earlier = if earlier { "earlier " } else { "" };
     let text = format!("… {lines} {earlier}line{} · {}", plural(lines), call.open_hint());
-    barred(vec![Span::styled(text, theme.dim)], call, width, theme)
+    barred(hint::spans(&text, theme), call, width, theme)
+}
+
+/// Rows that a line may take which says why a command failed.
+const WRAPPED: usize = 3;
+
+/// Lays out a line that says why a command failed, in several rows if it is wide.
+fn wrapped(spans: &[Span<'static>], call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
+    let bar = bar(call, theme);
+    let mut rows = Row::wrapped(spans, width, &bar, &bar);
+    if rows.len() > WRAPPED {
+        rows.truncate(WRAPPED);
+        if let Some(last) = rows.last_mut() {
+            let used = last.line.width();
+            if let Some(span) = last.line.spans.last_mut() {
+                let room = width.saturating_sub(used - text::width(&span.content));
+                span.content = text::fit(&format!("{}…", span.content), room).into_owned().into();
+            }
+        }
+    }
+    rows
 }
 
 /// Lays out a line of output after the bar, cut if it is too wide.

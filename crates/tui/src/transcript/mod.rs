@@ -137,7 +137,7 @@ impl Transcript {
             let words = format!("{} {}{more}", line.to_string().trim_end(), next.trim());
             line = Line::styled(text::fit_words(&words, usize::from(width)).into_owned(), style);
         }
-        Some(line.patch_style(theme.band().unwrap_or_default()))
+        Some(line.patch_style(theme.prompt_band()))
     }
 
     /// True if the first or the last of the user's messages begins with these words, as far as they were not cut.
@@ -187,9 +187,14 @@ impl Transcript {
         self.blocks.call(id, "", |call| call.output.allowed = how);
     }
 
+    /// Sets the second of the turn, which the signs of calls that begin now show.
+    pub(crate) fn set_beat(&mut self, beat: u64) {
+        self.blocks.turn.beat = beat;
+    }
+
     /// Handles the passing of a second.
-    pub(crate) fn tick(&mut self) {
-        self.blocks.tick();
+    pub(crate) fn tick(&mut self, beat: u64) {
+        self.blocks.tick(beat);
     }
 
     /// Draws the part of the transcript that fits into `area`.
@@ -231,7 +236,7 @@ impl Transcript {
             // Inline mode has no background, because a terminal that becomes narrower would wrap the rest of the row.
             let (is_prompt, is_code) = (block.has_band(place.row), block.is_code(place.row));
             let band = match (is_prompt, is_code) {
-                (true, _) => theme.band(),
+                (true, _) => Some(theme.prompt_band()),
                 (_, true) => theme.code_band(),
                 _ => Some(line.style),
             };
@@ -286,7 +291,12 @@ impl Transcript {
             let from = from.min(usize::from(row.width)) as u16;
             let width =
                 to.min(usize::from(row.width)) as u16 - from.min(to.min(usize::from(row.width)) as u16);
-            buffer.set_style(Rect { x: row.x + from, width, ..row }, style);
+            for x in row.x + from..row.x + from + width {
+                let cell = &mut buffer[(x, row.y)];
+                // On a band that is reversed itself, a mark shows as a gap.
+                let reversed = style.add_modifier & cell.modifier & Modifier::REVERSED;
+                cell.set_style(style.remove_modifier(reversed));
+            }
         };
         let block = &self.blocks[place.block];
         if self.focus == Some(place.block) && block.is_row(place.row) {

@@ -95,7 +95,7 @@ fn is_final(blocks: &Blocks, at: usize, inline: bool) -> bool {
         // them.
         return !inline || matches!(image.state, State::Shown(..) | State::Broken);
     }
-    if blocks.idle {
+    if blocks.turn.idle {
         return true;
     }
     if block.is_live() || blocks.is_streaming(at) {

@@ -71,9 +71,10 @@ impl Output {
 pub enum State {
     Streaming,
     Asking,
-    /// `seconds`: time since it began, as the clock has ticked.
+    /// `seconds`: time since it began, as the clock has ticked. `beat`: the second of the turn.
     Running {
         seconds: u64,
+        beat: u64,
     },
     Done {
         millis: u64,

@@ -7,6 +7,7 @@ use super::excerpt::{self, Tests};
 use super::row::{Row, paragraph};
 use super::tool::{self, State, ToolCall, changes};
 use crate::ansi::Ansi;
+use crate::hint;
 use crate::text;
 use crate::theme::Theme;
 use ratatui::style::Style;
@@ -23,7 +24,7 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> 
     let (mark, style): (&str, Style) = match &call.state {
         State::Streaming => ("○", theme.dim),
         State::Asking => ("?", theme.outcome.warning),
-        State::Running { .. } => ("◐", theme.accent),
+        State::Running { beat, .. } => (text::spinner(*beat), theme.accent),
         State::Done { .. } if exit_code(call).is_none_or(|code| code == 0) => ("✓", theme.outcome.ok),
         // A command whose exit code is not 0 did not succeed, and did not fail in the sense of its tool either.
         State::Done { .. } => ("●", theme.outcome.ok),
@@ -32,6 +33,7 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> 
     };
     // The exit code of a failed call is as prominent as its mark.
     let failed = matches!(call.state, State::Failed { .. });
+    let with_key = format!("{} it", call.open_hint());
     let head = |name: &str, subject: &str, tail: &str| {
         let room = width.saturating_sub(text::width(mark) + text::width(name) + text::width(tail) + 4);
         let mut spans = vec![
@@ -42,8 +44,12 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> 
         let exit = if failed { tail.find(" · ").unwrap_or(tail.len()) } else { 0 };
         for (part, style) in [(&tail[..exit], theme.outcome.error), (&tail[exit..], theme.dim)] {
             if !part.is_empty() {
-                let space = if spans.len() == 3 { "  " } else { "" };
-                spans.push(Span::styled(format!("{space}{part}"), style));
+                spans.extend((spans.len() == 3).then(|| Span::raw("  ")));
+                if part.ends_with(&with_key) {
+                    spans.extend(hint::spans(part, theme));
+                } else {
+                    spans.push(Span::styled(part.to_owned(), style));
+                }
             }
         }
         Line::from(spans)
@@ -63,7 +69,7 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> 
     // A subagent at work can be looked at, which its line says if there is room.
     let is_subagent = call.nested.has_calls() || !agent_kind(call).is_empty();
     if matches!(call.state, State::Running { .. }) && !call.open && is_subagent {
-        let with_hint = |tail: &str| format!("{tail} · {} it", call.open_hint());
+        let with_hint = |tail: &str| format!("{tail} · {with_key}");
         // The key is more important than the cost so far.
         let cheaper = tail.rsplit_once(" · $").map_or(&*tail, |(before, _)| before);
         let longer = [with_hint(&tail), with_hint(cheaper)].into_iter().find(|tail| needed(tail) <= width);
@@ -244,12 +250,12 @@ fn exit_code(call: &ToolCall) -> Option<i64> {
 
 fn ended(call: &ToolCall) -> String {
     match &call.state {
-        State::Running { seconds } if *seconds >= SHOWN_SECONDS => duration(*seconds * 1_000),
+        State::Running { seconds, .. } if *seconds >= SHOWN_SECONDS => text::duration(*seconds * 1_000),
         State::Streaming | State::Running { .. } => String::new(),
         State::Asking => "waits for you".to_owned(),
         State::Done { millis } => match exit_code(call).filter(|code| *code != 0) {
             Some(code) => timed(format!("exit code {code}"), *millis),
-            None if *millis >= 1_000 => duration(*millis),
+            None if *millis >= 1_000 => text::duration(*millis),
             None => String::new(),
         },
         State::Failed { millis } => match exit_code(call) {
@@ -266,17 +272,7 @@ fn ended(call: &ToolCall) -> String {
 /// Returns the words with the duration. Less than a tenth of a second is left out: it says nothing, and a session that
 /// is opened again does not know the duration.
 fn timed(words: String, millis: u64) -> String {
-    if millis < 100 { words } else { format!("{words} · {}", duration(millis)) }
-}
-
-/// Formats a duration as `0.3 s`, `2.3 s`, `2 s`, `12 s` or `4 min 5 s`.
-pub(super) fn duration(millis: u64) -> String {
-    match millis {
-        1_000..10_000 if millis.is_multiple_of(1_000) => format!("{} s", millis / 1_000),
-        0..10_000 => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),
-        10_000..60_000 => format!("{} s", millis / 1_000),
-        _ => format!("{} min {} s", millis / 60_000, millis % 60_000 / 1_000),
-    }
+    if millis < 100 { words } else { format!("{words} · {}", text::duration(millis)) }
 }
 
 #[cfg(test)]

@@ -148,6 +148,11 @@ impl Stage {
         self.emulator.screen().cell(row, column).unwrap().fgcolor()
     }
 
+    /// Returns the cells of a row.
+    pub(crate) fn cells(&self, row: u16) -> Vec<vt100::Cell> {
+        (0..self.size.0).map(|column| self.emulator.screen().cell(row, column).unwrap().clone()).collect()
+    }
+
     pub(crate) fn background(&self, row: u16, column: u16) -> vt100::Color {
         self.emulator.screen().cell(row, column).unwrap().bgcolor()
     }

@@ -1,0 +1,259 @@
+//! Looks that mean the same everywhere: colours of a change, the band of a message, signs of running work, durations.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+#[allow(dead_code, reason = "each binary uses its part of the stage")]
+mod support;
+
+use becket_tui::input::{Input, Timer};
+use becket_tui::theme::Theme;
+use becket_types::{
+    Access, CallId, Cost, Event, FilePreview, Message, Millis, Origin, Part, PermissionRequest, Role, TurnEnd,
+};
+use serde_json::{Value, json};
+use support::{Stage, started, turn_end};
+
+fn themes() -> [Theme; 7] {
+    Theme::NAMES.map(|name| Theme::by_name(name).unwrap())
+}
+
+fn row_of(screen: &str, part: &str) -> u16 {
+    screen.lines().position(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}\n{screen}")) as u16
+}
+
+fn say(stage: &mut Stage, text: &str) {
+    let message = Message::new(Role::User, Origin::User, vec![Part::text(text)]);
+    stage.event(Event::UserMessage { message, client_id: None, steered: false });
+}
+
+fn begin(stage: &mut Stage, id: &str, name: &str, input: Value) {
+    stage.event(Event::ToolStarted { call_id: CallId(id.into()), name: name.into(), input });
+}
+
+fn finish(stage: &mut Stage, id: &str, name: &str, output: &str, details: Value, is_error: bool) {
+    let mut message = Message::tool_result(CallId(id.into()), name, output, is_error);
+    if let Some(Part::ToolResult { details: known, .. }) = message.parts.first_mut() {
+        *known = details;
+    }
+    stage.event(Event::ToolFinished { message, changes: Vec::new(), duration: Millis(20) });
+}
+
+/// A change looks the same in its question and in the transcript afterwards, in every theme, while its code is parsed and after
+/// that, in a language with colours and in one without.
+#[test]
+fn a_change_looks_the_same_in_its_question_and_afterwards() {
+    const DIFF: &str = "@@ -1,3 +1,4 @@\n fn a() {\n-    let x = 1;\n+    // why\n+    let x = 2;\n }\n";
+    const LINES: [&str; 5] = ["fn a() {", "let x = 1;", "// why", "let x = 2;", "4  }"];
+    for theme in themes() {
+        for (name, parsed) in [("a.rs", false), ("a.rs", true), ("a.unknown", false), ("a.unknown", true)] {
+            let mut stage = Stage::themed(80, 30, theme.clone());
+            stage.event(started());
+            let Event::SessionStarted { cwd, .. } = started() else { unreachable!() };
+            let path = cwd.join(name);
+            let marks = vec![(2, 13, 14), (4, 13, 14)];
+            stage.event(Event::PermissionAsked(Box::new(PermissionRequest {
+                call_id: CallId("c1".into()),
+                tool: "edit".into(),
+                input: json!({"path": name}),
+                access: Access::write(path.clone()),
+                reason: "default mode asks before changes".into(),
+                offer: None,
+                nearest: None,
+                secrets: None,
+                preview: vec![FilePreview { path, hunks: vec![DIFF.to_owned()], marks: marks.clone() }],
+            })));
+            let shown = |stage: &mut Stage| -> Vec<Vec<vt100::Cell>> {
+                stage.screen();
+                if parsed {
+                    stage.read_code();
+                }
+                let screen = stage.screen();
+                LINES.iter().map(|line| stage.cells(row_of(&screen, line))).collect()
+            };
+            let asked = shown(&mut stage);
+            stage.answer('1');
+            begin(&mut stage, "c1", "edit", json!({"path": name}));
+            finish(&mut stage, "c1", "edit", "done", json!({"diff": DIFF, "marks": marks}), false);
+            let done = shown(&mut stage);
+            for ((asked, done), line) in asked.iter().zip(&done).zip(LINES) {
+                assert_eq!(asked, done, "{} {name} {parsed}: {line}", theme.name);
+            }
+        }
+    }
+}
+
+/// The band of a message goes over the full width in every theme: a background, or reversed where there is none. A mark on it, as
+/// of a search, is visible.
+#[test]
+fn a_message_of_the_user_has_a_band_in_every_theme() {
+    for theme in themes() {
+        let mut stage = Stage::themed(60, 16, theme.clone());
+        stage.event(started());
+        say(&mut stage, "fix the parser");
+        let row = row_of(&stage.screen(), "› fix the parser");
+        let has_band = |cell: &vt100::Cell| cell.inverse() || cell.bgcolor() != vt100::Color::Default;
+        let cells = stage.cells(row);
+        assert!(cells.iter().all(has_band), "{}", theme.name);
+        assert!(!stage.cells(row + 1).iter().any(has_band), "{}", theme.name);
+        stage.ctrl('f');
+        stage.type_text("parser");
+        stage.screen();
+        let found = stage.cells(row_of(&stage.shown(), "› fix the parser"));
+        assert!(found[10] != cells[10] && found[4] == cells[4], "{}", theme.name);
+    }
+}
+
+/// While a question is open, the first row says what the task was, if the task itself is above the view.
+#[test]
+fn the_task_stays_in_view_while_a_question_is_open() {
+    for (columns, rows) in [(80, 24), (120, 40), (80, 20)] {
+        let mut stage = Stage::new(columns, rows);
+        stage.event(started());
+        say(&mut stage, "fix the parser");
+        for at in 0..40 {
+            begin(&mut stage, &format!("c{at}"), "bash", json!({"command": format!("make {at}")}));
+            finish(&mut stage, &format!("c{at}"), "bash", "made", json!({"exit_code": 0}), false);
+        }
+        stage.event(Event::PermissionAsked(Box::new(PermissionRequest {
+            call_id: CallId("c99".into()),
+            tool: "bash".into(),
+            input: json!({"command": "rm x"}),
+            access: Access::execute("rm x"),
+            reason: "no rule allows rm".into(),
+            offer: None,
+            nearest: None,
+            secrets: None,
+            preview: Vec::new(),
+        })));
+        let screen = stage.screen();
+        assert!(screen.starts_with("› fix the parser\n"), "{columns}x{rows}\n{screen}");
+        assert!(screen.contains("$ rm x") && screen.contains("1 Yes, once"), "{screen}");
+    }
+}
+
+/// The signs of everything that runs turn together, whenever each of it began.
+#[test]
+fn signs_of_running_work_turn_together() {
+    let mut stage = Stage::new(80, 30);
+    stage.event(started());
+    stage.event(Event::StepStarted { step: 1 });
+    let signs = ['◐', '◓', '◑', '◒'];
+    for second in 0..9 {
+        let id = format!("c{second}");
+        begin(&mut stage, &id, "bash", json!({"command": format!("make {second}")}));
+        let screen = stage.screen();
+        let shown: Vec<char> = screen.chars().filter(|c| signs.contains(c)).collect();
+        assert_eq!(shown, vec![signs[second % 4]; second + 2], "{second}\n{screen}");
+        stage.update(Input::Due(Timer::Clock));
+    }
+}
+
+/// A subagent's time goes on while it calls tools.
+#[test]
+fn the_time_of_a_subagent_is_not_started_again_by_its_calls() {
+    let mut stage = Stage::new(80, 30);
+    stage.event(started());
+    stage.event(Event::StepStarted { step: 1 });
+    begin(&mut stage, "t", "task", json!({"prompt": "look", "description": "look"}));
+    for at in 0..3 {
+        let what = Event::ToolStarted {
+            call_id: CallId(format!("n{at}")),
+            name: "read".into(),
+            input: json!({"path": "a"}),
+        };
+        stage.event(Event::Subagent { call_id: CallId("t".into()), what: Box::new(what) });
+        stage.update(Input::Due(Timer::Clock));
+    }
+    let screen = stage.screen();
+    assert!(screen.lines().any(|line| line.contains(" task ") && line.contains("3 s")), "{screen}");
+}
+
+/// A duration is written in one way: by the call, by the turn while it runs and by its end.
+#[test]
+fn durations_are_written_in_one_way() {
+    for (seconds, shown) in [(1, "1 s"), (42, "42 s"), (60, "1 min 0 s"), (125, "2 min 5 s")] {
+        let mut stage = Stage::new(100, 30);
+        stage.event(started());
+        stage.event(Event::StepStarted { step: 1 });
+        begin(&mut stage, "c", "bash", json!({"command": "make"}));
+        for _ in 0..seconds {
+            stage.update(Input::Due(Timer::Clock));
+        }
+        let screen = stage.screen();
+        assert!(screen.contains(&format!("bash make  {shown}")), "{shown}\n{screen}");
+        assert!(screen.contains(&format!("turn {shown} · ")), "{shown}\n{screen}");
+        let Event::TurnFinished(mut result) = turn_end(TurnEnd::Completed) else { unreachable!() };
+        (result.duration, result.cost) = (Millis(seconds * 1_000), Cost(0.01));
+        stage.event(Event::TurnFinished(result));
+        let screen = stage.screen();
+        assert!(screen.contains(&format!("✓ done in {shown} · $0.01")), "{shown}\n{screen}");
+    }
+}
+
+/// The line at the end of a turn is quieter than the answer above it, in every theme that has a quiet style.
+#[test]
+fn the_end_of_a_turn_is_quieter_than_the_answer() {
+    for theme in themes() {
+        let mut stage = Stage::themed(80, 24, theme.clone());
+        stage.event(started());
+        let message = becket_types::MessageId::new();
+        stage.event(Event::TextDelta { message, index: 0, text: "All good.".into() });
+        let Event::TurnFinished(mut result) = turn_end(TurnEnd::Completed) else { unreachable!() };
+        result.duration = Millis(5_000);
+        stage.event(Event::TurnFinished(result));
+        let screen = stage.screen();
+        let answer = stage.cells(row_of(&screen, "All good."))[2].clone();
+        let end = stage.cells(row_of(&screen, "done in 5 s"))[2].clone();
+        let look = |cell: &vt100::Cell| (cell.fgcolor(), cell.dim(), cell.bold());
+        let quieter = theme.name == "high-contrast" || look(&answer) != look(&end);
+        assert!(quieter && !end.bold(), "{}", theme.name);
+    }
+}
+
+/// The key that opens what is cut is as easy to see as any key, and not in the grey of the words around it.
+#[test]
+fn the_key_that_opens_more_is_easy_to_see() {
+    let many = (0..40).map(|n| format!("line {n}\n")).collect::<Vec<_>>().concat();
+    let change = (0..40).map(|n| format!("+line {n}\n")).collect::<Vec<_>>().concat();
+    for theme in [Theme::dark(), Theme::light(), Theme::ansi(), Theme::plain()] {
+        let mut stage = Stage::themed(80, 40, theme.clone());
+        stage.event(started());
+        begin(&mut stage, "a", "bash", json!({"command": "make"}));
+        finish(&mut stage, "a", "bash", &many, json!({"exit_code": 0}), false);
+        begin(&mut stage, "b", "edit", json!({"path": "a.rs"}));
+        finish(
+            &mut stage,
+            "b",
+            "edit",
+            "done",
+            json!({"diff": format!("@@ -0,0 +1,40 @@\n{change}")}),
+            false,
+        );
+        let screen = stage.screen();
+        for (y, line) in screen.lines().enumerate().filter(|(_, line)| line.contains("Ctrl-O")) {
+            let column = line.chars().take_while(|c| *c != 'C').count();
+            let cells = stage.cells(y as u16);
+            let (key, words) = (&cells[column], &cells[column + "Ctrl-O ".len()]);
+            assert!(!key.dim() && key != words, "{} {line}", theme.name);
+            assert!((key.fgcolor(), key.bold()) != (words.fgcolor(), words.bold()), "{} {line}", theme.name);
+        }
+        assert_eq!(screen.matches("Ctrl-O opens").count(), 2, "{screen}");
+    }
+}
+
+/// The line that says why a command failed is shown whole, in up to three rows.
+#[test]
+fn the_last_line_of_a_failed_command_is_wrapped() {
+    for (columns, words, whole) in [(40, 12, true), (80, 30, true), (40, 60, false)] {
+        let mut stage = Stage::new(columns, 24);
+        stage.event(started());
+        let reason: Vec<String> = (0..words).map(|n| format!("word{n}")).collect();
+        let output = format!("start\nError: {}", reason.join(" "));
+        begin(&mut stage, "a", "bash", json!({"command": "make"}));
+        finish(&mut stage, "a", "bash", &output, json!({"exit_code": 2}), true);
+        let screen = stage.screen();
+        let bars: Vec<&str> = screen.lines().filter_map(|line| line.strip_prefix("│ ")).collect();
+        let shown = bars[1..].join(" ");
+        assert_eq!(shown == format!("Error: {}", reason.join(" ")), whole, "{screen}");
+        assert!(bars.len() <= 4 && (whole || shown.ends_with('…')), "{screen}");
+    }
+}
