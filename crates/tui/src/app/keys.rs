@@ -3,7 +3,7 @@
 //! Owns no state. `asked` handles keys while a question is open, `actions` the submitted texts and commands.
 
 use super::editor::Completed;
-use super::{App, Twice};
+use super::{App, Twice, actions, asked};
 use crate::commands;
 use crate::composer::Outcome as Wrote;
 use crate::input::{Effect, Request, Timer};
@@ -35,7 +35,7 @@ impl App {
             }
             _ if self.pages.servers.is_open() => {
                 let effects = self.pages.servers.key(key, self.editor.writing());
-                return effects.unwrap_or_else(|| self.beside_page(key));
+                return effects.unwrap_or_else(|| asked::beside_page(self, key));
             }
             _ if self.pages.key_page.is_some() => return self.key_page_key(key),
             _ if self.pages.overlay.is_some() => return self.overlay_key(key),
@@ -57,7 +57,7 @@ impl App {
         match key.code {
             KeyCode::Char('c') if ctrl => return self.ctrl_c(chord == Some(Twice::Leave)),
             KeyCode::Char('d') if ctrl && self.editor.composer.is_empty() => return vec![Effect::Quit],
-            _ if asking => return self.asked_key(key, action),
+            _ if asking => return asked::asked_key(self, key, action),
             KeyCode::End if self.editor.composer.is_empty() => return self.perform(Do::End),
             _ => {}
         }
@@ -82,7 +82,7 @@ impl App {
             KeyCode::Esc => self.escape(chord == Some(Twice::Rewind)),
             KeyCode::Tab if self.status.is_working() && !self.editor.composer.is_empty() => {
                 let prompt = self.editor.composer.take();
-                self.submit(prompt, DeliveryMode::Queue)
+                actions::submit(self, prompt, DeliveryMode::Queue)
             }
             _ => self.writing_key(key),
         }
@@ -103,7 +103,7 @@ impl App {
                 }
                 Some(effects)
             }
-            Completed::Run(prompt) => Some(self.submit(prompt, DeliveryMode::Steer)),
+            Completed::Run(prompt) => Some(actions::submit(self, prompt, DeliveryMode::Steer)),
         }
     }
 
@@ -132,7 +132,7 @@ impl App {
             Do::Palette => {
                 self.editor.completion.close();
                 self.pages.palette = Some(Palette::open(self.editor.completion.known_customs().to_vec()));
-                return self.want_customs();
+                return actions::want_customs(self);
             }
             Do::PasteImage => return vec![Effect::Ask(Request::ClipboardImage)],
             Do::NextMode => {
@@ -141,7 +141,7 @@ impl App {
                     "acceptEdits" => PermissionMode::Plan,
                     _ => PermissionMode::Default,
                 };
-                return self.set_mode(next);
+                return actions::set_mode(self, next);
             }
         }
         Vec::new()
@@ -159,7 +159,7 @@ impl App {
             return Vec::new();
         }
         if again {
-            return self.choose_message();
+            return actions::choose_message(self);
         }
         self.twice(Twice::Rewind, "Esc once more goes back to an earlier message")
     }
@@ -181,9 +181,9 @@ impl App {
         if let Wrote::Submit(prompt) = self.editor.composer.key(key) {
             self.editor.completion.close();
             return if self.approvals.is_open() {
-                self.reply_to_question(prompt)
+                asked::reply_to_question(self, prompt)
             } else {
-                self.submit(prompt, DeliveryMode::Steer)
+                actions::submit(self, prompt, DeliveryMode::Steer)
             };
         }
         if self.editor.composer.raw() == before {
@@ -200,7 +200,7 @@ impl App {
         let effects = match overlay.key(key, writing, &self.look.theme) {
             overlay::Outcome::Stays(effects) => Some(effects),
             overlay::Outcome::Closed => None,
-            overlay::Outcome::Text => return self.beside_page(key),
+            overlay::Outcome::Text => return asked::beside_page(self, key),
             overlay::Outcome::Writing => {
                 self.pages.close_page();
                 return self.key(key);
@@ -241,7 +241,7 @@ impl App {
             }
             picker::Outcome::Chosen(id) => {
                 self.pages.picker = None;
-                self.picked(kind, &id)
+                actions::picked(self, kind, &id)
             }
         }
     }
@@ -249,7 +249,7 @@ impl App {
     fn inspector_key(&mut self, key: KeyEvent) -> Vec<Effect> {
         if key.code == KeyCode::Char('b') && self.pages.inspector.as_ref().is_some_and(|i| !i.is_asking()) {
             self.pages.inspector = None;
-            return self.choose_folded();
+            return actions::choose_folded(self);
         }
         let effects = self.pages.inspector.as_mut().and_then(|inspector| inspector.key(key));
         effects.unwrap_or_else(|| {
@@ -269,8 +269,8 @@ impl App {
             palette::Outcome::Chosen(text) => {
                 self.pages.palette = None;
                 match commands::parse(&text) {
-                    Some(Ok(action)) => self.act(action),
-                    Some(Err(why)) => self.ask_argument(&text, why),
+                    Some(Ok(action)) => actions::act(self, action),
+                    Some(Err(why)) => actions::ask_argument(self, &text, why),
                     None => Vec::new(),
                 }
             }

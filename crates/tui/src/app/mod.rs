@@ -5,8 +5,7 @@
 //!
 //! | module | what it is for |
 //! |---|---|
-//! | `keys` | routing of keys to panes |
-//! | `asked` | keys and texts while a question is open |
+//! | `keys`, `asked` | routing of keys to panes; keys and texts while a question is open |
 //! | `actions` | submitted texts, and commands of the interface |
 //! | `draw` | layout of the panes, full screen and inline |
 //! | `editor` | the user's text, and messages that were not delivered yet |
@@ -193,7 +192,7 @@ impl App {
             Input::Continued => Vec::new(),
         };
         if let Some(command) = self.pages.held.take_if(|_| settles && !self.approvals.is_open()) {
-            effects.extend(self.submit(command, DeliveryMode::Steer));
+            effects.extend(actions::submit(self, command, DeliveryMode::Steer));
         }
         let writing = self.editor.writing();
         self.approvals.wrote(writing);
@@ -226,7 +225,7 @@ impl App {
                 }
             }
         }
-        let mut effects = self.write_digits();
+        let mut effects = asked::write_digits(self);
         effects.extend(if editor::names_image(text) {
             vec![Effect::Ask(Request::Attach { text: text.to_owned() })]
         } else {
@@ -381,7 +380,7 @@ impl App {
         match outcome {
             reading::Outcome::None => Vec::new(),
             reading::Outcome::Say(what) => self.status.toast(what.to_owned()),
-            reading::Outcome::BringBack => self.choose_folded(),
+            reading::Outcome::BringBack => actions::choose_folded(self),
             reading::Outcome::Copy(text) => {
                 let lines = text.lines().count();
                 let mut effects = vec![Effect::Copy(text)];
@@ -414,12 +413,12 @@ impl App {
                 self.instead(Weight::Error, why);
             }
             Reply::Done(Ok(done)) => self.instead(Weight::Quiet, done),
-            Reply::Found(Ok(session)) => return self.switch(To::Session(session)),
+            Reply::Found(Ok(session)) => return actions::switch(self, To::Session(session)),
             Reply::Ran { command, output, failed } => self.ran(&command, &output, failed),
             Reply::Prompt { command, text, terms } => {
                 self.pages.overlay = None;
                 self.editor.terms = terms;
-                return self.send(Prompt::of_command(&command, text), DeliveryMode::Steer);
+                return actions::send(self, Prompt::of_command(&command, text), DeliveryMode::Steer);
             }
             Reply::Branch(branch) => self.status.set_branch(branch),
             Reply::Jobs(jobs) => return self.status.set_jobs(jobs),
@@ -539,7 +538,7 @@ impl App {
     /// Handles the messages that compactions removed from the context, for the list or for the block of `entry`.
     fn removed(&mut self, entry: Option<Seq>, folded: Vec<(Seq, String)>) -> Vec<Effect> {
         let asks = self.pages.picker_of(Kind::Folded).is_some();
-        let effects = if asks { self.choose_removed(&folded) } else { Vec::new() };
+        let effects = if asks { actions::choose_removed(self, &folded) } else { Vec::new() };
         if let Some(entry) = entry {
             self.transcript.folded_is(entry, folded);
         }
