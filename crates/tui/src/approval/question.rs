@@ -6,7 +6,7 @@ use super::code::{At, ChangedCode};
 use crate::paths::ShortPaths;
 use crate::text;
 use crate::theme::Theme;
-use crate::transcript::{Markdown, between_blank_edges};
+use crate::transcript::{DiffLine, Markdown, between_blank_lines};
 use becket_types::{FilePreview, PermissionRequest, sdk_names};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
@@ -289,10 +289,15 @@ impl<'a> Question<'a> {
                     self.lines.push(Line::from(vec![Span::raw(lead), Span::styled(text, style)]));
                 }
                 let lines = numbered(head, body);
-                let blank: Vec<bool> = lines.iter().map(|(_, line)| line.trim().is_empty()).collect();
+                let kind = |(_, line): &(_, &str)| match line.as_bytes().first() {
+                    Some(b'+' | b'-') => DiffLine::Changed,
+                    _ if line.trim().is_empty() => DiffLine::Blank,
+                    _ => DiffLine::Same,
+                };
+                let kinds: Vec<DiffLine> = lines.iter().map(kind).collect();
                 let near = if self.spacing == Spacing::Whole { 0..lines.len() } else { near_changes(&lines) };
                 left_out |= near.len() < lines.len();
-                let edges = between_blank_edges(&blank[near.clone()]);
+                let edges = between_blank_lines(&kinds[near.clone()]);
                 let shown = near.start + edges.start..near.start + edges.end;
                 let numbers = lines[shown.clone()].iter().filter_map(|(n, _)| *n);
                 let digits = numbers.max().map_or(0, |n| n.to_string().len());

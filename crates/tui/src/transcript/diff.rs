@@ -137,11 +137,18 @@ impl Extent {
     }
 }
 
-/// Removes blank context lines at the edges of each hunk, which would show only their numbers.
+/// Removes blank context lines at the edges of each hunk, which would show only their numbers, and what is behind them.
 fn without_blank_edges(rows: &mut Vec<Change<'_>>) {
-    let lines: Vec<(bool, bool)> = rows
+    let lines: Vec<(bool, DiffLine)> = rows
         .iter()
-        .map(|row| (row.kind == Kind::Remark, row.kind == Kind::Same && row.text.trim().is_empty()))
+        .map(|row| {
+            let line = match row.kind {
+                Kind::Added | Kind::Removed => DiffLine::Changed,
+                _ if row.text.trim().is_empty() => DiffLine::Blank,
+                _ => DiffLine::Same,
+            };
+            (row.kind == Kind::Remark, line)
+        })
         .collect();
     let mut keep = Vec::with_capacity(lines.len());
     for hunk in lines.split_inclusive(|(remark, _)| *remark) {
@@ -149,8 +156,8 @@ fn without_blank_edges(rows: &mut Vec<Change<'_>>) {
             Some(((true, _), body)) => (body, true),
             _ => (hunk, false),
         };
-        let blank: Vec<bool> = body.iter().map(|(_, blank)| *blank).collect();
-        let shown = between_blank_edges(&blank);
+        let lines: Vec<DiffLine> = body.iter().map(|(_, line)| *line).collect();
+        let shown = between_blank_lines(&lines);
         keep.extend((0..body.len()).map(|at| shown.contains(&at)));
         keep.extend(remark.then_some(true));
     }
@@ -158,10 +165,25 @@ fn without_blank_edges(rows: &mut Vec<Change<'_>>) {
     rows.retain(|_| keep.next().unwrap_or(true));
 }
 
-/// Returns the lines of a hunk that are left when blank context lines at its edges are left out. `blank`: the line is one.
-pub(crate) fn between_blank_edges(blank: &[bool]) -> Range<usize> {
-    let Some(from) = blank.iter().position(|blank| !blank) else { return 0..blank.len() };
-    let to = blank.iter().rposition(|blank| !blank).map_or(blank.len(), |last| last + 1);
+/// A line of a hunk, as far as its edges are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DiffLine {
+    Changed,
+    Same,
+    /// An unchanged line without text.
+    Blank,
+}
+
+/// Returns the lines of a hunk around its changes up to the next blank line on either side: what is behind a blank line belongs to
+/// something else, and the blank line would show only its number.
+pub(crate) fn between_blank_lines(lines: &[DiffLine]) -> Range<usize> {
+    let is = |wanted: DiffLine| move |line: &DiffLine| *line == wanted;
+    let changed = is(DiffLine::Changed);
+    let (Some(first), Some(last)) = (lines.iter().position(changed), lines.iter().rposition(changed)) else {
+        return 0..lines.len();
+    };
+    let from = lines[..first].iter().rposition(is(DiffLine::Blank)).map_or(0, |blank| blank + 1);
+    let to = lines[last..].iter().position(is(DiffLine::Blank)).map_or(lines.len(), |blank| last + blank);
     from..to
 }
 
@@ -497,11 +519,8 @@ mod tests {
             &Extent::Closed(String::new()),
         );
         let lines: Vec<String> = lines.iter().map(|row| row.line.to_string().trim_end().to_owned()).collect();
-        assert_eq!(
-            lines,
-            ["   2  a", "   3 -b", "   3 +c", "   4", "   5", "   6  d", "  ⋮", "  21 +", "  22  e"]
-        );
-        assert_eq!(between_blank_edges(&[true, true]), 0..2);
+        assert_eq!(lines, ["   2  a", "   3 -b", "   3 +c", "  ⋮", "  21 +", "  22  e"]);
+        assert_eq!(between_blank_lines(&[DiffLine::Blank, DiffLine::Blank]), 0..2);
     }
 
     #[test]

@@ -44,7 +44,7 @@ use block::{Block, Body, Weight};
 use blocks::Blocks;
 use call_view::CallView;
 use compaction::LossReport;
-pub(crate) use diff::{between_blank_edges, changed_words};
+pub(crate) use diff::{DiffLine, between_blank_lines, changed_words};
 pub(crate) use events::{full, resumed_line};
 use find::{Find, Move};
 pub use find::{said_in, says};
@@ -137,7 +137,9 @@ impl Transcript {
             let words = format!("{} {}{more}", line.to_string().trim_end(), next.trim());
             line = Line::styled(text::fit_words(&words, usize::from(width)).into_owned(), style);
         }
-        Some(line.patch_style(theme.prompt_band()))
+        let band = theme.prompt_band();
+        line.spans.iter_mut().for_each(|span| span.style = span.style.patch(band));
+        Some(line.patch_style(band))
     }
 
     /// True if the first or the last of the user's messages begins with these words, as far as they were not cut.
