@@ -5,7 +5,7 @@
 
 use becket_tui::app::App;
 use becket_tui::input::{Input, Page, Reply};
-use becket_tui::page::{Cell, Column, Item, Share, Sheet, TableRow};
+use becket_tui::page::{Cell, Column, Entry, Item, Share, Sheet, TableRow};
 use becket_tui::picture;
 use becket_tui::status::meter::Part;
 use becket_tui::terminal::surface::Surface;
@@ -298,6 +298,30 @@ fn no_row_of_any_page_is_wider_than_the_terminal() {
             for row in named(name).rows(columns, &Theme::plain()) {
                 assert!(text::width(&row.to_string()) <= columns, "{name} {columns}: {row}");
             }
+        }
+    }
+}
+
+/// A detail is shown whole: beside what it belongs to, or below it. A long word, such as an id, is not broken beside its label.
+#[test]
+fn details_and_ids_are_not_broken() {
+    let id = "01a20b70-84a7-705e-b655-dab65089a318";
+    let mut sheet = Sheet::default();
+    sheet.heading("Rules files", "in the order in which the model reads them");
+    sheet.field("session", id);
+    sheet.field("permission mode", "default");
+    let entry = Entry::new("permissions.ask", "", "\"Bash(git push *)\"").prominent();
+    sheet.entries(vec![entry.with_detail("(user: ~/.config/becket/config.toml)")]);
+    for columns in [40, 60, 80, 120] {
+        let rows: Vec<String> = sheet
+            .rows(columns, &Theme::plain())
+            .iter()
+            .map(|row| row.to_string().trim_end().to_owned())
+            .collect();
+        let page = rows.join("\n");
+        assert!(!page.contains('…'), "{page}");
+        for whole in [id, "\"Bash(git push *)\"", "(user: ~/.config/becket/config.toml)"] {
+            assert!(rows.iter().any(|row| row.contains(whole)), "{columns}: {whole}\n{page}");
         }
     }
 }

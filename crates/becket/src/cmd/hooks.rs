@@ -27,8 +27,8 @@ pub(crate) fn run(
 ) -> Result<ExitStatus, Failure> {
     match &args.what {
         HooksWhat::List { json, config, .. } => {
-            let here = Here::read(environment, config, false)?;
-            write(out, &here.list(environment, *json))?;
+            let found = list(environment, config)?;
+            write(out, &if *json { listed_json(&found) } else { listed(&found) })?;
             Ok(ExitStatus::Ok)
         }
         HooksWhat::Test { event, tool, input, trust, json, config, .. } => {
@@ -37,6 +37,11 @@ pub(crate) fn run(
             here.test(environment, call, *json, out)
         }
     }
+}
+
+/// Returns the configured hooks.
+pub(crate) fn list(environment: &Environment, args: &crate::args::ConfigArgs) -> Result<Listed, Failure> {
+    Ok(Here::read(environment, args, false)?.list(environment))
 }
 
 struct Here {
@@ -48,14 +53,22 @@ struct Here {
     skills: Skills,
 }
 
+/// The configured hooks, with what is wrong with them.
+pub(crate) struct Listed {
+    pub rows: Vec<Row>,
+    pub warnings: Vec<String>,
+    /// No hook runs.
+    pub off: bool,
+}
+
 /// A row of the list.
-struct Row {
-    event: HookEvent,
-    matcher: String,
-    kind: &'static str,
-    hook: String,
-    source: String,
-    state: &'static str,
+pub(crate) struct Row {
+    pub event: HookEvent,
+    pub matcher: String,
+    pub kind: &'static str,
+    pub hook: String,
+    pub source: String,
+    pub state: &'static str,
 }
 
 impl Here {
@@ -78,7 +91,7 @@ impl Here {
         Bearers { agents: &self.agents.all, skills: Some(&self.skills) }
     }
 
-    fn list(&self, environment: &Environment, as_json: bool) -> String {
+    fn list(&self, environment: &Environment) -> Listed {
         let search = hooks::search(environment, &self.cwd, &self.settings, self.bearers());
         let mut warnings = [search.faults, search.warnings].concat();
         let mut rows = Vec::new();
@@ -98,11 +111,7 @@ impl Here {
             }
         }
         rows.sort_by_key(|row| row.event);
-        if as_json {
-            listed_json(&rows, &warnings)
-        } else {
-            listed(&rows, &warnings, self.settings.config.hooks.disabled)
-        }
+        Listed { rows, warnings, off: self.settings.config.hooks.disabled }
     }
 
     fn state(&self, environment: &Environment, found: &HookTable) -> &'static str {
@@ -190,9 +199,9 @@ impl Here {
     }
 }
 
-fn listed(rows: &[Row], warnings: &[String], off: bool) -> String {
+fn listed(Listed { rows, warnings, off }: &Listed) -> String {
     let mut text = String::new();
-    if off {
+    if *off {
         text.push_str("disable_all_hooks is set: no hook runs.\n");
     } else if rows.is_empty() {
         text.push_str("No hooks are configured.\n");
@@ -216,7 +225,7 @@ fn listed(rows: &[Row], warnings: &[String], off: bool) -> String {
     text
 }
 
-fn listed_json(rows: &[Row], warnings: &[String]) -> String {
+fn listed_json(Listed { rows, warnings, .. }: &Listed) -> String {
     let rows: Vec<Value> = rows
         .iter()
         .map(|row| {

@@ -6,7 +6,7 @@ use super::diff_page::fenced;
 use super::sheets::{self, Shown, Status};
 use super::tasks_page::Job;
 use super::{figures, preferences};
-use crate::args::{self, ConfigArgs, ExportArgs, HooksCommandArgs, HooksWhat, PluginArgs};
+use crate::args::{self, ConfigArgs, ExportArgs};
 use crate::assemble::Opening;
 use crate::cmd::context::Reading;
 use crate::cmd::{self, one_line, pick_session, when};
@@ -69,7 +69,7 @@ impl Pages {
             PageRequest::Cost => self.cost().map(Body::Sheet),
             PageRequest::Diff => super::diff_page::page(&self.cwd).map(Body::Markdown),
             PageRequest::Doctor => self.doctor().map(Body::Sheet),
-            PageRequest::Hooks => self.hooks_page().map(Body::Markdown),
+            PageRequest::Hooks => self.hooks_page().map(Body::Sheet),
             PageRequest::Mcp { reconnect } => {
                 Ok(Body::Markdown(super::mcp_page::page(self.mcp.as_deref(), reconnect.as_deref())))
             }
@@ -303,10 +303,9 @@ impl Pages {
         session.view().state(key).and_then(|value| value.as_array().cloned()).unwrap_or_default()
     }
 
-    fn hooks_page(&self) -> Result<String, Failure> {
-        let what =
-            HooksWhat::List { json: false, config: ConfigArgs::default(), plugins: PluginArgs::default() };
-        printed(|out| cmd::hooks::run(&self.environment, &HooksCommandArgs { what }, out).map(drop))
+    fn hooks_page(&self) -> Result<Sheet, Failure> {
+        let listed = cmd::hooks::list(&self.environment, &ConfigArgs::default())?;
+        Ok(sheets::hooks(&listed, &self.shown()))
     }
 
     fn config_page(&self) -> Result<Sheet, Failure> {
@@ -384,13 +383,6 @@ fn said(failure: &Failure) -> String {
         Some(hint) => format!("{}\n{hint}", failure.message),
         None => failure.message.clone(),
     }
-}
-
-/// Returns the output of a subcommand as a block of Markdown.
-fn printed(run: impl FnOnce(&mut dyn std::io::Write) -> Result<(), Failure>) -> Result<String, Failure> {
-    let mut out = Vec::new();
-    run(&mut out)?;
-    Ok(fenced(&String::from_utf8_lossy(&out), "text"))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::agents::{DefinedIn, Definition};
 use crate::assemble::Opening;
 use crate::cmd::context::{Filled, Reading, name};
 use crate::cmd::doctor::Check;
+use crate::cmd::hooks::{Listed, Row as HookRow};
 use crate::cmd::sandbox::LevelReach;
 use crate::cmd::{count, one_line, short};
 use becket_config::Row;
@@ -66,7 +67,7 @@ pub(super) fn config(rows: &[Row], warnings: &[String], shown: &Shown) -> Sheet 
     }
     let entry = |row: &&Row| {
         let from = shown.text(&row.source);
-        page::Entry::new(&row.key, "", &format!("{} ({from})", value(row))).prominent()
+        page::Entry::new(&row.key, "", &value(row)).prominent().with_detail(format!("({from})"))
     };
     sheet.entries(set.iter().map(entry).collect());
     for warning in warnings {
@@ -397,6 +398,9 @@ pub(super) struct Status<'a> {
     pub levels: Vec<LevelReach>,
 }
 
+/// Most places of a level of the sandbox that the page names: a project has more than a hundred protected ones.
+const PLACES: usize = 24;
+
 /// Returns the page `/status`.
 pub(super) fn status(status: Status<'_>, shown: &Shown) -> Sheet {
     let mut sheet = Sheet::default();
@@ -418,11 +422,39 @@ pub(super) fn status(status: Status<'_>, shown: &Shown) -> Sheet {
         sheet.heading(&format!("Commands at the level {}", level.level), level.backend);
         for (name, places) in level.places {
             if !places.is_empty() {
-                let places: Vec<String> = places.iter().map(|place| shown.folder(place)).collect();
-                sheet.field(name, places.join(", "));
+                let listed = if places.len() > PLACES + 1 { PLACES } else { places.len() };
+                let mut text: Vec<String> =
+                    places.iter().take(listed).map(|place| shown.folder(place)).collect();
+                let more = places.len() - listed;
+                if more > 0 {
+                    text.push(format!("and {more} more, which `becket sandbox` lists"));
+                }
+                sheet.field(name, text.join(", "));
             }
         }
         sheet.field("network", level.network);
+    }
+    sheet
+}
+
+/// Returns the page `/hooks`.
+pub(super) fn hooks(listed: &Listed, shown: &Shown) -> Sheet {
+    let mut sheet = Sheet::default();
+    if listed.off {
+        sheet.note("disable_all_hooks is set: no hook runs.");
+    } else if listed.rows.is_empty() {
+        sheet.note("No hooks are configured.");
+    }
+    let entry = |row: &HookRow| {
+        let matcher = if row.matcher.is_empty() { "*" } else { &row.matcher };
+        let what = format!("{}: {}", row.kind, becket_print::clean(&row.hook));
+        page::Entry::new(row.event.as_str(), &becket_print::clean(matcher), &what)
+            .prominent()
+            .with_detail(format!("({}; {})", shown.text(&becket_print::clean(&row.source)), row.state))
+    };
+    sheet.entries(listed.rows.iter().map(entry).collect());
+    for warning in &listed.warnings {
+        sheet.note(format!("Warning: {}", shown.text(&becket_print::clean(warning))));
     }
     sheet
 }

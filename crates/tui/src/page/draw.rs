@@ -107,11 +107,17 @@ impl Page<'_> {
             self.rows.push(Line::default());
         }
         let style = self.theme.accent.add_modifier(Modifier::BOLD);
-        let mut spans = vec![Span::styled(text::visible(title).into_owned(), style)];
-        if !detail.is_empty() {
-            spans.push(Span::styled(format!("  {}", text::visible(detail)), self.theme.dim));
+        let title = text::visible(title).into_owned();
+        let detail = text::visible(detail).into_owned();
+        let beside = text::width(&title) + GAP + text::width(&detail) <= self.columns;
+        let mut spans = vec![Span::styled(title, style)];
+        if beside && !detail.is_empty() {
+            spans.push(Span::styled(format!("{}{detail}", " ".repeat(GAP)), self.theme.dim));
         }
         self.push(spans);
+        if !beside {
+            self.paragraph(&detail, INDENT, self.theme.dim);
+        }
     }
 
     fn paragraph(&mut self, words: &str, indent: usize, style: Style) {
@@ -145,7 +151,25 @@ impl Page<'_> {
                 self.push(std::mem::take(&mut first));
             }
             let style = if entry.prominent { self.theme.text } else { self.theme.dim };
-            for line in wrapped(&entry.meaning, self.columns - indent, style) {
+            let width = self.columns - indent;
+            let mut lines = wrapped(&entry.meaning, width, style);
+            // A detail is not broken to share a row with the meaning, nor to begin below it.
+            let detail = text::visible(&entry.detail).into_owned();
+            let mut below = Vec::new();
+            match lines.last_mut() {
+                Some(last) if last.width() + GAP + text::width(&detail) <= width => {
+                    if !detail.is_empty() {
+                        last.spans.push(Span::styled(format!("{}{detail}", " ".repeat(GAP)), self.theme.dim));
+                    }
+                }
+                _ => {
+                    let fits = text::width(&detail) <= width;
+                    let indent = if fits { indent } else { (2 * INDENT).min(self.columns - 1) };
+                    let rows = wrapped(&detail, self.columns - indent, self.theme.dim);
+                    below.extend(rows.into_iter().map(|line| (indent, line)));
+                }
+            }
+            for (indent, line) in lines.into_iter().map(|line| (indent, line)).chain(below) {
                 let lead = std::mem::take(&mut first);
                 let lead = if lead.is_empty() { vec![Span::raw(" ".repeat(indent))] } else { lead };
                 self.push(before(lead, line));
@@ -179,6 +203,11 @@ impl Page<'_> {
                 first.push(Span::styled(sign, sign_style));
             }
             let shown = text::visible(&field.label);
+            // A long word, such as an id, is whole below its label instead of broken beside it.
+            let below = 2 * INDENT;
+            let is_long = beside
+                && is_word_of(&field.value, self.columns - indent, self.columns - below.min(self.columns));
+            let (beside, indent) = if is_long { (false, below) } else { (beside, indent) };
             if beside {
                 let shown = text::fit(&shown, label);
                 first.push(Span::styled(
@@ -386,6 +415,13 @@ impl Cell {
             Self::Path(path) => fit_path(&text::visible(path), columns).into_owned(),
         }
     }
+}
+
+/// True for a text of one word that is wider than `beside` and not wider than `below`.
+fn is_word_of(value: &Value, beside: usize, below: usize) -> bool {
+    let Value::Text(words) = value else { return false };
+    let width = text::width(&text::visible(words));
+    !words.contains(char::is_whitespace) && width > beside && width <= below
 }
 
 /// Pads `shown` with spaces up to `width`.

@@ -59,19 +59,27 @@ pub struct Entry {
     pub meaning: String,
     /// The meaning is what the reader looks for, such as the value of a setting.
     pub prominent: bool,
+    /// Shown dimmed after the meaning; below it if it does not fit there whole.
+    pub detail: String,
 }
 
 impl Entry {
     /// Creates an entry.
     pub fn new(name: &str, arguments: &str, meaning: &str) -> Self {
         let [name, arguments, meaning] = [name, arguments, meaning].map(str::to_owned);
-        Self { name, arguments, meaning, prominent: false }
+        Self { name, arguments, meaning, prominent: false, detail: String::new() }
     }
 
     /// Draws the meaning like text.
     #[must_use]
     pub fn prominent(self) -> Self {
         Self { prominent: true, ..self }
+    }
+
+    /// Adds a detail, such as the source of a setting.
+    #[must_use]
+    pub fn with_detail(self, detail: impl Into<String>) -> Self {
+        Self { detail: detail.into(), ..self }
     }
 }
 
