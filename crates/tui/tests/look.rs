@@ -17,7 +17,9 @@ fn themes() -> [Theme; 7] {
 }
 
 fn row_of(screen: &str, part: &str) -> u16 {
-    screen.lines().position(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}\n{screen}")) as u16
+    let row = screen.lines().position(|line| line.contains(part));
+    assert!(row.is_some(), "{part}\n{screen}");
+    row.unwrap() as u16
 }
 
 fn say(stage: &mut Stage, text: &str) {

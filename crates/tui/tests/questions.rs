@@ -1026,6 +1026,19 @@ fn enter_after_a_paste_sends_the_text_and_takes_no_marked_answer() {
     }
 }
 
+/// The inspector has no composer: a paste there takes the keyboard from the answers, too.
+#[test]
+fn a_paste_in_the_inspector_takes_no_marked_answer() {
+    let mut desk = Desk::new((80, 24), false);
+    Kind::Inspector.prepare(&mut desk);
+    Kind::Inspector.ask(&mut desk);
+    desk.deliberately(KeyCode::Enter);
+    desk.wait(3_000);
+    desk.give(Input::Paste("ok".into()));
+    desk.press(KeyCode::Enter);
+    assert!(desk.approvals().is_empty(), "{:?}", desk.approvals());
+}
+
 /// At first sight the row of the first answer is marked whole, in every theme, and the keys that give it are beside it and below.
 #[test]
 fn a_question_shows_at_first_sight_which_keys_answer_it() {

@@ -35,7 +35,6 @@ use crate::composer::Prompt;
 use crate::input::{Effect, Input, Reply, Request, Stretch, Timer, To};
 use crate::keymap::{Do, Keymap, pretty};
 use crate::menu::Item;
-use crate::overlay::Overlay;
 use crate::picker::{Kind, Row};
 use crate::reading::{self, Reading};
 use crate::status::Status;
@@ -206,7 +205,7 @@ impl App {
     fn paste(&mut self, text: &str) -> Vec<Effect> {
         // A paste never answers a question. It stays in the composer.
         self.approvals.pasted();
-        self.pages.overlay.iter_mut().for_each(Overlay::pasted);
+        self.pages.pasted();
         if !self.approvals.is_open() {
             if self.pages.servers.paste(text) {
                 return Vec::new();

@@ -123,6 +123,13 @@ impl Inspector {
         }
     }
 
+    /// Records a paste, which answers no question.
+    pub(crate) fn pasted(&mut self) {
+        if let Some((_, list)) = &mut self.asking {
+            list.pasted();
+        }
+    }
+
     /// Requests the pages again after the context changed.
     pub fn changed(&mut self, what: &str) -> Vec<Effect> {
         self.asking = None;

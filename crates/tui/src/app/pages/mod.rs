@@ -108,6 +108,12 @@ impl Pages {
         self.overlay.as_mut().map(Overlay::take_typed).unwrap_or_default()
     }
 
+    /// Records a paste into the composer, which answers no page.
+    pub(super) fn pasted(&mut self) {
+        self.overlay.iter_mut().for_each(Overlay::pasted);
+        self.inspector.iter_mut().for_each(Inspector::pasted);
+    }
+
     /// Records the state of the composer, which decides if a page may be answered.
     pub(super) fn wrote(&mut self, writing: Writing) {
         self.overlay.iter_mut().for_each(|overlay| overlay.wrote(writing));
