@@ -37,6 +37,7 @@ mod kills;
 mod locked;
 mod long_answers;
 mod machines;
+mod managed;
 mod mcp;
 mod mcp_hostile;
 mod mcp_login;

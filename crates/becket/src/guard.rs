@@ -27,7 +27,15 @@ pub(crate) fn guard(environment: &Environment, run: &RunSettings) -> Result<Guar
         let rules = rules.map_err(|errors| unreadable(&run.settings, &errors))?;
         guard.hold_policies(rules);
     }
-    guard.limit_modes(mode_limits(run));
+    let limits = mode_limits(run);
+    guard.limit_modes(limits);
+    // The mode of a flag, a file or an earlier run of the session.
+    let mode = guard.mode();
+    if limits.bypass_is_off && mode == PermissionMode::BypassPermissions {
+        guard.may_enter(mode).map_err(|why| {
+            Failure::usage(why).hint("start becket with another --permission-mode, such as auto")
+        })?;
+    }
     Ok(guard)
 }
 
@@ -40,6 +48,7 @@ fn mode_limits(run: &RunSettings) -> ModeLimits {
         no_bypass: !run.interactive
             && !run.client.limits.may_bypass
             && mode != PermissionMode::BypassPermissions,
+        bypass_is_off: run.settings.no_bypass,
         managed: is_managed.then_some(mode),
     }
 }

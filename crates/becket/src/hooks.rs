@@ -29,9 +29,6 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Claude Code's managed settings.
-const CLAUDE_MANAGED: &str = "/etc/claude-code/managed-settings.json";
-
 /// A `hooks` table and its origin.
 #[derive(Clone, Debug)]
 pub(crate) struct HookTable {
@@ -131,7 +128,8 @@ pub(crate) fn search(
 ) -> Search {
     let root = project_root(cwd);
     let mut out = Search::default();
-    if settings.config.hooks.disabled {
+    let disabled = settings.config.hooks.disabled;
+    if disabled && matches!(settings.source("disable_all_hooks"), ConfigSource::Managed(_)) {
         return out;
     }
     for (source, value) in &settings.hooks {
@@ -154,19 +152,14 @@ pub(crate) fn search(
     let sources = settings.sources;
     let home = environment.claude_dir().map(|dir| dir.join("settings.json"));
     let claude = [
-        (Origin::Managed, true, Some(PathBuf::from(CLAUDE_MANAGED))),
+        (Origin::Managed, true, Some(PathBuf::from(crate::settings::claude::MANAGED))),
         (Origin::User, sources.user, home),
         (Origin::Project, sources.project, Some(root.join(".claude/settings.json"))),
         (Origin::Local, sources.local, Some(root.join(".claude/settings.local.json"))),
     ];
     for (origin, read, path) in claude {
         let Some(path) = path.filter(|_| read) else { continue };
-        if origin == Origin::Managed
-            && let Some(fault) = managed_fault(&path)
-        {
-            out.faults.push(fault);
-            continue;
-        }
+        // The settings of the run have been read, so the administrator's file is to be trusted.
         match of_claude(&path) {
             Ok(None) => {}
             Ok(Some(value)) => {
@@ -189,14 +182,11 @@ pub(crate) fn search(
         }
     }
     out.found.extend(of_frontmatter(&root, bearers));
+    if disabled {
+        // Only the administrator switches off the administrator's hooks.
+        out.found.retain(|found| found.source.origin == Origin::Managed);
+    }
     out
-}
-
-/// Returns the reason why a managed file of Claude Code ends the run: other users could change it, so they would choose programs
-/// that run unconfined, or remove hooks that guard something.
-fn managed_fault(path: &Path) -> Option<String> {
-    let why = path.exists().then(|| crate::sys::distrusted(path)).flatten()?;
-    Some(format!("{}: this managed file cannot be trusted, so becket does not start: {why}", path.display()))
 }
 
 /// Returns the hooks of agents and skills.

@@ -64,6 +64,8 @@ pub struct Settings {
     pub hooks: Vec<(Source, Value)>,
     /// Files that were read beside managed ones.
     pub sources: SettingSources,
+    /// The administrator has switched off the permission mode `bypassPermissions`.
+    pub no_bypass: bool,
     /// Leaf key to its value and sources: one source for a scalar, one per element of a list.
     pub(crate) merged: BTreeMap<String, Merged>,
 }
@@ -317,7 +319,9 @@ impl Builder<'_> {
             };
             let json = layer.path.extension().is_some_and(|e| e == "json");
             let parsed = if json {
-                parse_json(&origin, &layer.text).map(|root| translate(of_claude(root, inputs.driven)))
+                // The mode and the model of a managed file are for the other agent alone: here, they would bind every run.
+                let driven = inputs.driven && scope != Scope::Managed;
+                parse_json(&origin, &layer.text).map(|root| translate(of_claude(root, driven)))
             } else {
                 parse_toml(&origin, &layer.text)
             };

@@ -54,6 +54,8 @@ impl Explanation {
 pub struct ModeLimits {
     /// `bypassPermissions` is refused, because the session was started without permission for it.
     pub no_bypass: bool,
+    /// The administrator has switched off `bypassPermissions`.
+    pub bypass_is_off: bool,
     /// The administrator's mode. Only this mode and stricter ones can be chosen.
     pub managed: Option<PermissionMode>,
 }
@@ -74,6 +76,11 @@ impl Guard {
             return Err(format!(
                 "cannot set permission mode to {mode} because the administrator of this machine has set {managed}, and {mode} is \
                  not stricter"
+            ));
+        }
+        if mode == PermissionMode::BypassPermissions && self.modes.bypass_is_off {
+            return Err(format!(
+                "cannot set permission mode to {mode} because the administrator of this machine has switched it off"
             ));
         }
         if mode == PermissionMode::BypassPermissions && self.modes.no_bypass {

@@ -641,7 +641,7 @@ fn limits_on_modes_hold_for_the_session_and_its_subagents() {
         (false, Some(Plan), &[Plan][..]),
     ] {
         let mut limited = guard(&[], &[], &[], Plan);
-        limited.limit_modes(ModeLimits { no_bypass, managed });
+        limited.limit_modes(ModeLimits { no_bypass, managed, ..ModeLimits::default() });
         let subagent = limited.clone();
         for mode in PermissionMode::ALL {
             let may = allowed.contains(&mode);

@@ -201,8 +201,10 @@ impl Here {
 
 fn listed(Listed { rows, warnings, off }: &Listed) -> String {
     let mut text = String::new();
-    if *off {
+    if *off && rows.is_empty() {
         text.push_str("disable_all_hooks is set: no hook runs.\n");
+    } else if *off {
+        text.push_str("disable_all_hooks is set: only the administrator's hooks run.\n");
     } else if rows.is_empty() {
         text.push_str("No hooks are configured.\n");
     }

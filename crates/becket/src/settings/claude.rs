@@ -1,16 +1,21 @@
-//! Settings files of Claude Code: `settings.json` in the user's folder, and `.claude/settings.json` and
-//! `.claude/settings.local.json` of the project.
+//! Settings files of Claude Code: `settings.json` in the user's folder, `.claude/settings.json` and
+//! `.claude/settings.local.json` of the project, and the administrator's `managed-settings.json`.
 //!
 //! Finds the files and says what a project's file would allow; `becket_config` decides which keys count. A project's file is
 //! trusted by content: the user reads what it would allow and approves exactly that. Its prohibitions count always. Hooks of
-//! these files belong to [`crate::hooks`]. A file that is no JSON is left out; that module warns about it.
+//! these files belong to [`crate::hooks`]. A file that is no JSON is left out; that module warns about it. The administrator's
+//! file is a floor: if it cannot be trusted or read whole, becket does not start.
 
 use crate::environment::Environment;
+use crate::failure::Failure;
 use crate::trust::content::{ContentTrust, Item, State};
 use crate::trust::leads_outside;
 use becket_config::{Layer, Scope, SettingSources, Settings};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
+
+/// Claude Code's managed settings.
+pub(crate) const MANAGED: &str = "/etc/claude-code/managed-settings.json";
 
 /// Kind of the items of [`items`].
 pub(crate) const SETTINGS: &str = "settings";
@@ -41,6 +46,57 @@ pub(super) fn layers(environment: &Environment, root: &Path, sources: SettingSou
         Some(Layer { scope, path, text })
     };
     files(environment, root, sources).into_iter().filter_map(read).collect()
+}
+
+/// The administrator's settings for Claude Code.
+#[derive(Debug)]
+pub(super) struct ManagedSettings {
+    pub layer: Layer,
+    /// Nobody may use the permission mode `bypassPermissions`.
+    pub no_bypass: bool,
+}
+
+/// Returns the administrator's settings for Claude Code; `None` if there are none.
+///
+/// # Errors
+///
+/// Fails if other users could change the file, or if it has a rule or list that cannot be read: nothing may run without
+/// these rules.
+pub(super) fn managed() -> Result<Option<ManagedSettings>, Failure> {
+    let path = PathBuf::from(MANAGED);
+    let wrong = |why: String| {
+        Failure::usage(format!("{MANAGED}: {why}"))
+            .hint("it binds every user of this machine; ask the administrator to correct it")
+    };
+    let distrusted = path.exists().then(|| crate::sys::distrusted(&path)).flatten();
+    if let Some(why) = distrusted {
+        return Err(wrong(format!("this managed file cannot be trusted, so becket does not start: {why}")));
+    }
+    let text = becket_config::read_text(&path).map_err(|error| Failure::usage(error.to_string()))?;
+    let Some(text) = text else { return Ok(None) };
+    let settings =
+        becket_config::json_value(&text).map_err(|why| wrong(format!("{why}, so becket does not start")))?;
+    let permissions = &settings["permissions"];
+    for key in ["allow", "ask", "deny"] {
+        check_rules(&permissions[key])
+            .map_err(|why| wrong(format!("permissions.{key}: {why}, so becket does not start")))?;
+    }
+    let no_bypass = permissions["disableBypassPermissionsMode"].as_str() == Some("disable");
+    Ok(Some(ManagedSettings { layer: Layer { scope: Scope::Managed, path, text }, no_bypass }))
+}
+
+/// Checks that a value is a list of rules, or missing.
+fn check_rules(value: &Value) -> Result<(), String> {
+    let rules = match value {
+        Value::Null => return Ok(()),
+        Value::Array(rules) => rules,
+        _ => return Err("this is not a list of rules".to_owned()),
+    };
+    for rule in rules {
+        let text = rule.as_str().ok_or_else(|| format!("{rule} is not a rule"))?;
+        becket_guard::Rule::parse(text).map_err(|error| error.to_string())?;
+    }
+    Ok(())
 }
 
 /// Returns an item for each of these files of the project that would allow something.
