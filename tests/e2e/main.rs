@@ -43,6 +43,7 @@ mod mcp_hostile;
 mod mcp_login;
 mod mcp_peers;
 mod mcp_questions;
+mod mcp_secrets;
 mod mistakes;
 mod model_questions;
 mod models;
