@@ -3,7 +3,7 @@
 //! Markdown and HTML contain what people saw, with the conversations of subagents below their calls. They
 //! contain nothing that becket wrote for the model (continuations, reminders, rules). JSONL is the ledger,
 //! including damaged lines and without subagents: a copy for becket itself. Secrets are masked in all
-//! formats. JSONL can keep them; it is then the ledger byte for byte.
+//! formats, and characters that nobody can see are written out. JSONL can keep both; it is then the ledger byte for byte.
 //!
 //! Reads entries, changes nothing.
 
@@ -12,7 +12,9 @@ use becket_session::blobs::BlobStore;
 use becket_session::masked_lines::write_masked;
 use becket_session::secrets::mask;
 use becket_session::store::{Disk, StoreError, ledger_path};
+use becket_types::invisible::show_hidden;
 use becket_types::{Entry, EntryKind, Message, MessageId};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufReader, Write};
@@ -167,33 +169,30 @@ fn write_to(
             let blobs = BlobStore::in_memory(Arc::new(Disk), Some(session_dir));
             let written = text.write(&blobs, &mut whole).and_then(|()| {
                 let (masked, count) = mask(&String::from_utf8_lossy(&whole));
-                out.write_all(without_controls(&masked).as_bytes()).map(|()| count)
+                out.write_all(without_hidden(&masked).as_bytes()).map(|()| count)
             });
             written.map_err(failed)?
         }
     })
 }
 
-/// Replaces control characters that a terminal would obey, and those that change the direction of the text around them. Markdown
-/// may be shown in a terminal, for example with `cat`.
-fn without_controls(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        let turns = matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{206F}' | '\u{2028}' | '\u{2029}');
-        if turns || c.is_control() && !matches!(c, '\n' | '\t') {
-            out.extend(c.escape_unicode());
-        } else {
-            out.push(c);
-        }
-    }
-    out
+/// Writes out characters that nobody would see, that a terminal would obey, or that change the direction of the text around
+/// them. Markdown may be shown in a terminal, for example with `cat`.
+fn without_hidden(text: &str) -> Cow<'_, str> {
+    show_hidden(text, is_hidden_in_export, |out, c| out.extend(c.escape_unicode()))
+}
+
+/// True for characters that exports for people write out besides those that are hidden everywhere: further controls, and
+/// separators that some programs take for the end of a line.
+fn is_hidden_in_export(c: char) -> bool {
+    c.is_control() && !matches!(c, '\n' | '\t') || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 #[cfg(test)]
 #[test]
 fn markdown_turns_no_text_around() {
-    let text = without_controls("a\u{1b}[31m \u{202e}txt\u{2069}\n\té\u{2028}");
-    assert_eq!(text, "a\\u{1b}[31m \\u{202e}txt\\u{2069}\n\té\\u{2028}");
+    let text = without_hidden("a\u{1b}[31m \u{202e}txt\u{2069}\n\té\u{2028}\u{200b} 👩\u{200d}💻");
+    assert_eq!(text, "a\\u{1b}[31m \\u{202e}txt\\u{2069}\n\té\\u{2028}\\u{200b} 👩\u{200d}💻");
 }
 
 /// The messages of a session, assembled from its entries including streamed parts.

@@ -1,12 +1,16 @@
-//! The lines of a ledger without secrets.
+//! The lines of a ledger without secrets, and without characters that nobody can see.
 //!
-//! A line with a secret is written again without it. This changes its hash and the hashes of all later lines.
-//! The result is a valid ledger, but not the original one. Without secrets nothing changes.
+//! A line with a secret is written again without it, and one with a hidden character with the escape of JSON for it, which
+//! means the same. This changes its hash and the hashes of all later lines.
+//! The result is a valid ledger, but not the original one. Without both nothing changes.
 
 use crate::ledger::line::{self, Draft};
 use crate::secrets::{mask, mask_value};
+use becket_types::invisible::show_hidden;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io::{self, BufRead, Write};
 
 /// Writes the lines of a ledger without secrets. Returns the number of masked secrets.
@@ -47,19 +51,32 @@ fn again(line: &[u8], head: Option<&str>) -> Option<Again> {
     let (prev, entries) = framed.parts(line).ok()?;
     let mut value: Value = serde_json::from_slice(entries).ok()?;
     let count = mask_value(&mut value);
+    let entries = match count {
+        0 => Cow::Borrowed(std::str::from_utf8(entries).ok()?),
+        _ => Cow::Owned(serde_json::to_string(&value).ok()?),
+    };
+    let escaped = escaped(&entries);
     let prev = match head {
-        None if count == 0 => return None,
+        None if count == 0 && matches!(escaped, Cow::Borrowed(_)) => return None,
         None => &prev,
         Some(head) => head,
     };
-    let draft = if count == 0 {
-        let same: &RawValue = serde_json::from_slice(entries).ok()?;
-        Draft::new(prev, &same)
-    } else {
-        Draft::new(prev, &value)
-    };
-    let (line, hash) = draft.ok()?.finish();
+    let raw: &RawValue = serde_json::from_str(&escaped).ok()?;
+    let (line, hash) = Draft::new(prev, &raw).ok()?.finish();
     Some(Again { line, hash, count })
+}
+
+/// Writes hidden characters in a text of JSON as escapes. Such a character can only be in a string there.
+fn escaped(json: &str) -> Cow<'_, str> {
+    show_hidden(
+        json,
+        |c| matches!(c, '\u{2028}' | '\u{2029}'),
+        |out, c| {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        },
+    )
 }
 
 /// Masks a line that is not authentic, treating it as text. An authentic line needs no change.
@@ -69,7 +86,9 @@ fn damaged(line: &[u8], bytes: &[u8]) -> (Option<Vec<u8>>, usize) {
     }
     let text = String::from_utf8_lossy(bytes);
     let (masked, count) = mask(&text);
-    ((count > 0).then(|| masked.into_bytes()), count)
+    let escaped = escaped(&masked);
+    let changed = count > 0 || matches!(escaped, Cow::Owned(_));
+    (changed.then(|| escaped.into_owned().into_bytes()), count)
 }
 
 #[cfg(test)]
@@ -119,6 +138,20 @@ mod tests {
         assert_eq!(items.len(), 4);
         assert!(items.iter().all(|item| matches!(item, Item::Commit(_))), "{items:?}");
         assert_eq!(masked(&without), (without, 0), "once is enough");
+    }
+
+    #[test]
+    fn hidden_characters_are_escaped_and_the_ledger_still_proves_itself() {
+        let bytes = ledger(&["one", "a\u{202e}b\u{e0041}", "three ❤\u{fe0f}"]);
+        let (safe, count) = masked(&bytes);
+        let text = String::from_utf8(safe.clone()).unwrap();
+        assert!(
+            count == 0 && text.contains("a\\u202eb\\udb40\\udc41") && text.contains("❤\u{fe0f}"),
+            "{text}"
+        );
+        let items: Vec<Item> = Reader::new(safe.as_slice()).map(Result::unwrap).collect();
+        assert!(items.len() == 3 && items.iter().all(|item| matches!(item, Item::Commit(_))), "{items:?}");
+        assert_eq!(masked(&safe), (safe, 0), "once is enough");
     }
 
     #[test]

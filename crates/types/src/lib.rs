@@ -21,6 +21,7 @@ mod event;
 mod frontmatter;
 mod hook;
 mod ids;
+pub mod invisible;
 mod message;
 mod obeyed;
 mod past;

@@ -1,7 +1,10 @@
 //! Texts and numbers on the page: masked, escaped, and independent of the machine.
 
+use crate::export::is_hidden_in_export;
 use becket_session::secrets::mask;
 use becket_types::Millis;
+use becket_types::invisible::show_hidden;
+use std::fmt::Write as _;
 
 /// Masks and escapes a text.
 pub(in super::super) fn text(text: &str, masked: &mut usize) -> String {
@@ -10,7 +13,12 @@ pub(in super::super) fn text(text: &str, masked: &mut usize) -> String {
     escape(&text)
 }
 
+/// Escapes a text. Characters that nobody would see, or that change the direction of text, are shown as on the screen of the
+/// terminal.
 pub(in super::super) fn escape(text: &str) -> String {
+    let text = show_hidden(text, is_hidden_in_export, |out, c| {
+        let _ = write!(out, "⟨U+{:04X}⟩", u32::from(c));
+    });
     let mut out = String::with_capacity(text.len() + text.len() / 16);
     for c in text.chars() {
         match c {
@@ -19,12 +27,6 @@ pub(in super::super) fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // Characters that would not be shown as they are: controls, and marks that change the direction
-            // of text.
-            '\n' | '\t' => out.push(c),
-            c if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
-                out.push('\u{fffd}');
-            }
             c => out.push(c),
         }
     }
