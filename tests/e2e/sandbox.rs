@@ -1,8 +1,8 @@
 //! Commands of a run in the sandbox: those that run without a question are confined, and results say so.
 
-use crate::support::{Api, Bench, Ran, Running, run};
+use crate::support::{Api, Bench, Ran, Running, ask, request, run, says};
 use becket_testkit::{Answer, MockServer};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::Path;
 
 /// True if nothing confines commands on this machine; says so.
@@ -83,6 +83,77 @@ fn deny_rules_for_files_hold_where_no_word_says_which() {
     }
     let (told, _) = command(&bench, "python3 -c 'open(\"b.txt\", \"w\").write(\"made\")'; cat a.txt", &auto);
     assert!(bench.project.path("b.txt").exists() && told.contains("hello"), "{told}");
+}
+
+/// Rules that a program or the answer to a question adds while the session runs reach the sandbox of the next command, and those
+/// that are withdrawn leave it.
+#[test]
+fn deny_rules_that_come_later_hold_in_the_sandbox() {
+    let bench = Bench::new(&[
+        ("private/f", "DENIED\n"),
+        ("a.lock", "locked\n"),
+        ("try.py", "print(open('pri' + 'vate/f').read())\n"),
+        ("write.py", "open('a.lo' + 'ck', 'a').write('again\\n')\n"),
+    ]);
+    if skipped(&bench) {
+        return;
+    }
+    let outside = format!("ls {}", bench.home.root().display());
+    let call = |id: &str, text: &str| Answer::tool(id, "bash", json!({ "command": text }));
+    let both = "python3 try.py; python3 write.py; echo ran";
+    let server = MockServer::start([
+        call("c1", both),
+        Answer::text("before"),
+        call("c2", both),
+        Answer::text("denied"),
+        call("c3", both),
+        Answer::text("withdrawn"),
+        call("c4", &outside),
+        call("c5", both),
+        Answer::text("denied again"),
+    ]);
+    let mut becket = bench.print(Api::Anthropic, &server);
+    becket.args(["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]);
+    becket.args(["--permission-mode", "auto", "--permission-prompt-tool", "stdio"]);
+    let mut running = Running::start(&mut becket);
+    let deny = ["Read(./private/**)", "Edit(*.lock)"];
+    let set = |running: &mut Running, deny: &[&str]| {
+        let body =
+            json!({ "subtype": "apply_flag_settings", "settings": { "permissions": { "deny": deny } } });
+        let answer = ask(running, &request(&body), "control_response");
+        assert_eq!(answer["response"]["subtype"], "success", "{answer}");
+    };
+    // The result of the last command, and whether it could write.
+    let outcome = |what: &str, reads: bool, writes: usize| {
+        let told = server.requests().last().unwrap().json()["messages"]
+            .as_array()
+            .unwrap()
+            .last()
+            .unwrap()
+            .to_string();
+        assert!(told.contains("ran"), "{what}: {told}");
+        assert_eq!(told.contains("DENIED"), reads, "{what}: {told}");
+        assert_eq!(bench.project.read("a.lock").matches("again").count(), writes, "{what}: {told}");
+    };
+    ask(&mut running, &says("go"), "\"type\":\"result\"");
+    outcome("before", true, 1);
+    set(&mut running, &deny);
+    ask(&mut running, &says("go"), "\"type\":\"result\"");
+    outcome("rules of a program", false, 1);
+    set(&mut running, &[]);
+    ask(&mut running, &says("go"), "\"type\":\"result\"");
+    outcome("withdrawn rules", true, 2);
+    let asked = ask(&mut running, &says("go"), "can_use_tool");
+    let rules: Vec<Value> = [("Read", "./private/**"), ("Edit", "*.lock")]
+        .map(|(tool, text)| json!({ "toolName": tool, "ruleContent": text }))
+        .into();
+    let updates =
+        json!([{ "type": "addRules", "behavior": "deny", "rules": rules, "destination": "session" }]);
+    let allow = json!({ "behavior": "allow", "updatedInput": asked["request"]["input"], "updatedPermissions": updates });
+    let response = json!({ "subtype": "success", "request_id": asked["request_id"], "response": allow });
+    ask(&mut running, &json!({ "type": "control_response", "response": response }), "\"type\":\"result\"");
+    outcome("rules of an answer", false, 2);
+    running.wait();
 }
 
 /// Processes that outlive their call write again and again, and take no notice of a polite end.

@@ -6,7 +6,7 @@ use crate::prompt::{Environment, PromptSettings};
 use crate::rules::RulesSettings;
 use crate::subagent::Kind;
 use crate::watch::Watching;
-use becket_guard::Guard;
+use becket_guard::{Guard, Rule};
 use becket_model::{Model, ModelInfo};
 use becket_session::Session;
 use becket_session::context::ModelScope;
@@ -117,7 +117,7 @@ pub struct ToolSettings {
     pub snapshots: Option<becket_snapshot::Settings>,
     /// Method of detecting changes by others to files that the model has read.
     pub watching: Watching,
-    /// Confines commands, and learns of folders that join the workspace; `None`: nothing is confined.
+    /// Confines commands, and learns of changes of the workspace and of deny rules; `None`: nothing is confined.
     pub confinement: Option<Arc<dyn Confinement>>,
 }
 
@@ -129,6 +129,9 @@ pub trait Confinement: std::fmt::Debug + Send + Sync {
 
     /// Removes a folder that was added, for commands that start from now on. `roots`: the folders that stay.
     fn remove_folder(&self, folder: &Path, roots: &[PathBuf]);
+
+    /// Sets the deny rules of the session, for commands that start from now on.
+    fn deny(&self, rules: &[Rule]);
 
     /// Describes what was undone since the last time because a program that runs as long as the session did it.
     fn undone(&self) -> Vec<String>;

@@ -338,7 +338,8 @@ impl Equipment {
         settings.hooks.files = hooks::settings_files(environment, cwd, sources, self.engine.as_ref());
         settings.tools.edit_hook = Some(Arc::clone(&self.edit_hook));
         let sandbox = self.sandbox.clone();
-        settings.tools.confinement = sandbox.map(|sandbox| crate::sandbox::joining(sandbox, environment));
+        settings.tools.confinement =
+            sandbox.map(|sandbox| crate::sandbox::changing(sandbox, environment, run));
     }
 }
 

@@ -5,8 +5,9 @@
 
 use crate::environment::Environment;
 use crate::git_obeyed::{GIT_BYTES, pointed_to, work_tree};
+use crate::settings::RunSettings;
 use becket_config::{Config, SandboxConfig, SandboxMode, SandboxNetwork};
-use becket_guard::{DeniedFiles, Rules, SandboxRules, SandboxWorks};
+use becket_guard::{DeniedFiles, Rule, Rules, SandboxRules, SandboxWorks};
 use becket_network::HostRules;
 use becket_sandbox::{Backend, Confine, Network, PolicyInputs, Programs, Sandbox, SandboxSettings};
 use becket_types::SandboxLevel;
@@ -48,36 +49,50 @@ pub(crate) fn wrong_host(config: &SandboxConfig) -> Option<String> {
     ))
 }
 
-/// Lets folders join the workspace of the commands that this sandbox confines.
+/// The sandbox of a session, as far as the session changes it: folders join the workspace, and deny rules come and go.
 #[derive(Debug)]
-struct Joining(Arc<Sandbox>, Environment);
-
-/// Returns the part of the sandbox that learns of folders which join the workspace.
-pub(crate) fn joining(
+struct Changing {
     sandbox: Arc<Sandbox>,
-    environment: &Environment,
-) -> Arc<dyn becket_agent::Confinement> {
-    Arc::new(Joining(sandbox, environment.clone()))
+    environment: Environment,
+    config: SandboxConfig,
+    /// The working directory, at which relative rules start.
+    cwd: PathBuf,
 }
 
-impl becket_agent::Confinement for Joining {
+/// Returns the part of the sandbox that learns of changes of the session.
+pub(crate) fn changing(
+    sandbox: Arc<Sandbox>,
+    environment: &Environment,
+    run: &RunSettings,
+) -> Arc<dyn becket_agent::Confinement> {
+    let config = run.settings.config.tools.sandbox.clone();
+    let cwd = run.project.roots.first().cloned().unwrap_or_else(|| PathBuf::from("/"));
+    Arc::new(Changing { sandbox, environment: environment.clone(), config, cwd })
+}
+
+impl becket_agent::Confinement for Changing {
     fn add_folder(&self, folder: &Path) -> Vec<PathBuf> {
         let roots = [folder.to_path_buf()];
-        let (git_dirs, read) = repository(&self.1, &roots);
-        self.0.add_root(folder, git_dirs, read);
-        crate::git_obeyed::obeyed_files(&roots, self.1.home.as_deref())
+        let (git_dirs, read) = repository(&self.environment, &roots);
+        self.sandbox.add_root(folder, git_dirs, read);
+        crate::git_obeyed::obeyed_files(&roots, self.environment.home.as_deref())
     }
 
     fn remove_folder(&self, folder: &Path, roots: &[PathBuf]) {
-        let (mut git_dirs, mut read) = repository(&self.1, &[folder.to_path_buf()]);
-        let (git_dirs_kept, read_kept) = repository(&self.1, roots);
+        let (mut git_dirs, mut read) = repository(&self.environment, &[folder.to_path_buf()]);
+        let (git_dirs_kept, read_kept) = repository(&self.environment, roots);
         git_dirs.retain(|dir| !git_dirs_kept.contains(dir));
         read.retain(|dir| !read_kept.contains(dir));
-        self.0.remove_root(folder, &git_dirs, &read);
+        self.sandbox.remove_root(folder, &git_dirs, &read);
+    }
+
+    fn deny(&self, rules: &[Rule]) {
+        let sources = Sources::with_rules(&self.environment, &self.config, rules, &self.cwd);
+        self.sandbox.look_up_with(refresh(sources));
     }
 
     fn undone(&self) -> Vec<String> {
-        self.0.undone_of_servers()
+        self.sandbox.undone_of_servers()
     }
 }
 
@@ -200,10 +215,15 @@ impl Sources {
         let none: &[String] = &[];
         // Rules with errors are reported where the guard reads them.
         let rules = Rules::parse(none, none, &config.permissions.rules.deny).unwrap_or_default();
-        let root = PathBuf::from("/");
-        let home = environment.home.as_ref().unwrap_or(&root);
-        let denied = DeniedFiles::new(&rules.deny, roots.first().unwrap_or(&root), home);
-        Self { environment: environment.clone(), config: config.tools.sandbox.clone(), denied }
+        let cwd = roots.first().map_or(Path::new("/"), PathBuf::as_path);
+        Self::with_rules(environment, &config.tools.sandbox, &rules.deny, cwd)
+    }
+
+    /// `deny`: the deny rules. Relative patterns in them start at `cwd`.
+    fn with_rules(environment: &Environment, config: &SandboxConfig, deny: &[Rule], cwd: &Path) -> Self {
+        let home = environment.home.as_deref().unwrap_or(Path::new("/"));
+        let denied = DeniedFiles::new(deny, cwd, home);
+        Self { environment: environment.clone(), config: config.clone(), denied }
     }
 }
 

@@ -87,6 +87,8 @@ pub struct Sandbox {
     settings: SandboxSettings,
     /// The inputs of the settings, with the folders that joined the workspace since.
     inputs: RwLock<PolicyInputs>,
+    /// The lookup of what changes while the session runs.
+    refresh: RwLock<Option<Refresh>>,
     backends: OnceLock<Backends>,
     temp: OnceLock<TempDir>,
     /// The folder for caches of servers, if they have none of their own. Commands cannot write it.
@@ -106,10 +108,12 @@ impl fmt::Debug for Sandbox {
 impl Sandbox {
     pub fn new(settings: SandboxSettings) -> Self {
         let inputs = RwLock::new(settings.inputs.clone());
+        let refresh = RwLock::new(settings.refresh.clone());
         let (backends, temp, caches, proxy) = Default::default();
         Self {
             settings,
             inputs,
+            refresh,
             backends,
             temp,
             caches,
@@ -126,10 +130,16 @@ impl Sandbox {
     /// The inputs as they are now.
     fn present_inputs(&self) -> PolicyInputs {
         let mut inputs = self.inputs().clone();
-        if let Some(refresh) = &self.settings.refresh {
+        let refresh = self.refresh.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(refresh) = refresh {
             refresh(&mut inputs);
         }
         inputs
+    }
+
+    /// Replaces the lookup of what changes while the session runs, for commands and programs that start from now on.
+    pub fn look_up_with(&self, refresh: Refresh) {
+        *self.refresh.write().unwrap_or_else(PoisonError::into_inner) = Some(refresh);
     }
 
     /// Adds a folder to the workspace, for commands that start from now on. `git_dirs` and `read`: as in [`PolicyInputs`], for

@@ -15,7 +15,7 @@ use crate::answer::Call;
 use crate::host::{SessionHost, lock};
 use crate::repetition::RepetitionGuard;
 use crate::watch::Fate;
-use becket_guard::{Guard, Verdict};
+use becket_guard::{Guard, Rule, Verdict};
 use becket_session::Durability;
 use becket_session::context::compaction::{FileNow, Snapshot};
 use becket_tool::{Registry, ToolEnv, ToolSource};
@@ -139,14 +139,16 @@ impl Toolset {
         self.registry.get(called).map_or_else(|| called.to_owned(), |tool| tool.spec().name.clone())
     }
 
-    /// Changes rules until the session ends, also those of running subagents. `Err` says why nothing was changed.
+    /// Changes rules until the session ends, also those of running subagents and of the confinement of commands. `Err` says why
+    /// nothing was changed.
     pub(super) fn change_rules(
         &mut self,
         owner: RuleOwner,
         change: RuleChange,
         rules: BTreeMap<RuleKind, Vec<String>>,
-        core: &Core,
+        conversation: &Conversation,
     ) -> Result<(), String> {
+        let core = &conversation.core;
         let removed = self
             .guard
             .change_rules(owner, change, &rules)
@@ -163,15 +165,22 @@ impl Toolset {
         if owner == RuleOwner::Session {
             self.tell_grants(core);
         }
+        // Subagents run their commands in the same sandbox, so its rules are those of the main agent.
+        let is_subagent = conversation.settings.hooks.agent.as_ref().is_some_and(|agent| agent.id.is_some());
+        let confinement = conversation.settings.tools.confinement.as_ref().filter(|_| !is_subagent);
+        if let Some(confinement) = confinement.filter(|_| rules.contains_key(&RuleKind::Deny)) {
+            let deny: Vec<Rule> = self.guard.rules(RuleKind::Deny).cloned().collect();
+            confinement.deny(&deny);
+        }
         self.subagents.pass_rules(&Command::ChangeRules { owner, change, rules });
         Ok(())
     }
 
     /// Allows calls that match the rule until the session ends. A person has decided this.
-    pub(super) fn grant(&mut self, rule: String, core: &Core) {
+    pub(super) fn grant(&mut self, rule: String, conversation: &Conversation) {
         let rules = BTreeMap::from([(RuleKind::Allow, vec![rule])]);
-        if let Err(why) = self.change_rules(RuleOwner::Session, RuleChange::Add, rules, core) {
-            core.say(NoticeLevel::Warning, why);
+        if let Err(why) = self.change_rules(RuleOwner::Session, RuleChange::Add, rules, conversation) {
+            conversation.core.say(NoticeLevel::Warning, why);
         }
     }
 

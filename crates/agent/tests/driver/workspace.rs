@@ -2,13 +2,15 @@
 
 use crate::support::{Setup, call, calls, say, write};
 use becket_agent::{ADDED_FOLDERS, Confinement};
-use becket_types::{Command, Event, NoticeLevel, PermissionMode};
+use becket_guard::Rule;
+use becket_types::{Command, Event, NoticeLevel, PermissionMode, RuleChange, RuleKind, RuleOwner};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 #[derive(Debug, Default)]
-struct Confined(Mutex<Vec<PathBuf>>);
+struct Confined(Mutex<Vec<PathBuf>>, Mutex<Vec<String>>);
 
 impl Confinement for Confined {
     fn add_folder(&self, folder: &Path) -> Vec<PathBuf> {
@@ -21,8 +23,37 @@ impl Confinement for Confined {
         self.0.lock().unwrap().retain(|known| known != folder);
     }
 
+    fn deny(&self, rules: &[Rule]) {
+        *self.1.lock().unwrap() = rules.iter().map(ToString::to_string).collect();
+    }
+
     fn undone(&self) -> Vec<String> {
         Vec::new()
+    }
+}
+
+/// All deny rules of the session reach the confinement of commands, whoever adds or withdraws them.
+#[tokio::test(start_paused = true)]
+async fn deny_rules_that_come_and_go_reach_the_confinement() {
+    let mut setup = Setup::new(vec![]);
+    let confined = Arc::new(Confined::default());
+    setup.settings.tools.confinement = Some(Arc::clone(&confined) as Arc<dyn Confinement>);
+    let mut rig = setup.start();
+    let change = |owner, change, rules: &[&str]| Command::ChangeRules {
+        owner,
+        change,
+        rules: BTreeMap::from([(RuleKind::Deny, rules.iter().map(|rule| (*rule).to_owned()).collect())]),
+    };
+    for (owner, how, rules, all) in [
+        (RuleOwner::Session, RuleChange::Add, &["Read(./a/**)"][..], &["Read(./a/**)"][..]),
+        (RuleOwner::Program, RuleChange::Replace, &["Edit(*.lock)"], &["Edit(*.lock)", "Read(./a/**)"]),
+        (RuleOwner::Program, RuleChange::Replace, &[], &["Read(./a/**)"]),
+        (RuleOwner::Session, RuleChange::Remove, &["Read(./a/**)"], &[]),
+    ] {
+        let what = Box::new(change(owner, how, rules));
+        rig.send(Command::WithReceipt { request_id: "r".into(), what }).await;
+        rig.event(|event| matches!(event, Event::Receipt { .. })).await;
+        assert_eq!(*confined.1.lock().unwrap(), all, "{rules:?}");
     }
 }
 

@@ -53,7 +53,7 @@ impl ToolRunner<'_> {
                     if decision == Decision::AllowSession
                         && let Some(rule) = rule
                     {
-                        self.tools.grant(rule, &self.conversation.core);
+                        self.tools.grant(rule, self.conversation);
                     }
                     // The user has decided about the access that was shown, so check the call again: it must need the same access.
                     match self.check(&slot.call, &batch.cancel, &slot.partial) {

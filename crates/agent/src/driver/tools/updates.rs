@@ -22,7 +22,7 @@ fn one(update: PermissionUpdate, tools: &mut Toolset, conversation: &mut Convers
     match update {
         PermissionUpdate::Rules { kind, change, rules } => {
             let rules = BTreeMap::from([(kind, rules)]);
-            tools.change_rules(RuleOwner::Session, change, rules, &conversation.core)
+            tools.change_rules(RuleOwner::Session, change, rules, conversation)
         }
         // This mode asks about nothing any more, which only a person or the driving program may choose.
         PermissionUpdate::SetMode(mode) if mode == "bypassPermissions" => {
