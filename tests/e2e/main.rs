@@ -68,6 +68,7 @@ mod sdk_turns;
 mod sdks;
 mod secrets;
 mod session_requests;
+mod sizes;
 mod small_window;
 mod steering;
 mod storage;

@@ -23,6 +23,7 @@ use becket_session::context::compaction::{
     self, Floor, Need, Owed as GovernorOwed, Request as SnapshotRequest, Snapshot, Stop, StopReason,
 };
 use becket_types::{
+use becket_session::context::scale::ContextScale;
     CompactionTrigger, Cost, EntryKind, Event, Limit, MessageId, Millis, NoticeLevel, SystemItem, Tokens,
     ToolSpec, TurnCompaction, TurnEnd, TurnResult, TurnState, Usage,
 };
@@ -102,6 +103,11 @@ impl Conversation {
     }
 
     /// System prompt and tools, in base tokens.
+    /// The scale of the sizes that people see.
+    pub(super) fn scale(&mut self) -> ContextScale {
+        ContextScale::new(self.used(), self.base_now())
+    }
+
     pub(super) fn floor(&mut self) -> Floor {
         if let Some(floor) = self.budget.floor {
             return floor;
@@ -193,7 +199,9 @@ impl Conversation {
     pub(super) fn tell_used_as(&mut self, used: Tokens) {
         let budget = self.quiet_budget();
         let kinds = self.budget.kinds.update(lock(&self.core.session).view(), &self.offered);
-        let kinds = kinds.iter().map(|(kind, tokens)| (*kind, *tokens)).collect();
+        let mut kinds: Vec<_> = kinds.iter().map(|(kind, tokens)| (*kind, *tokens)).collect();
+        let base = kinds.iter().map(|(_, tokens)| *tokens).sum();
+        ContextScale::new(used, base).split(kinds.iter_mut().map(|(_, tokens)| tokens));
         self.core.emit(Event::ContextUsed {
             used,
             usable: Tokens(budget.usable()),

@@ -63,7 +63,7 @@ impl Agent {
 
     /// Starts the pending request for an undo or a change of the context.
     pub(super) fn restore(&mut self) {
-        match self.undoing.begin(&self.conversation, self.tools.files.as_ref()) {
+        match self.undoing.begin(&mut self.conversation, self.tools.files.as_ref()) {
             Begun::Nothing => {
                 let receipt = self.undoing.receipt.take();
                 self.undo_answered(receipt, None);

@@ -12,6 +12,7 @@ use crate::machine::Phase;
 use crate::undo::{Draft, SessionBlobs, UndoScope, carry_out, history, plan_conversation, plan_files, turns};
 use becket_session::context::compaction::{CompactionEffect, Outcome};
 use becket_session::context::edit::{self, Edit, Refused};
+use becket_session::context::scale::ContextScale;
 use becket_session::{Durability, Session};
 use becket_types::{
     Command, CompactionPlan, ContextChange, Entry, Event, FileChanges, MessageId, NoticeLevel, Prices,
@@ -119,7 +120,7 @@ impl Undoing {
     }
 
     /// Starts the pending request.
-    pub(super) fn begin(&mut self, conversation: &Conversation, files: Option<&Arc<Files>>) -> Begun {
+    pub(super) fn begin(&mut self, conversation: &mut Conversation, files: Option<&Arc<Files>>) -> Begun {
         let Some(want) = self.want.take() else { return Begun::Nothing };
         let (want, planned) = match (want, self.planned.take()) {
             (Want::CarryOut { .. }, Some(Shown::Compaction(outcome))) => return Begun::Compaction(outcome),
@@ -128,7 +129,8 @@ impl Undoing {
         let session = Arc::clone(&conversation.core.session);
         let store = SessionBlobs::of(&lock(&session));
         let prices = conversation.wire.model.info().prices;
-        let around = Around { session, files: files.cloned(), store, prices };
+        let scale = conversation.scale();
+        let around = Around { session, files: files.cloned(), store, prices, scale };
         Begun::Task(tokio::task::spawn_blocking(move || match (want, planned) {
             (Want::CarryOut { plan, force }, Some(Shown::Back(planned))) => {
                 around.carry_out(*planned, plan, force)
@@ -225,6 +227,8 @@ struct Around {
     files: Option<Arc<Files>>,
     store: SessionBlobs,
     prices: Option<Prices>,
+    /// The scale of the present context.
+    scale: ContextScale,
 }
 
 /// Waits for the end of the task. A panic in it becomes a failure.
@@ -275,7 +279,7 @@ impl Around {
             Ok(entries) => entries.collect(),
             Err(error) => return Done::Failed(error.to_string()),
         };
-        Done::Change(edit::plan(session.view_mut(), &entries, change, self.prices).map(Box::new))
+        Done::Change(edit::plan(session.view_mut(), &entries, change, self.scale, self.prices).map(Box::new))
     }
 
     /// Shows the effect of the compaction, on a copy of the view.
@@ -284,7 +288,8 @@ impl Around {
         match session.entries() {
             Ok(entries) => {
                 let entries: Vec<Entry> = entries.collect();
-                let plan = CompactionEffect::by(&outcome, session.view(), &entries).plan(0, &outcome);
+                let effect = CompactionEffect::by(&outcome, session.view(), &entries);
+                let plan = effect.plan(0, &outcome, self.scale);
                 Done::Compaction(outcome, Box::new(plan))
             }
             Err(error) => Done::Failed(error.to_string()),

@@ -15,7 +15,6 @@ use crate::cmd::{one_line, pick_session, short, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::{ForCommand, RunSettings};
-use becket_session::context::compaction::Floor;
 use becket_session::context::{View, present};
 use becket_session::store::SessionSummary;
 use becket_types::{Command, CompactionPlan, EntryKind, Message, MessageId};
@@ -43,7 +42,7 @@ pub(crate) fn run(
         return verify(&mut Reading::of(environment, summary)?.view, args.json, out);
     }
     if args.what.folded {
-        return folded(&Reading::of(environment, summary)?, args.json, out);
+        return folded(&mut Reading::of(environment, summary)?, args.json, out);
     }
     let applies = !args.what.preview && !args.consent.dry_run && (!args.json || args.consent.yes);
     let mut live = agent(environment, &summary, args, applies)?;
@@ -171,10 +170,9 @@ fn change(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let size = || -> Result<(u64, Option<u64>), Failure> {
-        let reading = Reading::of(environment, summary.clone())?;
-        let tools = Floor::of(&[], &reading.tools()).total();
+        let mut reading = Reading::of(environment, summary.clone())?;
         let entry = reading.view.compaction().map(|(seq, _)| seq.0);
-        Ok(((reading.view.estimated_tokens() + tools).0, entry))
+        Ok((reading.scale().total().0, entry))
     };
     let (before, entry) = size()?;
     if args.consent.dry_run {
@@ -227,7 +225,8 @@ fn verify(view: &mut View, as_json: bool, out: &mut dyn Write) -> Result<(), Fai
 }
 
 /// Lists messages of the ledger that were visible to the user and are no longer in the view.
-fn folded(reading: &Reading, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+fn folded(reading: &mut Reading, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+    let scale = reading.scale();
     let live: HashSet<MessageId> = reading.view.live().map(|m| m.id).collect();
     let mut parts: HashMap<MessageId, Message> = HashMap::new();
     let mut order = Vec::new();
@@ -253,14 +252,14 @@ fn folded(reading: &Reading, as_json: bool, out: &mut dyn Write) -> Result<(), F
     }
     let messages: Vec<&Message> = order.iter().filter_map(|id| parts.get(id)).collect();
     if as_json {
-        let rows: Vec<Value> = messages.iter().map(|m| report::row(m)).collect();
+        let rows: Vec<Value> = messages.iter().map(|m| report::row(m, scale)).collect();
         return write(out, &format!("{}\n", Value::Array(rows)));
     }
     if messages.is_empty() {
         return write(out, "No message is removed.\n");
     }
     for message in messages {
-        write(out, &report::line(message))?;
+        write(out, &report::line(message, scale))?;
     }
     write(out, &format!("To bring some back: becket context {} --restore 12-15\n", reading.summary.id))
 }

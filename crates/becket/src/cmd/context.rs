@@ -18,17 +18,21 @@ use crate::settings::{policy, readable};
 use crate::toolbox;
 use becket_model::catalog;
 use becket_session::Session;
+use becket_session::blobs::BlobStore;
 use becket_session::context::budget::{Budget, Limits, Meter};
+use becket_session::context::compaction::Floor;
+use becket_session::context::scale::ContextScale;
 use becket_session::context::{ModelScope, View};
 use becket_session::ledger::Proof;
-use becket_session::store::{self, LedgerFigures, SessionSummary};
+use becket_session::store::{self, Disk, LedgerFigures, SessionSummary};
 use becket_session::walk::{Walked, walk};
-use becket_types::{Entry, EntryKind, Millis, Seq, Span, SpanKind, ToolSpec};
+use becket_types::{BlobId, Blobs as _, Entry, EntryKind, Millis, Seq, Span, SpanKind, Tokens, ToolSpec};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
 /// A stored session, loaded without a lock and without writing. Messages that are not in the view stay in the ledger.
 /// In a long session those are nearly all of it.
@@ -165,18 +169,18 @@ impl Reading {
         self.model.get_or_insert_with(|| opening.model.clone());
     }
 
-    /// Returns the spans that fill the context now. Estimates are scaled by what the provider reported in this session.
+    /// Returns the spans that fill the context now. Together they are as large as [`Self::scale`] says, unless they are counted.
     pub(crate) fn filled(&mut self, given: Option<u64>, usable: Option<u64>, exact: bool) -> Filled {
-        let tools = self.tools();
+        let (tools, scale) = (self.tools(), self.scale());
         let _ = self.view.context();
         let mut spans = self.view.spans(&tools);
         let texts = texts(&mut self.view, &tools);
-        let stored = self.view.state(Meter::KEY);
-        let meter = self.model.as_deref().and_then(|model| Meter::from_state(stored, model));
-        let estimator = meter.unwrap_or_default().estimator;
-        for (span, text) in spans.iter_mut().zip(&texts) {
-            span.tokens =
-                if exact { becket_model::tokens::count(text) } else { estimator.scale(span.tokens) };
+        if exact {
+            for (span, text) in spans.iter_mut().zip(&texts) {
+                span.tokens = becket_model::tokens::count(text);
+            }
+        } else {
+            scale.split(spans.iter_mut().map(|span| &mut span.tokens));
         }
         let (budget, known) = self.budget(given);
         let usable = usable.unwrap_or_else(|| budget.usable());
@@ -184,9 +188,28 @@ impl Reading {
         Filled { spans, texts, budget, assumed: !known, usable, sum, exact }
     }
 
-    /// Returns the tools the session last had, with their current descriptions.
+    /// Returns the scale of the sizes of this context: as the provider last reported it in this session, and with the estimate of
+    /// what came since.
+    pub(crate) fn scale(&mut self) -> ContextScale {
+        let base = Floor::of(&[], &self.tools()).total() + self.view.estimated_tokens();
+        let stored = self.view.state(Meter::KEY);
+        let meter = self.model.as_deref().and_then(|model| Meter::from_state(stored, model));
+        ContextScale::of_recorded(&meter.unwrap_or_default(), base)
+    }
+
+    /// Returns the tools that the session last had, as they were sent; with their current descriptions if they were not recorded.
+    /// Tools that only the history still calls are among them.
     pub(crate) fn tools(&self) -> Vec<ToolSpec> {
-        tools_of(&self.entries, self.model.as_deref())
+        let recorded = self.entries.iter().rev().find_map(|entry| match &entry.kind {
+            EntryKind::Tools { specs, .. } => Some(specs.clone()),
+            _ => None,
+        });
+        let read = |id: BlobId| BlobStore::in_memory(Arc::new(Disk), Some(&self.summary.dir)).get(&id);
+        let bytes: Option<Vec<u8>> = recorded.flatten().and_then(read);
+        let specs = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let mut tools = specs.unwrap_or_else(|| tools_of(&self.entries, self.model.as_deref()));
+        tools.extend(self.view.tool_stubs(&tools));
+        tools
     }
 }
 
@@ -209,15 +232,9 @@ pub(crate) struct Filled {
 impl Filled {
     /// Scales the estimates so that their sum is `used`, which is known from the provider's last report.
     pub(crate) fn scale_to(&mut self, used: u64) {
-        let (mut seen, mut before) = (0, 0);
-        for span in &mut self.spans {
-            seen += span.tokens.0;
-            let upto = (seen as f64 / self.sum.max(1) as f64 * used as f64).round() as u64;
-            // The differences of rounded sums add up to the whole.
-            span.tokens.0 = upto - before;
-            before = upto;
-        }
-        self.sum = before;
+        let scale = ContextScale::new(Tokens(used), Tokens(self.sum));
+        scale.split(self.spans.iter_mut().map(|span| &mut span.tokens));
+        self.sum = self.spans.iter().map(|span| span.tokens.0).sum();
     }
 }
 

@@ -15,8 +15,13 @@ use becket_guard::{Guard, GuardSettings};
 use becket_session::Session;
 use becket_session::context::ModelScope;
 use becket_session::store::{SessionSummary, canonical};
-use becket_tool::Registry;
-use becket_types::{Command, CompactionPlan, ContextPlan, Event, NoticeLevel, Seq, UndoOutcome, UndoPlan};
+use becket_tool::{Registry, Tool, ToolEnv};
+use becket_types::{
+    Access, Command, CompactionPlan, ContextPlan, Event, NoticeLevel, Seq, ToolOutput, ToolSpec, UndoOutcome,
+    UndoPlan,
+};
+use futures::future::BoxFuture;
+use serde_json::Value;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
@@ -35,6 +40,23 @@ pub(crate) enum Answer {
     CompactionReverted(Seq),
     /// There is nothing to do, with the reason.
     Nothing(String),
+}
+
+/// A tool that only has a size.
+struct RecordedTool(ToolSpec);
+
+impl Tool for RecordedTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn access(&self, _: &Value, _: &ToolEnv) -> Result<Access, String> {
+        Err("nothing runs here".to_owned())
+    }
+
+    fn run<'a>(&'a self, _: Value, _: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(async { ToolOutput::error("nothing runs here") })
+    }
 }
 
 /// An agent over a stored session, on this thread.
@@ -56,6 +78,24 @@ impl Live {
     ///
     /// Returns a failure for the user if the session cannot be opened.
     pub(crate) fn open(environment: &Environment, summary: &SessionSummary) -> Result<Self, Failure> {
+        Self::open_with(environment, summary, Vec::new())
+    }
+
+    /// Like [`Self::open`], with the tools whose size belongs to that of the context. They are never called.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub(crate) fn open_with(
+        environment: &Environment,
+        summary: &SessionSummary,
+        specs: Vec<ToolSpec>,
+    ) -> Result<Self, Failure> {
+        let mut tools = Registry::new();
+        for spec in specs {
+            // What could not be registered now was not sent then.
+            let _ = tools.add(Arc::new(RecordedTool(spec)));
+        }
         let mut session = open(environment, summary, ModelScope::no_model())?;
         let model = Remembered::of_view(session.view()).model;
         let settings = crate::settings::readable(environment, &summary.cwd);
@@ -76,7 +116,7 @@ impl Live {
             fallback_models: Vec::new(),
             cache: becket_session::context::cache::CachePolicy::default(),
             find_model: None,
-            tools: Registry::new(),
+            tools,
             guard: Guard::new(GuardSettings { roots: roots.clone(), ..GuardSettings::default() }),
             settings: AgentSettings {
                 roots,

@@ -3,7 +3,8 @@
 use crate::assemble::Opening;
 use becket_session::context::budget::estimate_text;
 use becket_session::context::compaction::Floor;
-use becket_types::{Event, ModelUsage, Part, SystemItem, Usage};
+use becket_session::context::scale::ContextScale;
+use becket_types::{Event, ModelUsage, Part, SystemItem, Tokens, Usage};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -118,6 +119,8 @@ impl Figures {
     pub(super) fn context_usage(&self, model: &str, opening: &Opening) -> Value {
         let items = opening.items();
         let (used, usable, window, kinds) = &self.context.clone().unwrap_or_else(|| first(&items, opening));
+        let of_kind =
+            |name: &str| kinds.iter().find(|(kind, _)| kind == name).map_or(Tokens(0), |(_, n)| Tokens(*n));
         let mut categories: Vec<Value> = kinds
             .iter()
             .filter(|(_, tokens)| *tokens > 0)
@@ -139,7 +142,8 @@ impl Figures {
         json!({
             "categories": categories, "totalTokens": used, "maxTokens": usable, "rawMaxTokens": window,
             "percentage": used * 100 / (*usable).max(1), "gridRows": [], "model": model,
-            "memoryFiles": memory_files(&items), "mcpTools": mcp_tools(opening), "agents": [],
+            "memoryFiles": memory_files(&items, of_kind("rules")), "mcpTools": mcp_tools(opening, of_kind("tools")),
+            "agents": [],
         })
     }
 }
@@ -153,19 +157,24 @@ fn first(items: &[SystemItem], opening: &Opening) -> ContextFigures {
     (used, opening.usable, opening.window, kinds)
 }
 
-fn memory_files(items: &[SystemItem]) -> Vec<Value> {
+/// Returns the rules files. `all`: the size of all rules.
+fn memory_files(items: &[SystemItem], all: Tokens) -> Vec<Value> {
+    let scale = ContextScale::new(all, Floor::of(items, &[]).rules);
     let files = items.iter().filter_map(|item| Some((item.path.as_ref()?, &item.text)));
     files
         .map(|(path, text)| {
-            json!({ "path": path.to_string_lossy(), "type": "Project", "tokens": estimate_text(text) })
+            let tokens = scale.of(estimate_text(text));
+            json!({ "path": path.to_string_lossy(), "type": "Project", "tokens": tokens })
         })
         .collect()
 }
 
-fn mcp_tools(opening: &Opening) -> Vec<Value> {
+/// Returns the tools of MCP servers. `all`: the size of all tools.
+fn mcp_tools(opening: &Opening, all: Tokens) -> Vec<Value> {
+    let scale = ContextScale::new(all, Floor::of(&[], &opening.tools).tools);
     let split = |tool: &becket_types::ToolSpec| {
         let (server, _) = tool.name.strip_prefix("mcp__")?.split_once("__")?;
-        let tokens = Floor::of(&[], std::slice::from_ref(tool)).tools;
+        let tokens = scale.of(Floor::of(&[], std::slice::from_ref(tool)).tools);
         Some(json!({ "name": tool.name, "serverName": server, "tokens": tokens, "isLoaded": true }))
     };
     opening.tools.iter().filter_map(split).collect()

@@ -120,8 +120,12 @@ impl Pages {
     /// Returns the rules files that the model reads, in order, with their sizes.
     fn memory(&self) -> Result<Sheet, Failure> {
         let mut reading = self.reading()?;
+        let scale = reading.scale();
         let _ = reading.view.context();
-        let spans = reading.view.spans(&[]);
+        let mut spans = reading.view.spans(&[]);
+        for span in &mut spans {
+            span.tokens = scale.of(span.tokens);
+        }
         Ok(sheets::memory(reading.view.system_items(), &spans, &self.shown()))
     }
 

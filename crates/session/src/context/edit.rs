@@ -5,6 +5,7 @@
 //! that undo knows which entries belong together. Nothing is deleted. Planning changes nothing; a plan is
 //! valid until an entry is appended.
 
+use super::scale::ContextScale;
 use super::{View, budget, prune};
 use becket_types::{
     CallId, Context, ContextChange, ContextPlan, Entry, EntryKind, Message, MessageId, Millis, Origin,
@@ -57,6 +58,8 @@ impl Edit {
 
 /// Plans `change` for a view that was computed from `entries`.
 ///
+/// `scale`: that of the present context.
+///
 /// # Errors
 ///
 /// Fails if the change names no existing item, or an item that must stay.
@@ -64,6 +67,7 @@ pub fn plan(
     view: &mut View,
     entries: &[Entry],
     change: &ContextChange,
+    scale: ContextScale,
     prices: Option<Prices>,
 ) -> Result<Edit, Refused> {
     let (kinds, what, of) = match change {
@@ -88,7 +92,7 @@ pub fn plan(
         ContextChange::Undo => undo(entries)?,
         ContextChange::Redo => redo(entries)?,
     };
-    let effect = effect(view, entries, &kinds);
+    let effect = effect(view, entries, &kinds, scale);
     let (usd_once, usd_saved_per_request) = costs(&effect, prices).unzip();
     let plan = ContextPlan {
         plan: 0,
@@ -392,18 +396,22 @@ fn folded(view: &View, entries: &[Entry], kinds: &[EntryKind]) -> View {
     next
 }
 
-fn effect(view: &mut View, entries: &[Entry], kinds: &[EntryKind]) -> Effect {
+fn effect(view: &mut View, entries: &[Entry], kinds: &[EntryKind], scale: ContextScale) -> Effect {
     let before = view.context().clone();
-    let tokens_before = view.estimated_tokens();
+    let base_before = view.estimated_tokens();
     let mut next = folded(view, entries, kinds);
     let after = next.context().clone();
     let same = common(&before, &after);
+    // Tools are not in the view, and stay.
+    let (total, base_after) = (scale.total(), next.estimated_tokens().0);
+    let less = scale.of(Tokens(base_before.0.saturating_sub(base_after)));
+    let more = scale.of(Tokens(base_after.saturating_sub(base_before.0)));
     Effect {
-        before: tokens_before,
-        after: next.estimated_tokens(),
+        before: total,
+        after: Tokens((total.0 + more.0).saturating_sub(less.0)),
         same,
         messages: before.messages.len(),
-        behind: after.messages[same..].iter().map(|m| m.tokens).sum(),
+        behind: scale.of(after.messages[same..].iter().map(|m| m.tokens).sum()),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::cmd::{count, one_line, short, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_session::context::budget::estimate_message;
+use becket_session::context::scale::ContextScale;
 use becket_types::{CategoryChange, CompactionPlan, LeftOut, Message, Present, Tokens};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -112,20 +113,20 @@ pub(super) fn present(found: &[Present]) -> String {
     text
 }
 
-pub(super) fn line(message: &Message) -> String {
+pub(super) fn line(message: &Message, scale: ContextScale) -> String {
     let role = message.role.name();
     format!(
         "  {:>6}  {role:<9}  {:>6}  {}\n",
         message.seq,
-        short(estimate_message(message).0),
+        short(scale.of(estimate_message(message)).0),
         words(message)
     )
 }
 
-pub(super) fn row(message: &Message) -> Value {
+pub(super) fn row(message: &Message, scale: ContextScale) -> Value {
     let calls: Vec<&str> = message.call_ids().chain(message.result_of()).map(|id| id.as_str()).collect();
     json!({
-        "seq": message.seq, "id": message.id, "role": message.role.name(), "tokens": estimate_message(message),
+        "seq": message.seq, "id": message.id, "role": message.role.name(), "tokens": scale.of(estimate_message(message)),
         "calls": calls, "preview": words(message),
     })
 }

@@ -1,6 +1,7 @@
 //! Changes of the context from the command line: shows the agent's plan with its effect on the cache, asks, and carries
 //! it out.
 
+use super::Reading;
 use crate::args::ContextArgs;
 use crate::cmd::live::{Answer, Live};
 use crate::cmd::undo::agreed;
@@ -19,7 +20,8 @@ pub(super) fn run(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let change = change(args);
-    let mut live = Live::open(environment, summary)?;
+    let tools = Reading::of(environment, summary.clone())?.tools();
+    let mut live = Live::open_with(environment, summary, tools)?;
     let plan = match live.ask(Command::ChangeContext(change.clone()))? {
         Answer::ContextPlanned(plan) => plan,
         Answer::Nothing(why) => return Err(Failure::usage(why)),

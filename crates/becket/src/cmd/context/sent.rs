@@ -21,6 +21,7 @@ use becket_model::{
 };
 use becket_session::blobs::BlobStore;
 pub(crate) use becket_session::context::compaction::text_of;
+use becket_session::context::scale::ContextScale;
 use becket_session::context::{Policy, View};
 use becket_session::ledger::Proof;
 use becket_session::store::Disk;
@@ -268,6 +269,11 @@ impl<'a> Maker<'a> {
         let body: Vec<u8> = prepared.body.iter().flat_map(|piece| piece.iter().copied()).collect();
         let places = places(&context, &request, &body).map_err(failed)?;
         place(&mut spans, &context, &places, &body);
+        if let Some(usage) = sent.usage {
+            let base = spans.iter().map(|placed| placed.span.tokens).sum();
+            let scale = ContextScale::new(usage.context(), base);
+            scale.split(spans.iter_mut().map(|placed| &mut placed.span.tokens));
+        }
         Ok(Rebuilt { proven: hex(&prepared.digest) == record.sha256, body, spans })
     }
 
@@ -323,10 +329,11 @@ fn placed(view: &View, context: &Context, tools: &[ToolSpec], entries: &[Entry])
 
 /// Returns the spans of the request that would be sent now.
 pub(crate) fn now(reading: &mut Reading) -> Vec<Placed> {
-    let mut tools = reading.tools();
+    let (tools, scale) = (reading.tools(), reading.scale());
     let context = reading.view.context().clone();
-    tools.extend(reading.view.tool_stubs(&tools));
-    placed(&reading.view, &context, &tools, &reading.entries)
+    let mut spans = placed(&reading.view, &context, &tools, &reading.entries);
+    scale.split(spans.iter_mut().map(|placed| &mut placed.span.tokens));
+    spans
 }
 
 /// Returns the byte range of each message. Together the ranges cover everything from the first message to the end of

@@ -7,6 +7,7 @@ use super::{Outcome, loss};
 use crate::context::View;
 use crate::context::budget::estimate_message;
 use crate::context::present::{self, Present};
+use crate::context::scale::ContextScale;
 use becket_types::{
     CategoryChange, CompactionPlan, Entry, FoldedMessage, Loss, Message, MessageId, Millis, Part,
     ProtectedContent, Role, SizeChange,
@@ -51,8 +52,8 @@ impl CompactionEffect {
         Self { gone, loss, present: present::check(after) }
     }
 
-    /// Makes the plan for display, which is confirmed by the number `plan`.
-    pub fn plan(self, plan: u64, outcome: &Outcome) -> CompactionPlan {
+    /// Makes the plan for display, which is confirmed by the number `plan`. `scale`: that of the context before.
+    pub fn plan(self, plan: u64, outcome: &Outcome, scale: ContextScale) -> CompactionPlan {
         let report = &outcome.report;
         let both = report.before.categories().into_iter().zip(report.after.categories());
         let categories = both
@@ -65,7 +66,7 @@ impl CompactionEffect {
             plan,
             size: SizeChange { before: report.tokens_before, after: report.tokens_after },
             categories: categories.collect(),
-            gone: self.gone.iter().map(|message| folded_message(message)).collect(),
+            gone: self.gone.iter().map(|message| folded_message(message, scale)).collect(),
             stays: (report.counts.tail + report.counts.kept) as u64,
             stubs: report.counts.pruned as u64,
             loss: self.loss,
@@ -81,7 +82,7 @@ impl CompactionEffect {
     }
 }
 
-fn folded_message(message: &Message) -> FoldedMessage {
+fn folded_message(message: &Message, scale: ContextScale) -> FoldedMessage {
     let who = match message.role {
         Role::System => "system",
         Role::User => "user",
@@ -95,7 +96,7 @@ fn folded_message(message: &Message) -> FoldedMessage {
         id: message.id,
         who: who.to_owned(),
         calls: message.call_ids().chain(message.result_of()).cloned().collect(),
-        tokens: estimate_message(message),
+        tokens: scale.of(estimate_message(message)),
         words: words.chars().take(WORDS).collect(),
     }
 }
