@@ -9,6 +9,7 @@
 //! - A stream ends with exactly one `Finish` or one typed error. A tool call part is emitted only when it is complete.
 //! - Nothing here runs a tool, writes to disk or reads the environment.
 
+mod absent;
 mod adapter;
 mod anthropic;
 mod assemble;
@@ -337,13 +338,14 @@ pub fn open(reference: &ModelRef, settings: &Settings) -> Result<Arc<dyn Model>,
     };
     let endpoint = settings.endpoint(provider).ok_or_else(|| no_provider(provider, name, settings))?;
     let place = Place::new(provider, name, endpoint)?;
-    Ok(match place.kind {
+    let model: Arc<dyn Model> = match place.kind {
         Kind::Anthropic => Arc::new(anthropic::open(&place, name, settings)?),
         Kind::Chat => Arc::new(chat::open(&place, name, settings)?),
         Kind::Responses => Arc::new(responses::open(&place, name, settings)?),
         Kind::Gemini => Arc::new(gemini::open(&place, name, settings)?),
         Kind::Converse => Arc::new(converse::open(&place, name, settings)?),
-    })
+    };
+    Ok(Arc::new(absent::Known::new(model, reference, settings)))
 }
 
 /// Returns the known figures of a model without a request: the figures that [`open`] gives it, also if its key is

@@ -8,6 +8,7 @@
 
 use super::budget::BudgetState;
 use super::ledger::Core;
+use super::switch_words;
 use super::wall_clock;
 use super::wire::{Refusals, Wire};
 use crate::host::lock;
@@ -22,8 +23,8 @@ use becket_session::context::budget::{Appended, Budget, Limits, Meter, Vocabular
 use becket_session::context::compaction::{
     self, Floor, Need, Owed as GovernorOwed, Request as SnapshotRequest, Snapshot, Stop, StopReason,
 };
-use becket_types::{
 use becket_session::context::scale::ContextScale;
+use becket_types::{
     CompactionTrigger, Cost, EntryKind, Event, Limit, MessageId, Millis, NoticeLevel, SystemItem, Tokens,
     ToolSpec, TurnCompaction, TurnEnd, TurnResult, TurnState, Usage,
 };
@@ -102,12 +103,12 @@ impl Conversation {
         self.budget.meter.used_with(base, self.core.appended)
     }
 
-    /// System prompt and tools, in base tokens.
     /// The scale of the sizes that people see.
     pub(super) fn scale(&mut self) -> ContextScale {
         ContextScale::new(self.used(), self.base_now())
     }
 
+    /// System prompt and tools, in base tokens.
     pub(super) fn floor(&mut self) -> Floor {
         if let Some(floor) = self.budget.floor {
             return floor;
@@ -547,7 +548,12 @@ impl Conversation {
         // The user's choice outlasts the turn.
         self.wire.chosen.before_turn = None;
         let id = model.info().id.clone();
-        self.core.say(NoticeLevel::Info, format!("The next request goes to {id}."));
+        let used = self.core.begun.then(|| self.used());
+        let is_fixed = self.settings.requests.context_window.is_some();
+        self.core.say(
+            NoticeLevel::Info,
+            switch_words::words(self.wire.model.info(), model.info(), is_fixed, used),
+        );
         self.wire.chosen.next = Some(model);
         self.core.emit(Event::ModelChosen { model: id });
     }

@@ -67,6 +67,7 @@ mod start;
 mod subagent;
 mod subagent_run;
 mod summary;
+mod switch_words;
 mod text_calls;
 mod title;
 mod told_hooks;
@@ -410,7 +411,7 @@ impl Agent {
                 self.tell_refusal(asked);
             }
             Command::ChangeRules { owner, change, rules } => {
-                let set = self.tools.change_rules(owner, change, rules, &self.conversation.core);
+                let set = self.tools.change_rules(owner, change, rules, &self.conversation);
                 self.tell_refusal(set);
             }
             Command::SeedRead { path, mtime } => {
@@ -478,7 +479,7 @@ impl Agent {
             Command::Limits { change } => self.change_limit(change),
             Command::AddDirectory { path } => self.add_directory(path.as_deref()),
             Command::ChangeRules { owner, change, rules } => {
-                self.tools.change_rules(owner, change, rules, &self.conversation.core)
+                self.tools.change_rules(owner, change, rules, &self.conversation)
             }
             Command::SeedRead { path, mtime } => self.seed_read(&path, mtime),
             Command::SideQuestion { question } => self.ask_beside(question),

@@ -32,7 +32,9 @@ async fn the_next_turn_goes_to_the_other_model_with_the_whole_history() {
     let mut rig = setup.start();
     rig.turn("first").await;
     let told = switch(&mut rig, "two").await;
-    assert_eq!(told, (NoticeLevel::Info, "The next request goes to test/two.".to_owned()));
+    let text = "The next request goes to test/two. Its window is smaller: 100k instead of 200k tokens. Nothing of this session is in \
+                its cache yet, so that request is slower and costs more.";
+    assert_eq!(told, (NoticeLevel::Info, text.to_owned()));
     let result = rig.turn("second").await;
     assert_eq!((result.end, result.text.as_str()), (TurnEnd::Completed, "two"));
     assert_eq!(second.turns()[0].lines(), ["user: first", "assistant: one", "user: second"]);
