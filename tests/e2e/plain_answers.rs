@@ -181,6 +181,20 @@ fn guessed_words_and_keys_get_the_nearest_ones() {
     bench.home.write(".config/becket/config.toml", "theme = \"light\"\n");
     let ran = run(bench.command().args(["-p", "--model", &answering(&bench, "x"), "hi"])).expect(0);
     assert!(ran.stderr.contains("theme: unknown key; did you mean ui.theme?"), "{}", ran.stderr);
+    // A headless run says so once for each state of the file; `doctor` says it always.
+    let told = || {
+        let ran = run(bench.command().args(["-p", "--model", &answering(&bench, "x"), "hi"])).expect(0);
+        ran.stderr.matches("unknown key").count()
+    };
+    assert_eq!([told(), told()], [0, 0]);
+    bench.home.write(".config/becket/config.toml", "theme = \"light\"\ncolour = 1\n");
+    assert_eq!([told(), told()], [2, 0]);
+    bench.home.write(".config/becket/config.toml", "theme = \"dark\"\n");
+    assert_eq!([told(), told()], [1, 0]);
+    for _ in 0..2 {
+        let doctor = run(bench.command().arg("doctor"));
+        assert!(doctor.stdout.contains("theme: unknown key"), "{doctor:?}");
+    }
     let added = run(bench.command().args(["mcp", "add", "web", "notaurl"])).expect(0);
     assert!(added.stdout.contains("notaurl is not found in PATH now"), "{added:?}");
     let added = run(bench.command().args(["mcp", "add", "shell", "sh"])).expect(0);

@@ -476,7 +476,7 @@ fn session_settings(
 
 /// Returns the notes that are known before anything is opened.
 fn first_notes(environment: &Environment, run: &RunSettings, remembered: Vec<String>) -> Vec<String> {
-    let mut notes: Vec<String> = run.settings.warnings.iter().map(ToString::to_string).collect();
+    let mut notes = crate::told_once::warnings(environment, run);
     notes.extend(environment.notes.iter().cloned());
     if run.project.trusted {
         notes.extend(crate::trust::note_about_links(&project_root(&run.project.cwd), &run.project.cwd));

@@ -50,6 +50,7 @@ mod stdin;
 mod storage;
 mod structured;
 mod sys;
+mod told_once;
 mod toolbox;
 mod trust;
 

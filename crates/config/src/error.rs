@@ -3,6 +3,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
+/// Beginning of the message about a key that becket does not know.
+pub(crate) const UNKNOWN_KEY: &str = "unknown key";
+
 /// One problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -14,6 +17,13 @@ pub struct Problem {
     pub key: Option<String>,
     /// The problem, and what to write instead.
     pub message: String,
+}
+
+impl Problem {
+    /// True if the problem is a key that becket does not know, which has no effect.
+    pub fn is_unknown_key(&self) -> bool {
+        self.message.starts_with(UNKNOWN_KEY)
+    }
 }
 
 impl fmt::Display for Problem {

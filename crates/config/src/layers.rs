@@ -2,7 +2,7 @@
 
 use crate::config::{Config, json_schema, known_keys};
 use crate::document::{Kind, Node, parse_json, parse_toml, position};
-use crate::error::{ConfigError, Problem};
+use crate::error::{ConfigError, Problem, UNKNOWN_KEY};
 use crate::files::{Layer, Scope, SettingSources};
 use crate::key_hosts::{Address, Withheld};
 use crate::keys::Keys;
@@ -460,7 +460,7 @@ impl Builder<'_> {
                         origin: origin.to_owned(),
                         at: Some(position(text, entry.at)),
                         key: Some(path.join(".")),
-                        message: format!("unknown key; {advice}"),
+                        message: format!("{UNKNOWN_KEY}; {advice}"),
                     });
                     gone.push(entry.key.clone());
                 }
