@@ -1,8 +1,9 @@
 //! Mistakes on the command line: each gets one clear message and the documented exit code, and none costs a request.
 
 use crate::support::{Bench, Ran, run};
-use becket_testkit::{Answer, MockServer};
-use serde_json::Value;
+use crate::terminal::Terminal;
+use becket_testkit::{Answer, MockServer, Reply};
+use serde_json::{Value, json};
 
 /// Arguments, and a part of the message. `%` is a prompt.
 const RUNS: &[(&[&str], &str)] = &[
@@ -257,4 +258,90 @@ fn every_mistake_gets_one_clear_message_and_costs_nothing() {
     // A name that no model has is looked up in the list of the user's server, which costs nothing.
     assert_eq!(server.requests().len(), 0, "a mistake costs nothing");
     assert!(bench.ledgers().is_empty(), "a mistake makes no session");
+}
+
+/// Sessions, agents, models and servers that are named and are not there: one message says what, why and what to do.
+#[test]
+fn what_is_named_and_not_there_gets_one_clear_message() {
+    let bench = Bench::new(&[]);
+    let agent =
+        |model: &str| format!("---\nname: mine\ndescription: Reviews.\nmodel: {model}\n---\nReview.\n");
+    let becket = |words: &[&str]| {
+        let mut command = bench.command();
+        run(command
+            .env("OPENAI_API_KEY", "sk-test")
+            .env("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+            .args(words))
+    };
+    let clear = |ran: Ran, code: i32, parts: &[&str]| {
+        let all = format!("{}{}", ran.stdout, ran.stderr);
+        assert_eq!(ran.code, code, "{parts:?}: {all}");
+        for part in parts {
+            assert!(all.contains(part), "{part}: {all}");
+        }
+        assert!(all.lines().count() <= 2, "{parts:?}: {all}");
+        assert!(!INSIDES.iter().any(|text| all.contains(text)), "{all}");
+    };
+    clear(
+        becket(&["models", "--remote"]),
+        7,
+        &["openai: http://127.0.0.1:1 cannot be reached: Connection refused"],
+    );
+    for (model, why) in
+        [("nowhere/none", "there is no provider named `nowhere`"), ("sonet", "did you mean sonnet?")]
+    {
+        bench.home.write(".claude/agents/mine.md", agent(model));
+        let ran = becket(&["-p", "--agent", "mine", "hi"]);
+        clear(ran, 2, &["the agent mine names a model that cannot be used", model, why, "becket models"]);
+    }
+    // In a terminal, a list without a session would be empty.
+    let mut command = bench.command();
+    command.env("OPENAI_API_KEY", "sk-test").env("OPENAI_BASE_URL", "http://127.0.0.1:1/v1");
+    command.env("TERM", "xterm-256color").arg("-r");
+    Terminal::start(command).shows_words("there is no session of");
+
+    bench.project.write("script.json", json!({"loop": true, "steps": [{"text": "Done."}]}).to_string());
+    becket(&["-p", "--model", "script:script.json", "--name", "one", "hi"]).expect(0);
+    let ledger = bench.ledgers()[0].clone();
+    let id = ledger.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    clear(becket(&["sessions", "restore", &id]), 2, &["it is among your sessions", "becket --resume"]);
+    becket(&["sessions", "rm", "one"]).expect(0);
+    let back = format!("bring it back first: becket sessions restore {id}");
+    for words in [
+        &["-p", "--resume", &id, "hi"][..],
+        &["-p", "--resume", "one", "hi"],
+        &["export", &id[..12]],
+        &["sessions", "rm", &id],
+    ] {
+        clear(becket(words), 2, &["is in the trash", &back]);
+    }
+    becket(&["sessions", "restore", &id[..12]]).expect(0);
+    becket(&["-p", "--model", "script:script.json", "--resume", &id, "hi"]).expect(0);
+}
+
+/// The list is asked for only after the error, and a server without one changes nothing.
+#[test]
+fn a_model_that_the_server_does_not_know_leads_to_those_that_it_has() {
+    let refused = || {
+        MockServer::with(|_| {
+            let message = "The model `tst-model` does not exist.";
+            Reply::json(404, &json!({"error": {"message": message, "code": "model_not_found"}}))
+        })
+    };
+    let list = json!({"data": [{"id": "other"}, {"id": "test-model"}, {"id": "third"}]});
+    for (server, part) in [
+        (
+            refused().get("/v1/models", Reply::json(200, &list)),
+            "The server has the models test-model, other, third.",
+        ),
+        (refused(), "`becket models --remote` lists those of the server"),
+    ] {
+        let bench = Bench::new(&[]);
+        let mut command = bench.command();
+        command.env("OPENAI_API_KEY", "sk-test").env("OPENAI_BASE_URL", format!("{}/v1", server.url()));
+        let ran = run(command.args(["-p", "--model", "openai/tst-model", "hi"]));
+        assert_ne!(ran.code, 0);
+        assert!(ran.stderr.contains("does not exist") && ran.stderr.contains(part), "{}", ran.stderr);
+        assert!(ran.stderr.lines().count() <= 3, "{}", ran.stderr);
+    }
 }

@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::remembered::{self, is_given};
 use becket_agent::subagent::{Kind, KindTools};
 use becket_config::{Settings, Source};
+use becket_model::ErrorKind;
 use becket_tool::ToolSource;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -59,7 +60,13 @@ impl SessionAgents {
             if let Some(model) = definition.kind.model.as_ref().filter(of_agent) {
                 let models = crate::models::model_settings(environment, settings);
                 let aliases = &settings.config.model.others.aliases;
-                crate::model_names::find(model, aliases, &models).map_err(|failure| Failure {
+                let found = crate::model_names::find(model, aliases, &models);
+                // A key may still come from elsewhere; an unknown provider stays unknown.
+                let known = found.and_then(|found| match becket_model::open(&found.reference, &models) {
+                    Err(error) if error.kind == ErrorKind::NotFound => Err(crate::model_names::usage(&error)),
+                    _ => Ok(()),
+                });
+                known.map_err(|failure| Failure {
                     message: format!(
                         "the agent {name} names a model that cannot be used: {}",
                         failure.message

@@ -122,6 +122,7 @@ pub(crate) fn store_failure(error: StoreError) -> Failure {
     let failure = match error {
         StoreError::Ambiguous { query, candidates } => ambiguous(&query, &candidates),
         StoreError::NotFound { .. }
+        | StoreError::Trashed { .. }
         | StoreError::Locked { .. }
         | StoreError::Newer { .. }
         | StoreError::Exists { .. } => Failure::usage(error.to_string()),

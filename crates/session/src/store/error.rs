@@ -30,6 +30,9 @@ pub enum StoreError {
     Newer { id: SessionId, format: u32, known: u32, version: String },
     #[error("there is no session {query:?}; `becket sessions` lists the existing ones")]
     NotFound { query: String },
+    /// The session was removed, and can be brought back.
+    #[error("session {id} is in the trash; bring it back first: becket sessions restore {id}")]
+    Trashed { id: SessionId },
     #[error("session {id} exists already; resume it (--resume {id}) or choose another id")]
     Exists { id: SessionId },
     /// An id prefix or a title that several sessions have.

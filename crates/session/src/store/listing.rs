@@ -221,7 +221,7 @@ pub fn most_recent(
 ///
 /// # Errors
 ///
-/// Returns [`StoreError::NotFound`], [`StoreError::Ambiguous`] with the candidates, or [`StoreError::Io`] if the session, or
+/// Returns [`StoreError::NotFound`], [`StoreError::Trashed`], [`StoreError::Ambiguous`] with the candidates, or [`StoreError::Io`] if the session, or
 /// one that may be it, cannot be read.
 pub fn find(root: &Path, query: &str, project: Option<&Path>) -> Result<SessionSummary, StoreError> {
     let query = query.trim();
@@ -270,7 +270,17 @@ pub fn find(root: &Path, query: &str, project: Option<&Path>) -> Result<SessionS
     {
         return Err(error);
     }
-    found.pop().ok_or_else(|| StoreError::NotFound { query: query.to_owned() })
+    found.pop().ok_or_else(|| match in_trash(root, query) {
+        Some(id) => StoreError::Trashed { id },
+        None => StoreError::NotFound { query: query.to_owned() },
+    })
+}
+
+/// Returns the removed session that a query means. The trash lies beside the sessions.
+fn in_trash(root: &Path, query: &str) -> Option<SessionId> {
+    let trash = root.with_file_name(TRASH);
+    let is_other = trash != root && !query.is_empty() && trash.is_dir();
+    is_other.then(|| find(&trash, query, None).ok())?.map(|summary| summary.id)
 }
 
 /// Returns the session's summary if its last title is `title`. A session without a title is listed under its first words, so
@@ -286,6 +296,9 @@ fn with_title(dir: &Path, title: &str) -> Option<SessionSummary> {
     }
     (summary.title.as_deref().or(summary.prompt.as_deref()) == Some(title)).then_some(summary)
 }
+
+/// Name of the folder of removed sessions, beside the folder of sessions.
+pub const TRASH: &str = "trash";
 
 const TITLE: &[u8] = br#""kind":"title""#;
 const SESSION: &[u8] = br#""kind":"session""#;

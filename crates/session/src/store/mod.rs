@@ -18,8 +18,8 @@ pub use io::{Disk, Io, OpenMode};
 pub use layout::{BLOBS, canonical, id_of, ledger_path, project_name, session_dir, transcript_path};
 pub(crate) use listing::{CWD_BYTES, cwd_of};
 pub use listing::{
-    LedgerFigures, SessionSummary, find, first_words, list, most_recent, session_dirs, session_dirs_in,
-    subagents, summary, unreadable,
+    LedgerFigures, SessionSummary, TRASH, find, first_words, list, most_recent, session_dirs,
+    session_dirs_in, subagents, summary, unreadable,
 };
 pub use stored::{Entries, read_entries, read_entries_without};
 pub use sys::Named;

@@ -77,7 +77,7 @@ fn some(sessions: &[String]) -> Result<&[String], Failure> {
 }
 
 fn trash_dir(environment: &Environment) -> PathBuf {
-    environment.store_dir.join("trash")
+    environment.store_dir.join(store::TRASH)
 }
 
 fn now() -> Millis {
@@ -191,8 +191,12 @@ fn restore(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let summary = store::find(&trash_dir(environment), query, None).map_err(|error| match error {
-        StoreError::NotFound { .. } => Failure::usage(format!("{query:?} is not in the trash"))
-            .hint("`becket sessions trash` lists its sessions"),
+        StoreError::NotFound { .. } => match store::find(&environment.sessions_dir(), query, None) {
+            Ok(there) => Failure::usage(format!("{query:?} is not in the trash: it is among your sessions"))
+                .hint(format!("continue it: becket --resume {}", there.id)),
+            Err(_) => Failure::usage(format!("{query:?} is not in the trash"))
+                .hint("`becket sessions trash` lists its sessions"),
+        },
         error => store_failure(error),
     })?;
     let mut below = 0;
