@@ -132,6 +132,27 @@ fn find(dir: &Path, name: &str, out: &mut Vec<PathBuf>) {
     }
 }
 
+/// The same command for a user to whom files can be closed. Root without its capabilities is one; other users are it already.
+/// `None`, with a line, if root cannot give them up here.
+#[expect(clippy::print_stdout, reason = "a test says that it skipped")]
+pub(crate) fn without_privileges(command: &Command) -> Option<Command> {
+    const GIVEN_UP: [&str; 2] = ["--bounding-set=-all", "--inh-caps=-all"];
+    let words: &[&str] = if rustix::process::geteuid().is_root() { &GIVEN_UP } else { &[] };
+    if !words.is_empty()
+        && !Command::new("setpriv").args(words).arg("true").status().is_ok_and(|s| s.success())
+    {
+        println!("skipped: setpriv cannot take the capabilities of root here");
+        return None;
+    }
+    let mut out = Command::new(if words.is_empty() { command.get_program() } else { "setpriv".as_ref() });
+    out.args(words).args((!words.is_empty()).then_some(command.get_program())).args(command.get_args());
+    out.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    if let Some(dir) = command.get_current_dir() {
+        out.current_dir(dir);
+    }
+    Some(out)
+}
+
 /// Runs to the end with nothing on stdin.
 pub(crate) fn run(command: &mut Command) -> Ran {
     run_with(command, b"")
