@@ -8,9 +8,8 @@
 
 use super::budget::BudgetState;
 use super::ledger::Core;
-use super::switch_words;
 use super::wall_clock;
-use super::wire::{Refusals, Wire};
+use super::wire::{Refusals, Wire, switch_words};
 use crate::host::lock;
 use crate::machine::{BreakKind, Owed};
 use crate::quota::{QuotaWait, WAITING};

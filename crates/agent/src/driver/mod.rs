@@ -67,7 +67,6 @@ mod start;
 mod subagent;
 mod subagent_run;
 mod summary;
-mod switch_words;
 mod text_calls;
 mod title;
 mod told_hooks;

@@ -2,6 +2,8 @@
 //!
 //! Does not build or send requests.
 
+pub(super) mod switch_words;
+
 use super::Core;
 use super::cache::ProviderCache;
 use super::sent::RequestTerms;

@@ -1,4 +1,4 @@
-//! What a switch to another model changes, in one line for the user.
+//! The line for the user about a switch to another model: it says which parts of the session change with it.
 
 use becket_model::ModelInfo;
 use becket_session::context::budget::Budget;
@@ -7,7 +7,12 @@ use std::fmt::Write as _;
 
 /// Returns the line. `is_fixed`: the user has set a window, which holds for every model. `used`: the size of the context; `None` if
 /// nothing was sent yet.
-pub(super) fn words(from: &ModelInfo, to: &ModelInfo, is_fixed: bool, used: Option<Tokens>) -> String {
+pub(in super::super) fn words(
+    from: &ModelInfo,
+    to: &ModelInfo,
+    is_fixed: bool,
+    used: Option<Tokens>,
+) -> String {
     let id = &to.id;
     if from.id == *id {
         return format!("The next request goes to {id}, as before.");
