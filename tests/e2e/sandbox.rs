@@ -85,6 +85,40 @@ fn deny_rules_for_files_hold_where_no_word_says_which() {
     assert!(bench.project.path("b.txt").exists() && told.contains("hello"), "{told}");
 }
 
+/// A pattern may name files where becket does not look before a command starts. That is said once, and by `becket sandbox`.
+#[test]
+fn a_deny_rule_that_is_not_looked_up_everywhere_is_said() {
+    let bench = Bench::new(&[("a.lock", "locked\n"), ("target/b.lock", "built\n"), ("dist/c.js", "built\n")]);
+    if skipped(&bench) {
+        return;
+    }
+    let write = |file: &str| {
+        format!("python3 -c 'open(\"{}\" + \"{}\", \"a\").write(\"more\")'", &file[..3], &file[3..])
+    };
+    let server = MockServer::start([
+        Answer::tool("c1", "bash", json!({ "command": write("dist/c.js") })),
+        Answer::tool("c2", "bash", json!({ "command": write("a.lock") })),
+        Answer::text("done"),
+    ]);
+    let rules =
+        |text: &str| bench.home.write(".config/becket/config.toml", format!("permissions.deny = {text}\n"));
+    let shown = || run(bench.command().arg("sandbox")).stdout;
+    rules(r#"["Edit(dist/*.js)"]"#);
+    assert!(!shown().contains("deny rules:"), "{}", shown());
+    rules(r#"["Edit(dist/*.js)", "Edit(*.lock)"]"#);
+    let ran = run(bench.print(Api::Anthropic, &server).args(["--permission-mode", "auto", "--", "go"]));
+    assert_eq!(
+        (bench.project.read("dist/c.js"), bench.project.read("a.lock")),
+        ("built\n".into(), "locked\n".into())
+    );
+    let said: Vec<&str> =
+        ran.stderr.lines().filter(|line| line.contains("may not protect every file")).collect();
+    assert_eq!(said.len(), 1, "{}", ran.stderr);
+    for text in [said[0], &shown()] {
+        assert!(text.contains("the deny rule Edit(*.lock) ") && text.contains("dist/**)"), "{text}");
+    }
+}
+
 /// Rules that a program or the answer to a question adds while the session runs reach the sandbox of the next command, and those
 /// that are withdrawn leave it.
 #[test]

@@ -3,6 +3,8 @@
 //! Owns the sources of these facts: the environment, the disk and the configuration. `becket_sandbox::policy` decides
 //! what a level grants, and `becket_guard` what is secret.
 
+mod lookup;
+
 use crate::environment::Environment;
 use crate::git_obeyed::{GIT_BYTES, pointed_to, work_tree};
 use crate::settings::RunSettings;
@@ -11,16 +13,9 @@ use becket_guard::{DeniedFiles, Rule, Rules, SandboxRules, SandboxWorks};
 use becket_network::HostRules;
 use becket_sandbox::{Backend, Confine, Network, PolicyInputs, Programs, Sandbox, SandboxSettings};
 use becket_types::SandboxLevel;
+use lookup::{denied_places, secrets_below};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-/// Folders of the workspace that are not searched for secrets, because programs generate their content.
-const NOT_SEARCHED: &[&str] =
-    &[".git", "node_modules", "target", "__pycache__", ".venv", "venv", "dist", "build"];
-
-/// Limits of the search for secrets in a workspace: entries, and depth of folders.
-const MOST_ENTRIES: usize = 5_000;
-const DEEPEST: usize = 6;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Creates the sandbox for commands in `roots`. Returns `None` if becket cannot start itself again.
 pub(crate) fn sandbox(environment: &Environment, config: &Config, roots: &[PathBuf]) -> Option<Sandbox> {
@@ -57,6 +52,9 @@ struct Changing {
     config: SandboxConfig,
     /// The working directory, at which relative rules start.
     cwd: PathBuf,
+    unsearched: Unsearched,
+    /// The last [`Unsearched`] that was reported.
+    reported: Mutex<Option<String>>,
 }
 
 /// Returns the part of the sandbox that learns of changes of the session.
@@ -67,7 +65,11 @@ pub(crate) fn changing(
 ) -> Arc<dyn becket_agent::Confinement> {
     let config = run.settings.config.tools.sandbox.clone();
     let cwd = run.project.roots.first().cloned().unwrap_or_else(|| PathBuf::from("/"));
-    Arc::new(Changing { sandbox, environment: environment.clone(), config, cwd })
+    let sources = Sources::new(environment, &run.settings.config, &run.project.roots);
+    let unsearched = Arc::clone(&sources.unsearched);
+    sandbox.look_up_with(refresh(sources));
+    let (environment, reported) = (environment.clone(), Mutex::default());
+    Arc::new(Changing { sandbox, environment, config, cwd, unsearched, reported })
 }
 
 impl becket_agent::Confinement for Changing {
@@ -87,12 +89,20 @@ impl becket_agent::Confinement for Changing {
     }
 
     fn deny(&self, rules: &[Rule]) {
-        let sources = Sources::with_rules(&self.environment, &self.config, rules, &self.cwd);
+        let mut sources = Sources::with_rules(&self.environment, &self.config, rules, &self.cwd);
+        sources.unsearched = Arc::clone(&self.unsearched);
         self.sandbox.look_up_with(refresh(sources));
     }
 
     fn undone(&self) -> Vec<String> {
-        self.sandbox.undone_of_servers()
+        let mut lines = self.sandbox.undone_of_servers();
+        let now = self.unsearched.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        if *reported != now {
+            lines.extend(now.clone());
+            *reported = now;
+        }
+        lines
     }
 }
 
@@ -208,7 +218,12 @@ struct Sources {
     config: SandboxConfig,
     /// The files that deny rules name. A command may open them by words that becket cannot know before it runs.
     denied: DeniedFiles,
+    unsearched: Unsearched,
 }
+
+/// In words, the places in which becket has not looked for files that deny rules name by a pattern; as it was when the last command
+/// or program started.
+type Unsearched = Arc<Mutex<Option<String>>>;
 
 impl Sources {
     fn new(environment: &Environment, config: &Config, roots: &[PathBuf]) -> Self {
@@ -223,7 +238,7 @@ impl Sources {
     fn with_rules(environment: &Environment, config: &SandboxConfig, deny: &[Rule], cwd: &Path) -> Self {
         let home = environment.home.as_deref().unwrap_or(Path::new("/"));
         let denied = DeniedFiles::new(deny, cwd, home);
-        Self { environment: environment.clone(), config: config.clone(), denied }
+        Self { environment: environment.clone(), config: config.clone(), denied, unsearched: Arc::default() }
     }
 }
 
@@ -238,9 +253,10 @@ struct Places {
 
 impl Places {
     fn of(sources: &Sources, roots: &[PathBuf]) -> Self {
-        let Sources { environment, config, denied } = sources;
+        let Sources { environment, config, denied, unsearched } = sources;
         let mut obeyed = crate::git_obeyed::obeyed_files(roots, environment.home.as_deref());
-        let (mut deny_read, by_rules) = denied_places(denied, roots);
+        let (mut deny_read, by_rules, beyond) = denied_places(denied, roots);
+        *unsearched.lock().unwrap_or_else(PoisonError::into_inner) = beyond;
         let named = denied.named().filter(|path| denied.write(path)).map(Path::to_path_buf);
         let wanted = config.deny_write.iter().map(PathBuf::from).chain(named).chain(by_rules);
         // Neither backend can deny a name that does not exist. It is checked, and undone, like a protected file.
@@ -270,32 +286,9 @@ impl Places {
     }
 }
 
-/// Returns the existing files and folders that deny rules keep from being read, and those that they keep from being changed. Looks
-/// through the same part of the workspace as the search for secrets. A place outside counts if a rule names it without a pattern.
-fn denied_places(denied: &DeniedFiles, roots: &[PathBuf]) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let named = denied.named().filter_map(|path| path.canonicalize().ok());
-    let mut read: Vec<PathBuf> = named.filter(|path| denied.read(path)).collect();
-    let mut write = Vec::new();
-    if !denied.is_empty() {
-        for root in roots {
-            let mut look = |path: &Path| {
-                let is_hidden = denied.read(path);
-                if is_hidden {
-                    read.push(path.to_path_buf());
-                }
-                if denied.write(path) {
-                    write.push(path.to_path_buf());
-                }
-                is_hidden
-            };
-            walk(root, &mut look);
-        }
-    }
-    // Without the workspace itself, no command could start.
-    read.retain(|path| !roots.iter().any(|root| root.starts_with(path)));
-    read.sort();
-    read.dedup();
-    (read, write)
+/// Returns what the sandbox of these settings does not promise about deny rules with patterns.
+pub(crate) fn unsearched(environment: &Environment, config: &Config, roots: &[PathBuf]) -> Option<String> {
+    denied_places(&Sources::new(environment, config, roots).denied, roots).2
 }
 
 fn inputs(sources: &Sources, roots: &[PathBuf]) -> PolicyInputs {
@@ -373,64 +366,10 @@ fn git_dirs(root: &Path) -> Vec<PathBuf> {
     [Some(dir), common].into_iter().flatten().filter_map(outside).collect()
 }
 
-/// Returns secrets in a folder of the workspace: those that a search of limited depth finds first.
-fn secrets_below(root: &Path) -> Vec<PathBuf> {
-    let mut out = Vec::new();
-    walk(root, &mut |path| {
-        let is_secret = becket_guard::is_secret_below(root, path);
-        if is_secret {
-            out.push(path.to_path_buf());
-        }
-        is_secret
-    });
-    out
-}
-
-/// Calls `look` with the files and folders of a workspace, up to the limits. A folder is not entered if `look` returns true.
-fn walk(root: &Path, look: &mut dyn FnMut(&Path) -> bool) {
-    let mut left = MOST_ENTRIES;
-    let mut folders = vec![(root.to_path_buf(), 0)];
-    let mut next = 0;
-    // Searches breadth first, so that files near the root are found even in a large workspace.
-    while let Some((dir, depth)) = folders.get(next).cloned() {
-        next += 1;
-        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
-            left = left.saturating_sub(1);
-            if left == 0 {
-                return;
-            }
-            let path = entry.path();
-            if look(&path) {
-                continue;
-            }
-            let folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            let searched = entry.file_name().to_str().is_none_or(|name| !NOT_SEARCHED.contains(&name));
-            if folder && searched && depth < DEEPEST {
-                folders.push((path, depth + 1));
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs;
-
-    #[test]
-    fn secrets_of_a_workspace_are_found_by_name() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = dir.path().canonicalize().unwrap();
-        for (path, text) in
-            [(".env", "x"), ("a/b/server.key", "x"), ("a/main.rs", "x"), ("node_modules/x/.env", "x")]
-        {
-            fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
-            fs::write(root.join(path), text).unwrap();
-        }
-        let mut found = secrets_below(&root);
-        found.sort();
-        assert_eq!(found, [root.join(".env"), root.join("a/b/server.key")]);
-    }
 
     #[test]
     fn the_data_of_a_repository_outside_is_found_only_where_it_points_back() {

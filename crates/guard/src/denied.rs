@@ -14,6 +14,8 @@ pub struct DeniedFiles {
 
 #[derive(Clone, Debug)]
 struct Denied {
+    /// The rule as it was written.
+    text: String,
     matcher: PathMatcher,
     read: bool,
     write: bool,
@@ -23,15 +25,12 @@ impl DeniedFiles {
     /// Takes the rules with paths from a list of deny rules. Relative patterns start at `cwd`.
     pub fn new(deny: &[Rule], cwd: &Path, home: &Path) -> Self {
         let denied = |rule: &Rule| Denied {
+            text: rule.to_string(),
             matcher: PathMatcher::new(rule, cwd, home, true),
             read: rule.covers_tool("read"),
             write: rule.covers_tool("edit"),
         };
         Self { rules: deny.iter().filter(|rule| rule.is_path_rule()).map(denied).collect() }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.rules.is_empty()
     }
 
     /// True if a rule denies reading this path.
@@ -47,6 +46,13 @@ impl DeniedFiles {
     /// The paths that rules name without a pattern, or with everything below them, whether they exist or not.
     pub fn named(&self) -> impl Iterator<Item = &Path> {
         self.rules.iter().flat_map(|rule| rule.matcher.named()).map(PathBuf::as_path)
+    }
+
+    /// The folders below which a rule can deny files that it names by a pattern, each with the rule.
+    pub fn starts(&self) -> impl Iterator<Item = (&Path, &str)> {
+        self.rules
+            .iter()
+            .flat_map(|rule| rule.matcher.starts().iter().map(|start| (start.as_path(), rule.text.as_str())))
     }
 }
 
@@ -75,6 +81,12 @@ mod tests {
         }
         let named: Vec<&Path> = denied.named().collect();
         assert_eq!(named, [Path::new("/p/private"), Path::new("/p/dist"), Path::new("/home/u/notes")]);
-        assert!(DeniedFiles::new(&rules.allow, Path::new("/p"), Path::new("/")).is_empty());
+        let starts: Vec<(&Path, &str)> = denied.starts().collect();
+        assert_eq!(starts, [(Path::new("/"), "Edit(*.lock)")]);
+        let deny = ["Edit(dist/*.js)", "Read(./a/b/**/c)", "Read(~/x-?)", "Edit(/gen/*.rs)"];
+        let rules = Rules::parse(none, none, &deny).unwrap();
+        let denied = DeniedFiles::new(&rules.deny, Path::new("/p"), Path::new("/home/u"));
+        let starts: Vec<&Path> = denied.starts().map(|(start, _)| start).collect();
+        assert_eq!(starts, ["/p/dist", "/p/a/b", "/home/u", "/gen", "/p/gen"].map(Path::new));
     }
 }

@@ -421,13 +421,15 @@ pub(crate) struct PathMatcher {
     globs: Vec<GlobMatcher>,
     /// The paths that the rule names without a pattern.
     named: Vec<PathBuf>,
+    /// The folders below which the other paths can be.
+    starts: Vec<PathBuf>,
 }
 
 impl PathMatcher {
     /// Compiles the path patterns of `rule`. With `wide` (for deny and ask rules), case is ignored, and a pattern without a slash
     /// matches in every folder.
     pub(crate) fn new(rule: &Rule, cwd: &Path, home: &Path, wide: bool) -> Self {
-        let Some(Spec::Path(text)) = &rule.spec else { return Self { globs: Vec::new(), named: Vec::new() } };
+        let Some(Spec::Path(text)) = &rule.spec else { return Self::none() };
         let mut places: Vec<String> = Vec::new();
         let below = |base: &Path, rest: &str| format!("{}/{rest}", escape(base).trim_end_matches('/'));
         let body = text.trim_end_matches('/');
@@ -450,20 +452,29 @@ impl PathMatcher {
         } else {
             places.push(below(cwd, body));
         }
-        let (mut globs, mut named) = (Vec::new(), Vec::new());
+        let Self { mut named, mut starts, .. } = Self::none();
+        let mut globs = Vec::new();
         for place in places {
             let place = lexical(Path::new(&place)).to_string_lossy().into_owned();
             let own = place.strip_suffix("/**").unwrap_or(&place).to_owned();
             globs.push(format!("{}/**", own.trim_end_matches('/')));
-            if !own.contains(['*', '?', '[', '{', '\\']) {
-                named.push(PathBuf::from(&own));
+            match own.find(['*', '?', '[', '{', '\\']) {
+                None => named.push(PathBuf::from(&own)),
+                Some(at) => {
+                    let folder = own[..at].rsplit_once('/').map_or("", |(folder, _)| folder);
+                    starts.push(PathBuf::from(if folder.is_empty() { "/" } else { folder }));
+                }
             }
             globs.push(own);
         }
         let compiled = globs
             .iter()
             .filter_map(|g| GlobBuilder::new(g).literal_separator(true).case_insensitive(wide).build().ok());
-        Self { globs: compiled.map(|g| g.compile_matcher()).collect(), named }
+        Self { globs: compiled.map(|g| g.compile_matcher()).collect(), named, starts }
+    }
+
+    fn none() -> Self {
+        Self { globs: Vec::new(), named: Vec::new(), starts: Vec::new() }
     }
 
     pub(crate) fn matches(&self, path: &Path) -> bool {
@@ -472,6 +483,10 @@ impl PathMatcher {
 
     pub(crate) fn named(&self) -> &[PathBuf] {
         &self.named
+    }
+
+    pub(crate) fn starts(&self) -> &[PathBuf] {
+        &self.starts
     }
 }
 

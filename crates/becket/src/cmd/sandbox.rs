@@ -31,11 +31,17 @@ pub(crate) fn run(
     let sandbox = crate::sandbox::sandbox(environment, &settings.config, &[cwd.to_path_buf()])
         .ok_or_else(|| Failure::error("becket's own binary was not found, so nothing can be confined"))?;
     if args.command.is_empty() {
+        let unsearched = crate::sandbox::unsearched(environment, &settings.config, &[cwd.to_path_buf()]);
         if args.json {
-            let shown = as_json(&settings.config.tools.sandbox, &sandbox)?;
+            let mut shown = as_json(&settings.config.tools.sandbox, &sandbox)?;
+            shown["deny_rules"] = json!(unsearched);
             writeln!(out, "{shown}").map_err(|error| unwritten(&error))?;
         } else {
             show(&settings.config.tools.sandbox, &sandbox, out)?;
+            if let Some(unsearched) = unsearched {
+                let text = becket_print::clean(&unsearched);
+                writeln!(out, "\ndeny rules: {text}").map_err(|error| unwritten(&error))?;
+            }
         }
         let works = sandbox.backend(SandboxLevel::Workspace).works();
         return Ok(if works { ExitStatus::Ok } else { ExitStatus::Error });

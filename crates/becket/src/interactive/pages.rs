@@ -144,6 +144,8 @@ impl Pages {
             mode,
             opening: &self.opening,
             sandbox: crate::sandbox::summary(&self.config.tools.sandbox, sandbox),
+            deny_rules: crate::sandbox::unsearched(&self.environment, &self.config, &roots)
+                .filter(|_| sandbox.is_some()),
             sandbox_mode: self.config.tools.sandbox.mode.as_str(),
             levels,
         };

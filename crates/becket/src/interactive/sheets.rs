@@ -395,6 +395,8 @@ pub(super) struct Status<'a> {
     /// The backends in one line, and the mode of the sandbox.
     pub sandbox: String,
     pub sandbox_mode: &'a str,
+    /// The limit of the sandbox's promise about deny rules.
+    pub deny_rules: Option<String>,
     pub levels: Vec<LevelReach>,
 }
 
@@ -418,6 +420,9 @@ pub(super) fn status(status: Status<'_>, shown: &Shown) -> Sheet {
     }
     sheet.heading("Sandbox", format!("mode {}", status.sandbox_mode));
     sheet.field("confined by", status.sandbox);
+    if let Some(text) = status.deny_rules {
+        sheet.field("deny rules", shown.text(&text));
+    }
     for level in status.levels {
         sheet.heading(&format!("Commands at the level {}", level.level), level.backend);
         for (name, places) in level.places {
