@@ -83,7 +83,7 @@ fn all_places_show_one_size() {
             |list: &Value| -> u64 { list.as_object().unwrap().values().filter_map(Value::as_u64).sum() };
         let before = sum(&preview["before"]);
         assert!(before.abs_diff(size) <= 10, "{percent}: the categories add up: {before} {size}");
-        // What a compaction removes is as large as the same messages in the context.
+        // The removed part is as large as the same messages in the context.
         let removed: u64 =
             preview["dropped"].as_array().unwrap().iter().map(|m| m["tokens"].as_u64().unwrap()).sum();
         let conversation = preview["before"]["conversation"].as_u64().unwrap();

@@ -5,6 +5,7 @@
 
 pub(crate) mod claude;
 mod host;
+mod listed;
 mod parts;
 
 pub(crate) use parts::*;
@@ -270,7 +271,7 @@ impl RunSettings {
             )?,
         };
         let session = SessionPlan {
-            choose: chooses(&args.session, args.print, environment, &cwd)?,
+            choose: listed::chooses(&args.session, args.print, environment, &cwd)?,
             choice: session_choice(&args.session, args.sdk.resume_drops_turn.as_deref())?,
             take_over: args.session.take_over,
             persist: !args.session.no_session_persistence,
@@ -541,26 +542,6 @@ fn read(path: &Path, flag: &str) -> Result<String, Failure> {
         Ok(None) => Err(Failure::usage(format!("{flag}: there is no file {}", path.display()))),
         Err(e) => Err(Failure::usage(format!("{flag}: {e}"))),
     }
-}
-
-/// True if the user chooses the session to continue from a list.
-fn chooses(
-    args: &crate::args::SessionArgs,
-    print: bool,
-    environment: &Environment,
-    cwd: &Path,
-) -> Result<bool, Failure> {
-    let choose = args.resume.as_deref().is_some_and(|query| query.trim().is_empty());
-    if choose && print {
-        return Err(Failure::usage("--resume needs a session here").hint(
-            "becket sessions lists them; becket -c continues the newest; in a terminal, becket -r opens a list",
-        ));
-    }
-    if choose && crate::cmd::newest(environment, cwd)?.is_none() {
-        return Err(Failure::usage(format!("there is no session of {} to continue", cwd.display()))
-            .hint("start one: becket; becket sessions --all lists those of other directories"));
-    }
-    Ok(choose)
 }
 
 fn session_choice(args: &crate::args::SessionArgs, drops: Option<&str>) -> Result<SessionChoice, Failure> {

@@ -1,7 +1,7 @@
 //! Warnings that a person has seen and that say the same on every run: unknown keys of a file of settings.
 //!
 //! A headless run shows such a warning once for each state of the file: again when the file changes. `becket doctor`,
-//! `becket config` and the terminal show it always. What cannot be remembered is shown.
+//! `becket config` and the terminal show it always. A warning that cannot be remembered is shown.
 
 use crate::environment::Environment;
 use crate::settings::RunSettings;

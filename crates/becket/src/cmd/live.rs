@@ -93,7 +93,7 @@ impl Live {
     ) -> Result<Self, Failure> {
         let mut tools = Registry::new();
         for spec in specs {
-            // What could not be registered now was not sent then.
+            // A specification that cannot be registered now was not sent then.
             let _ = tools.add(Arc::new(RecordedTool(spec)));
         }
         let mut session = open(environment, summary, ModelScope::no_model())?;
