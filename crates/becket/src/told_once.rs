@@ -44,9 +44,10 @@ fn fresh(environment: &Environment, warnings: &[Problem]) -> Vec<String> {
     if !lines.is_empty() {
         let is_full = std::fs::metadata(&file).is_ok_and(|meta| meta.len() > MOST / 2);
         // If it cannot be remembered, the warning is shown again.
-        let _ = match is_full {
-            true => becket_files::private::replace(&file, lines.as_bytes()),
-            false => becket_files::private::append(&file, lines.as_bytes()),
+        let _ = if is_full {
+            becket_files::private::replace(&file, lines.as_bytes())
+        } else {
+            becket_files::private::append(&file, lines.as_bytes())
         };
     }
     fresh.into_iter().map(|(warning, _)| warning.to_string()).collect()

@@ -238,7 +238,7 @@ impl ToolRunner<'_> {
             let _ = commands.try_send(command);
         }
         if let Some(rule) = granted {
-            self.tools.grant(rule, &self.conversation);
+            self.tools.grant(rule, self.conversation);
         }
     }
 
