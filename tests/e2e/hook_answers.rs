@@ -327,3 +327,45 @@ fn a_policy_of_the_program_for_a_tool_of_its_server_holds_in_every_mode() {
     assert_eq!(ask(&mut running, &call, "\"subtype\":\"error\"")["response"]["subtype"], "error");
     running.wait();
 }
+
+/// The official SDKs close their side first and still read. A program that never answers does not keep becket alive.
+#[test]
+fn a_callback_at_the_end_of_a_session_is_called_and_delays_the_exit_little() {
+    enum End {
+        Closed,
+        Answered,
+        Silent,
+    }
+    for (end, code) in [(End::Closed, 0), (End::Answered, 130), (End::Silent, 130)] {
+        let bench = Bench::new(&[]);
+        let server = MockServer::start([Answer::text("done")]);
+        let mut becket = bench.print(Api::Anthropic, &server);
+        becket.args(["--input-format", "stream-json", "--output-format", "stream-json"]);
+        let mut running = Running::start(&mut becket);
+        let mut hooks = json!({ "SessionEnd": [{ "hookCallbackIds": ["bye"] }] });
+        if matches!(end, End::Silent) {
+            hooks["SessionEnd"][0]["timeout"] = json!(0.3);
+        }
+        let initialize = request(&json!({ "subtype": "initialize", "hooks": hooks }));
+        ask(&mut running, &initialize, "control_response");
+        ask(&mut running, &says("go"), "\"type\":\"result\"");
+        match end {
+            End::Closed => running.close_stdin(),
+            End::Answered | End::Silent => running.signal("-INT"),
+        }
+        let call: Value = serde_json::from_str(&running.line(|line| line.contains("hook_callback"))).unwrap();
+        let (id, input) = (&call["request"]["callback_id"], &call["request"]["input"]);
+        assert_eq!((id, &input["reason"]), (&json!("bye"), &json!("other")), "{call}");
+        if matches!(end, End::Answered) {
+            let response = json!({ "subtype": "success", "request_id": call["request_id"], "response": {} });
+            running.send(
+                format!("{}\n", json!({ "type": "control_response", "response": response })).as_bytes(),
+            );
+        }
+        running.ended().expect(code);
+        let runs: Vec<Value> = bench.entries().into_iter().filter(|entry| entry["kind"] == "hook").collect();
+        assert_eq!(runs.len(), 1, "{runs:?}");
+        let result = if matches!(end, End::Silent) { "timed_out" } else { "ok" };
+        assert_eq!(runs[0].get("result").unwrap_or(&json!("ok")), result, "{runs:?}");
+    }
+}

@@ -51,7 +51,7 @@ fn the_python_sdk_runs_on_becket() {
     let mut command = clean(&peers.join("python/bin/python"), &peers);
     command.arg(script("python.py")).arg(env!("CARGO_BIN_EXE_becket"));
     command.env("ANTHROPIC_BASE_URL", server.url());
-    passes(&mut command, 35);
+    passes(&mut command, 36);
     assert_eq!(server.requests().len(), 1, "one scenario speaks to the server");
 }
 
@@ -61,7 +61,7 @@ fn the_typescript_sdk_runs_on_becket() {
     let Some(peers) = peers("the_typescript_sdk_runs_on_becket", needed) else { return };
     let mut command = clean(Path::new("node"), &peers);
     command.arg(script("typescript.mjs")).arg(env!("CARGO_BIN_EXE_becket"));
-    passes(&mut command, 12);
+    passes(&mut command, 13);
 }
 
 #[test]

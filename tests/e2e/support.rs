@@ -229,6 +229,11 @@ impl Running {
 
     pub(crate) fn wait(mut self) -> Ran {
         self.close_stdin();
+        self.ended()
+    }
+
+    /// Waits for the end without closing the input of becket.
+    pub(crate) fn ended(mut self) -> Ran {
         let end = Instant::now() + DEADLINE;
         loop {
             match self.stdout.recv_timeout(end.saturating_duration_since(Instant::now())) {

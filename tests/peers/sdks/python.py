@@ -605,6 +605,21 @@ async def files_are_rewound(place):
 
 
 @scenario
+async def a_hook_at_the_end_of_the_session_is_called(place):
+    seen = []
+
+    async def bye(given, id, context):
+        await asyncio.sleep(0)
+        seen.append((given["hook_event_name"], given["reason"]))
+        return {}
+
+    hooks = {"SessionEnd": [HookMatcher(hooks=[bye])]}
+    messages = await collect("go", place.options(place.model("done"), hooks=hooks))
+    assert result(messages).result == "done"
+    assert seen == [("SessionEnd", "other")], seen
+
+
+@scenario
 async def hooks_of_the_program_are_asked(place):
     seen = []
 

@@ -70,6 +70,18 @@ const scenarios = {
     assert.ok(inits(messages)[0].tools.includes("Read"));
     assert.ok(inits(messages)[0].slash_commands.includes("compact"));
   },
+  async a_hook_at_the_end_of_the_session_is_called(place) {
+    const seen = [];
+    const bye = async (given) => {
+      await Promise.resolve();
+      seen.push([given.hook_event_name, given.reason]);
+      return {};
+    };
+    const options = place.options(place.model("done"), { hooks: { SessionEnd: [{ hooks: [bye] }] } });
+    const messages = await collect("go", options);
+    assert.equal(result(messages).result, "done");
+    assert.deepEqual(seen, [["SessionEnd", "other"]]);
+  },
   async a_program_decides_about_calls(place) {
     const asked = [];
     const canUseTool = async (tool, given) => {

@@ -295,15 +295,14 @@ impl HookCaller<'_> {
     }
 
     /// Runs hooks at the end of the session, together with those that still observe. Returns their answers, without those that
-    /// took longer than [`END`]; `None` if no hook is configured.
-    pub(super) fn session_end_hooks(
-        &mut self,
-        is_open: bool,
-    ) -> Option<BoxFuture<'static, Vec<HookOutcome>>> {
+    /// took longer than [`END`].
+    pub(super) fn session_end_hooks(&mut self, is_open: bool) -> BoxFuture<'static, Vec<HookOutcome>> {
         if self.conversation.settings.hooks.engine.is_none() || self.conversation.settings.is_subagent() {
-            return None;
+            return std::future::ready(Vec::new()).boxed();
         }
-        let reason = if is_open { "other" } else { "prompt_input_exit" };
+        // Only a person leaves at a prompt.
+        let left = !is_open && !self.conversation.settings.asking.headless;
+        let reason = if left { "prompt_input_exit" } else { "other" };
         let call = self.hook_call(HookEvent::SessionEnd, Some(reason), json!({ "reason": reason }));
         let run = call.and_then(|call| self.run_hooks(call));
         let beside = std::mem::take(&mut self.hooking.beside);
@@ -317,7 +316,7 @@ impl HookCaller<'_> {
         };
         // A hook that takes longer is ended with the session.
         let limited = tokio::time::timeout(END, all);
-        Some(limited.map(Result::unwrap_or_default).boxed())
+        limited.map(Result::unwrap_or_default).boxed()
     }
 
     /// Records the answers of hooks at the end of the session.

@@ -278,10 +278,8 @@ impl Agent {
         }
         let is_open = self.inbox.is_open;
         let ending = self.hooks().session_end_hooks(is_open);
-        if let Some(ending) = ending {
-            let outcomes = ending.await;
-            self.hooks().record_session_end(&outcomes);
-        }
+        let outcomes = ending.await;
+        self.hooks().record_session_end(&outcomes);
         self.titling.finish(&mut self.conversation).await;
         self.finish();
         self.conversation.core.session

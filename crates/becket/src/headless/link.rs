@@ -4,7 +4,8 @@
 //! `control_request` line and returns the answer. A request that is dropped is withdrawn with `control_cancel_request`.
 //!
 //! Invariant: no request waits for ever. When the program closes its side, every open request fails, and so does each
-//! later one.
+//! later one. The exception is a farewell, a hook at the end of the session: the program often closes its side first and still
+//! reads, so the request is written and counts as answered after [`FAREWELL`].
 
 use becket_mcp::elicitation::{Answer, Ask, Form, Question, misfit};
 use becket_mcp::{Channel, HostServers};
@@ -12,7 +13,11 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+
+/// Time for the program to run a hook whose answer cannot reach becket, before the process ends.
+const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Sends requests and lines to the program.
 #[derive(Clone, Debug)]
@@ -166,11 +171,18 @@ impl OpenRequests {
     /// the request has failed then.
     pub(super) fn take(&mut self, request: HostRequest) -> Option<(String, Value)> {
         let HostRequest { body, reply } = request;
-        if self.closed {
+        if self.closed && !is_farewell(&body) {
             let _ = reply.send(Err(GONE.to_owned()));
             return None;
         }
         let id = self.id();
+        if self.closed {
+            tokio::spawn(async move {
+                tokio::time::sleep(FAREWELL).await;
+                let _ = reply.send(Ok(json!({})));
+            });
+            return Some((id, body));
+        }
         self.open.insert(id.clone(), reply);
         Some((id, body))
     }
@@ -190,6 +202,11 @@ impl OpenRequests {
         gone
     }
 
+    /// True if the program has closed its side.
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
     /// Fails all open requests, because the program will not answer any more.
     pub(super) fn close(&mut self) {
         self.closed = true;
@@ -197,6 +214,11 @@ impl OpenRequests {
             let _ = reply.send(Err(GONE.to_owned()));
         }
     }
+}
+
+/// True for the hook at the end of a session: its answer changes nothing.
+fn is_farewell(body: &Value) -> bool {
+    body["subtype"] == "hook_callback" && body["input"]["hook_event_name"] == "SessionEnd"
 }
 
 #[cfg(test)]
@@ -257,6 +279,14 @@ mod tests {
         let late = ask(&link);
         assert!(open.take(received(&mut receiver).await).is_none());
         assert_eq!(late.await.unwrap(), Err(GONE.to_owned()));
+        let bye = json!({ "subtype": "hook_callback", "input": { "hook_event_name": "SessionEnd" } });
+        let farewell = tokio::spawn({
+            let (link, bye) = (link.clone(), bye.clone());
+            async move { link.request(bye).await }
+        });
+        let written = open.take(received(&mut receiver).await).unwrap();
+        assert_eq!(written.1, bye, "the program may still read");
+        assert_eq!(farewell.await.unwrap(), Ok(json!({})), "and nobody waits for its answer for long");
         drop(receiver);
         assert_eq!(link.request(json!({})).await, Err(GONE.to_owned()));
     }
