@@ -81,7 +81,6 @@ fn usage_errors_have_code_2_and_say_what_to_do() {
         ),
         (&["-p", "--model", "openai/x", "--mcp-config", "absent.json", "--", "go"], "absent.json"),
         (&["-p", "--model", "openai/x", "/asks go"], "/asks is a command of this project that would run: ls"),
-        (&["exec", "-m", "x"], "becket exec \"task\", or pipe it in"),
         (&["login", "groq", "sk-planted"], "run `becket login groq` and paste the key"),
         (&["sandbox", "--nothing", "ls"], "becket sandbox has no option --nothing"),
         (

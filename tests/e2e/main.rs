@@ -21,6 +21,7 @@ mod compaction;
 mod cost;
 mod device_login;
 mod documented;
+mod exec;
 mod faults;
 mod federation;
 mod file_tools;

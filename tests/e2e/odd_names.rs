@@ -107,7 +107,8 @@ fn exec_and_added_folders_take_any_name() {
     fill(bench.project.root());
     let model = script(&bench, &["rm -- caf*"]);
     let mut command = bench.command();
-    command.args(["exec", "--json", "--model", &model, "--sandbox", "danger-full-access", "go"]);
+    command.args(["exec", "--json", "--skip-git-repo-check", "--model", &model]);
+    command.args(["--sandbox", "danger-full-access", "go"]);
     let ran = run(&mut command).expect(0);
     assert!(ran.stdout.contains("turn.completed"), "{ran:?}");
     let mut command = printed(&bench, &model, bench.project.root(), &["--add-dir"]);

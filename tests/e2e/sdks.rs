@@ -98,6 +98,8 @@ fn printed(program: &Path, peers: &Path, file: &str, code: &str, server: &MockSe
     command.env("OPENAI_API_KEY", "sk-test").env("OPENAI_BASE_URL", format!("{}/v1", server.url()));
     if file == "codex.mjs" {
         command.env("BECKET_MODEL", "openai/test-model");
+        // As with Codex, a thread begins in a repository.
+        assert!(Command::new("git").args(["init", "-q"]).current_dir(&work).status().unwrap().success());
     }
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -57,7 +57,7 @@ fn sessions_that_cannot_be_read_are_an_error_in_every_command() {
         &["doctor", "--repair"],
         &["-p", "--model", &model, "--continue", "go on"],
         &["-p", "--model", &model, "--resume", ID, "go on"],
-        &["exec", "resume", "--last", "--model", &model, "go on"],
+        &["exec", "--skip-git-repo-check", "resume", "--last", "--model", &model, "go on"],
     ];
     for words in commands {
         let ran = run(bench.command().args(*words));

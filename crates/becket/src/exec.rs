@@ -36,21 +36,41 @@ pub(crate) fn run(environment: &mut Environment, args: ExecArgs) -> Result<ExitS
         environment.vars.insert("OPENAI_API_KEY".to_owned(), key);
     }
     let json = args.options.output.json;
+    let anywhere =
+        args.options.skip_git_repo_check || args.options.shortcuts.dangerously_bypass_approvals_and_sandbox;
     let images = args.options.image.iter().map(|path| image(path)).collect::<Result<Vec<_>, _>>()?;
     let run = translated(environment, args)?;
     let mut settings = RunSettings::new(run, environment)?;
+    if !anywhere {
+        check_repository(&settings.project.cwd)?;
+    }
     settings.task.images = images;
     settings.client.driven = true;
     // The flags of the run are not those that the user wrote.
     settings.task.no_prompt = "becket exec \"task\", or pipe it in: echo \"task\" | becket exec";
     settings.output.format = if json { Format::Codex } else { Format::Text };
-    let status = crate::runtime()?.block_on(crate::headless::run(environment, settings))?;
-    // Scripts expect only 0 and 1.
+    let ran = crate::runtime()?.block_on(crate::headless::run(environment, settings));
+    // Scripts expect only 0 and 1; 2 is for arguments that are wrong in themselves.
+    let status = ran.map_err(|failure| match failure.status {
+        ExitStatus::Usage => Failure { status: ExitStatus::Error, ..failure },
+        _ => failure,
+    })?;
     Ok(match status {
         ExitStatus::Ok | ExitStatus::PermissionDenied | ExitStatus::NotSaved => ExitStatus::Ok,
         ExitStatus::Usage | ExitStatus::Interrupted | ExitStatus::Terminated => status,
         _ => ExitStatus::Error,
     })
+}
+
+/// Refuses to work outside of a git repository, where nothing shows what a run has changed.
+fn check_repository(cwd: &Path) -> Result<(), Failure> {
+    // The `.git` of a worktree is a file.
+    let marked = |dir: &Path| dir.join(".git").is_file() || dir.join(".git/HEAD").exists();
+    if cwd.ancestors().any(marked) {
+        return Ok(());
+    }
+    Err(Failure::error(format!("{} is not in a git repository", cwd.display()))
+        .hint("add --skip-git-repo-check to work here anyway, or make a repository: git init"))
 }
 
 fn translated(environment: &mut Environment, args: ExecArgs) -> Result<Run, Failure> {
@@ -76,13 +96,12 @@ fn translated(environment: &mut Environment, args: ExecArgs) -> Result<Run, Fail
     let search = options.settings.search.then(|| "web_search=live".to_owned());
     // A later setting counts, so `-c web_search=disabled` wins.
     let given: Vec<String> = search.into_iter().chain(options.settings.config.iter().cloned()).collect();
-    let configured = config::apply(&given, environment, &mut run)?;
+    let mut configured = config::apply(&given, environment, &mut run)?;
     note_unknown(&configured, &options.settings)?;
     run.model.model = model(&configured, &options)?;
+    confine(environment, &mut run, &mut configured, &options)?;
     let profile = options.settings.profile.as_deref().or(configured.profile.as_deref());
     run.config.settings = settings(environment, profile, configured.settings)?;
-    let level = options.sandbox.as_deref().or(configured.sandbox.as_deref());
-    confine(&mut run, level, &options)?;
     Ok(run)
 }
 
@@ -230,8 +249,14 @@ fn settings(
     Ok((!whole.is_null()).then(|| whole.to_string()))
 }
 
-fn confine(run: &mut Run, level: Option<&str>, options: &ExecOptions) -> Result<(), Failure> {
-    let level = match level {
+fn confine(
+    environment: &Environment,
+    run: &mut Run,
+    configured: &mut Configured,
+    options: &ExecOptions,
+) -> Result<(), Failure> {
+    let level = options.sandbox.clone().or(configured.sandbox.take());
+    let level = match level.as_deref() {
         _ if options.shortcuts.dangerously_bypass_approvals_and_sandbox => "danger-full-access",
         None if options.shortcuts.full_auto => "workspace-write",
         None => "read-only",
@@ -246,8 +271,10 @@ fn confine(run: &mut Run, level: Option<&str>, options: &ExecOptions) -> Result<
                 .hint("use read-only, workspace-write or danger-full-access"));
         }
     };
-    if level == "read-only" {
-        run.permissions.disallowed_tools.push("Edit".to_owned());
+    match level {
+        "read-only" => run.permissions.disallowed_tools.push("Edit".to_owned()),
+        "workspace-write" => configured.open_temporary_folders(environment, run),
+        _ => {}
     }
     run.permissions.permission_mode = Some(mode.to_owned());
     run.permissions.sandbox = Some(sandbox.to_owned());
@@ -427,5 +454,19 @@ mod tests {
             settings,
             serde_json::json!({"effort": "low", "sandbox": {"network": "full", "mode": "auto"}})
         );
+    }
+
+    #[test]
+    fn work_begins_only_in_a_repository() {
+        let dir = tempfile::tempdir().unwrap();
+        let deep = dir.path().join("a/b");
+        std::fs::create_dir_all(&deep).unwrap();
+        assert!(check_repository(&deep).unwrap_err().to_string().contains("--skip-git-repo-check"));
+        std::fs::create_dir(dir.path().join(".git")).unwrap();
+        assert!(check_repository(&deep).is_err(), "an empty folder is no repository");
+        std::fs::write(dir.path().join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        check_repository(&deep).unwrap();
+        std::fs::write(deep.join(".git"), "gitdir: elsewhere\n").unwrap();
+        check_repository(&deep).unwrap();
     }
 }

@@ -111,6 +111,10 @@ fn tell_as_json(failure: &Failure) {
     let error =
         json!({ "message": failure.message, "hint": failure.hint, "exit_code": failure.status.code() });
     let is_command = words.first().is_some_and(|word| args::SUBCOMMANDS.contains(&word.as_str()));
+    // Its lines are events of Codex, which has none for a run that cannot begin.
+    if words.first().is_some_and(|word| ["exec", "e"].contains(&word.as_str())) {
+        return;
+    }
     let line = if is_command && words.iter().any(|word| word == "--json") {
         json!({ "error": error })
     } else if !is_command && failure.status == ExitStatus::Usage && args::wants_json(&words) {

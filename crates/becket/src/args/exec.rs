@@ -36,6 +36,9 @@ pub(crate) struct ExecOptions {
     /// Save nothing on disk.
     #[arg(long, global = true)]
     pub ephemeral: bool,
+    /// Also work outside of a git repository.
+    #[arg(long, global = true)]
+    pub skip_git_repo_check: bool,
     #[command(flatten)]
     pub shortcuts: RightsShortcuts,
     #[command(flatten)]
@@ -120,9 +123,6 @@ pub(crate) struct Refused {
 /// Options that have no effect here. They are parsed so that scripts which pass them work.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Ignored {
-    /// Has no effect: becket works outside of git repositories too.
-    #[arg(long, global = true, hide = true)]
-    pub skip_git_repo_check: bool,
     /// Has no effect: nobody can be asked, so calls that need a question are denied.
     #[arg(short = 'a', long, value_name = "POLICY", global = true, hide = true)]
     pub ask_for_approval: Option<String>,

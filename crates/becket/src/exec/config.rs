@@ -7,9 +7,10 @@ use crate::args::Run;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use serde_json::{Map, Value, json};
+use std::path::Path;
 
 /// Keys that are harmless to ignore: how Codex shows its work, when it asks, and what it checks.
-const WITHOUT_EFFECT: [&str; 15] = [
+const WITHOUT_EFFECT: [&str; 13] = [
     "approval_policy",
     "approvals_reviewer",
     "check_for_update_on_startup",
@@ -21,8 +22,6 @@ const WITHOUT_EFFECT: [&str; 15] = [
     "model_supports_reasoning_summaries",
     "model_verbosity",
     "personality",
-    "sandbox_workspace_write.exclude_slash_tmp",
-    "sandbox_workspace_write.exclude_tmpdir_env_var",
     "show_raw_agent_reasoning",
     "tui",
 ];
@@ -37,6 +36,10 @@ pub(super) struct Configured {
     pub provider: Option<String>,
     pub profile: Option<String>,
     pub sandbox: Option<String>,
+    /// The level `workspace-write` does not include `/tmp`.
+    pub without_tmp: bool,
+    /// The level `workspace-write` does not include the folder of `TMPDIR`.
+    pub without_tmpdir: bool,
     /// Settings of becket, in the form of `--settings`.
     pub settings: Value,
     /// Keys that have no meaning here.
@@ -123,6 +126,8 @@ fn one(
                 put(&mut out.settings, "sandbox.network", json!("full"));
             }
         }
+        "sandbox_workspace_write.exclude_slash_tmp" => out.without_tmp = *value == json!(true),
+        "sandbox_workspace_write.exclude_tmpdir_env_var" => out.without_tmpdir = *value == json!(true),
         "sandbox_workspace_write.writable_roots" => {
             run.permissions.add_dir.extend(texts(value).map(Into::into));
         }
@@ -259,6 +264,28 @@ fn milliseconds(seconds: &Value) -> Value {
     })
 }
 
+impl Configured {
+    /// Lets edits and confined commands write the folders for temporary files, as at the level `workspace-write` of Codex.
+    pub(super) fn open_temporary_folders(&mut self, environment: &Environment, run: &mut Run) {
+        let tmp = Some("/tmp").filter(|_| !self.without_tmp);
+        let named = environment.var("TMPDIR").filter(|_| !self.without_tmpdir);
+        let mut folders: Vec<&str> = tmp.into_iter().chain(named).collect();
+        folders.retain(|folder| {
+            let path = Path::new(folder);
+            path.is_absolute() && path.parent().is_some() && path.is_dir()
+        });
+        folders.dedup();
+        for folder in &folders {
+            // Two slashes: the rule names a path of the file system, not of the project.
+            let pattern = format!("/{}/**", folder.trim_end_matches('/'));
+            run.permissions.allowed_tools.extend([format!("Read({pattern})"), format!("Edit({pattern})")]);
+        }
+        if !folders.is_empty() {
+            put(&mut self.settings, "sandbox.write", json!(folders));
+        }
+    }
+}
+
 /// Adds the keys of a table to a tree of objects.
 pub(super) fn put_table(whole: &mut Value, table: Value) {
     if !table.is_null() {
@@ -303,7 +330,6 @@ fn leaf(key: &str, value: &Value) -> String {
 mod tests {
     use super::*;
     use clap::Parser as _;
-    use std::path::Path;
 
     fn of(settings: &[&str]) -> (Run, Configured, Environment) {
         let mut environment = Environment::below(Path::new("/nowhere"));
@@ -397,5 +423,34 @@ mod tests {
         assert_eq!(run.permissions.add_dir, [Path::new("/data")]);
         assert_eq!(environment.var("OPENAI_BASE_URL"), Some("http://127.0.0.1:1/v1"));
         assert_eq!(configured.unknown, ["features.unified_exec", "some.new.key"]);
+    }
+
+    #[test]
+    fn temporary_folders_can_be_written_unless_excluded() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = dir.path().to_str().unwrap();
+        for (settings, tmpdir, want) in [
+            (&[][..], Some(own), vec!["/tmp", own]),
+            (&[], None, vec!["/tmp"]),
+            (&[], Some("/tmp"), vec!["/tmp"]),
+            (&[], Some("relative"), vec!["/tmp"]),
+            (&[], Some("/"), vec!["/tmp"]),
+            (&["sandbox_workspace_write.exclude_slash_tmp=true"], Some(own), vec![own]),
+            (&["sandbox_workspace_write.exclude_tmpdir_env_var=true"], Some(own), vec!["/tmp"]),
+            (
+                &["sandbox_workspace_write={exclude_slash_tmp = true, exclude_tmpdir_env_var = true}"],
+                Some(own),
+                vec![],
+            ),
+        ] {
+            let (mut run, mut configured, mut environment) = of(settings);
+            environment.vars.extend(tmpdir.map(|dir| ("TMPDIR".to_owned(), dir.to_owned())));
+            configured.open_temporary_folders(&environment, &mut run);
+            let written = &configured.settings["sandbox"]["write"];
+            assert_eq!(written.as_array().cloned().unwrap_or_default(), want, "{settings:?} {tmpdir:?}");
+            let rules = want.iter().flat_map(|dir| [format!("Read(/{dir}/**)"), format!("Edit(/{dir}/**)")]);
+            assert_eq!(run.permissions.allowed_tools, rules.collect::<Vec<_>>());
+            assert!(configured.unknown.is_empty(), "{:?}", configured.unknown);
+        }
     }
 }
