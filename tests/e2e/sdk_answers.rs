@@ -244,9 +244,40 @@ fn documents_and_images_by_address_reach_the_provider() {
     assert!(has("image", &json!({ "type": "url", "url": "https://example.com/a.png" })), "{blocks:?}");
     let text = server.requests()[0].text().to_owned();
     assert!(text.contains("whole text") && text.contains("found text"), "{text}");
-    let refused =
-        send(json!([{ "type": "document", "source": { "type": "url", "url": "https://x/a.pdf" } }]));
-    assert!(refused["errors"][0].as_str().unwrap().contains("download it"), "{refused}");
+    let address = json!({ "type": "url", "url": "https://example.com/a.pdf" });
+    let result = send(json!([{ "type": "document", "title": "paper", "source": address }]));
+    assert_eq!(result["result"], "seen", "{result}");
+    let body = server.requests()[1].json();
+    let last = body["messages"].as_array().unwrap().last().unwrap()["content"].clone();
+    let wanted = |block: &Value| block["type"] == "document" && block["source"] == address;
+    assert!(last.as_array().unwrap().iter().any(wanted), "{last}");
+    session.0.wait();
+}
+
+/// An attachment that the model's server cannot get is never left out in silence.
+#[test]
+fn an_address_that_the_server_does_not_fetch_is_an_error() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::with(|_| Answer::text("seen").into());
+    let mut session = Session::run(bench.print(Api::Chat, &server), &[]);
+    let mut send = |source: Value, kind: &str| {
+        let block = json!({ "type": kind, "source": source });
+        session.send(&json!({
+            "type": "user", "uuid": "u-1", "message": { "role": "user", "content": [block] },
+        }));
+        session.result()
+    };
+    let page = json!({ "type": "url", "url": "https://example.com/a.png" });
+    assert_eq!(send(page, "image")["result"], "seen", "images are fetched");
+    for (source, why) in [
+        (json!({ "type": "url", "url": "https://example.com/a.pdf" }), "fetches no documents; download it"),
+        (json!({ "type": "file", "file_id": "f_1" }), "becket does not use the provider's file store"),
+    ] {
+        let refused = send(source, "document");
+        assert!(refused["errors"][0].as_str().unwrap().contains(why), "{refused}");
+        assert_eq!((&refused["is_error"], &refused["user_message_uuid"]), (&json!(true), &json!("u-1")));
+    }
+    assert_eq!(server.requests().len(), 1);
     session.0.wait();
 }
 

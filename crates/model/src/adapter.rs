@@ -6,14 +6,14 @@ use crate::http::Transport;
 use crate::ids::{IdRule, SeenCalls};
 use crate::kind::Kind;
 use crate::layout::ServerLayout;
-use crate::media::MediaCache;
+use crate::media::{Media, MediaCache};
 use crate::place::Place;
 use crate::settings::Settings;
 use crate::stream::{Decoder, Instead, exchange};
 use crate::threads::Threads;
 use crate::wire::{Encoder, WireCache};
 use crate::{Digest, Model, ModelError, ModelEvent, ModelInfo, Prepared, Request, catalog};
-use becket_types::{Blobs, CacheLifetime, WireLayout};
+use becket_types::{Blobs, CacheLifetime, ImageSource, WireLayout};
 use bytes::Bytes;
 use futures::stream::{BoxStream, StreamExt as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,6 +29,13 @@ pub(crate) struct Env<'a> {
     pub compat: &'a Compat,
     pub layout: WireLayout,
     pub cache: CacheLifetime,
+}
+
+impl Env<'_> {
+    /// Returns an image, or a document by its address, as far as this server takes it.
+    pub(crate) fn image(&self, source: &ImageSource, media_type: &str, name: Option<&str>) -> Media {
+        self.media.image(source, media_type, name, self.blobs, self.compat.messages.fetches)
+    }
 }
 
 /// State that a model keeps between requests: the bytes of messages, decoded media, the ids of earlier calls.
@@ -112,6 +119,7 @@ impl<P: Protocol> HttpModel<P> {
         crate::adjust(&mut info, settings, place.endpoint, said, transport.local);
         info.server.hour_cache = place.compat.hour_cache;
         info.server.max_images = place.compat.max_images;
+        info.server.fetches = place.compat.messages.fetches;
         info.server.asks_text_calls = place.endpoint.asks_text_calls;
         let key = format!("{} {name}", transport.url);
         let layout = Arc::new(ServerLayout::new(

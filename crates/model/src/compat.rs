@@ -4,6 +4,7 @@
 //! configuration can change single fields. The facts are from the vendors' pages and their public bug reports, autumn
 //! 2026.
 
+use crate::Fetches;
 use crate::ids::IdRule;
 use crate::kind::Kind;
 use crate::wire::put;
@@ -93,6 +94,7 @@ pub struct MessageRules {
     pub strict_order: bool,
     /// The server reads PDF files.
     pub pdf: bool,
+    pub fetches: Fetches,
 }
 
 /// Tools and calls that a server accepts.
@@ -169,6 +171,7 @@ enum Deviation {
     /// The server accepts any order of messages.
     AnyOrder,
     Pdf,
+    Fetches(Fetches),
     HourCache,
     FatalCodes(&'static [&'static str]),
     MaxImages(u32),
@@ -179,8 +182,8 @@ use Deviation as D;
 /// Rows apply to the host and every host below it. The wire format is set if the row applies to only one.
 const HOSTS: &[(&str, Option<Kind>, &[Deviation])] = &[
     ("anthropic.com", Some(Kind::Anthropic), &[D::AnyOrder, D::Pdf, D::HourCache]),
-    ("amazonaws.com", Some(Kind::Anthropic), &[D::AnyOrder, D::Pdf]),
-    ("googleapis.com", Some(Kind::Anthropic), &[D::AnyOrder, D::Pdf]),
+    ("amazonaws.com", Some(Kind::Anthropic), &[D::AnyOrder, D::Pdf, D::Fetches(Fetches::Nothing)]),
+    ("googleapis.com", Some(Kind::Anthropic), &[D::AnyOrder, D::Pdf, D::Fetches(Fetches::Nothing)]),
     ("amazonaws.com", None, &[D::MaxImages(20)]),
     (
         "openai.com",
@@ -205,7 +208,11 @@ const HOSTS: &[(&str, Option<Kind>, &[Deviation])] = &[
     ),
     ("ai.azure.com", Some(Kind::Responses), &[D::PromptCacheKey, D::Pdf]),
     ("cognitiveservices.azure.com", Some(Kind::Responses), &[D::PromptCacheKey, D::Pdf]),
-    ("openai.com", Some(Kind::Responses), &[D::PromptCacheKey, D::Pdf]),
+    (
+        "openai.com",
+        Some(Kind::Responses),
+        &[D::PromptCacheKey, D::Pdf, D::Fetches(Fetches::ImagesAndDocuments)],
+    ),
     ("openai.azure.com", Some(Kind::Responses), &[D::PromptCacheKey, D::Pdf]),
     ("googleapis.com", Some(Kind::Gemini), &[D::Pdf]),
     // Google's own endpoint in OpenAI's format has the schema rules of Gemini.
@@ -277,6 +284,11 @@ impl Compat {
                 null_content: true,
                 strict_order: matches!(kind, Kind::Anthropic | Kind::Chat | Kind::Converse),
                 pdf: kind == Kind::Anthropic,
+                fetches: match kind {
+                    Kind::Chat | Kind::Responses => Fetches::Images,
+                    Kind::Anthropic | Kind::Gemini => Fetches::ImagesAndDocuments,
+                    Kind::Converse => Fetches::Nothing,
+                },
             },
             tools: ToolRules {
                 says_strict: false,
@@ -320,6 +332,7 @@ impl Compat {
             D::FlatSchemas => self.tools.schemas.flat = true,
             D::AnyOrder => self.messages.strict_order = false,
             D::Pdf => self.messages.pdf = true,
+            D::Fetches(what) => self.messages.fetches = *what,
             D::HourCache => self.hour_cache = true,
             D::MaxImages(most) => self.max_images = Some(*most),
             D::FatalCodes(codes) => self.fatal_codes = codes.iter().map(|code| (*code).to_owned()).collect(),

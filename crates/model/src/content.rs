@@ -64,7 +64,7 @@ pub(crate) fn pdf<'a>(part: &'a Part, env: &Env<'_>) -> Option<(&'a str, String)
 pub(crate) fn media(part: &Part, env: &Env<'_>) -> Option<Media> {
     Some(match part {
         Part::Image { media_type, source, name, .. } if env.info.images => {
-            env.media.image(source, media_type, name.as_deref(), env.blobs)
+            env.image(source, media_type, name.as_deref())
         }
         Part::Image { media_type, name, .. } => {
             stub(media_type, name.as_deref(), "this model reads no images")

@@ -72,7 +72,7 @@ pub use credential::{Auth, AwsKeys, Credential, KeySource, NoKey, Secret, TokenS
 pub use endpoint::{Endpoint, Figures};
 pub use kind::Kind;
 pub use layout::{Layouts, stricter};
-pub use media::{image_size, thumbnail, unusable_image};
+pub use media::{image_size, thumbnail, unfetched, unusable_image};
 pub use record::{RecordingHead, Tape};
 pub use reference::ModelRef;
 pub use replay::Recording;
@@ -126,6 +126,18 @@ pub struct ServerTraits {
     pub asks_text_calls: bool,
     /// Most images in one request, if the server takes fewer than others.
     pub max_images: Option<u32>,
+    /// Attachments that the server fetches itself, by their addresses.
+    pub fetches: Fetches,
+}
+
+/// Attachments that a server fetches by their addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fetches {
+    Nothing,
+    #[default]
+    Images,
+    ImagesAndDocuments,
 }
 
 /// One request.

@@ -5,9 +5,10 @@
 //! SVG, an HTML page saved as `.png`, too large to decode) become a line of text, so that no image can make a session
 //! unsendable.
 
+use crate::{Fetches, ModelInfo};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use becket_types::{BlobId, Blobs, ImageSource};
+use becket_types::{BlobId, Blobs, ImageSource, Part};
 use image::{DynamicImage, GenericImageView as _, ImageFormat, ImageReader};
 use std::collections::VecDeque;
 use std::io::Cursor;
@@ -19,14 +20,23 @@ const MAX_EDGE: u32 = 1568;
 const MAX_BASE64: usize = 5 * 1024 * 1024;
 /// Maximum memory for decoding one image.
 const MAX_ALLOC: u64 = 768 * 1024 * 1024;
+const PDF: &str = "application/pdf";
 /// Number of encoded images that are kept.
 const KEPT: usize = 32;
 
 /// An encoded image, or the text that replaces it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Media {
-    Image { media_type: &'static str, base64: Arc<str> },
+    Image {
+        media_type: &'static str,
+        base64: Arc<str>,
+    },
     Url(String),
+    /// A PDF that the server fetches: its address and its name.
+    Document {
+        url: String,
+        name: Option<String>,
+    },
     Text(String),
 }
 
@@ -42,9 +52,19 @@ impl MediaCache {
         media_type: &str,
         name: Option<&str>,
         blobs: &dyn Blobs,
+        fetches: Fetches,
     ) -> Media {
         match source {
-            ImageSource::Url(url) => Media::Url(url.clone()),
+            ImageSource::Url(url) => match media_type {
+                PDF if fetches == Fetches::ImagesAndDocuments => {
+                    Media::Document { url: url.clone(), name: name.map(str::to_owned) }
+                }
+                PDF => stub(media_type, name.or(Some(url)), "this server fetches no documents"),
+                _ if fetches == Fetches::Nothing => {
+                    stub("image", name.or(Some(url)), "this server fetches no images")
+                }
+                _ => Media::Url(url.clone()),
+            },
             ImageSource::Base64(text) => match STANDARD.decode(text.trim()) {
                 Ok(bytes) => fit(&bytes, media_type, name),
                 Err(_) => stub(media_type, name, "its base64 is damaged"),
@@ -70,6 +90,26 @@ impl MediaCache {
     }
 }
 
+/// Returns the reason why this server cannot get an attachment of the message, which has only an address. `None`: it can.
+pub fn unfetched(parts: &[Part], info: &ModelInfo) -> Option<String> {
+    parts.iter().find_map(|part| {
+        let Part::Image { media_type, source: ImageSource::Url(_), .. } = part else { return None };
+        let (what, needed) = match media_type.as_str() {
+            PDF => ("documents", Fetches::ImagesAndDocuments),
+            _ => ("images", Fetches::Images),
+        };
+        if !info.images {
+            return Some(format!("{} reads no {what}", info.id));
+        }
+        (info.server.fetches < needed).then(|| {
+            format!(
+                "the server of {} fetches no {what}; download it and send the source as `base64`",
+                info.id
+            )
+        })
+    })
+}
+
 /// Returns the text that replaces media that cannot be sent.
 pub(crate) fn stub(media_type: &str, name: Option<&str>, why: &str) -> Media {
     Media::Text(format!("[Attached {media_type}: {} (not shown: {why})]", name.unwrap_or("unnamed")))
@@ -79,7 +119,7 @@ pub(crate) fn stub(media_type: &str, name: Option<&str>, why: &str) -> Media {
 pub fn unusable_image(bytes: &[u8], media_type: &str) -> Option<String> {
     match fit(bytes, media_type, None) {
         Media::Text(line) => Some(line),
-        Media::Image { .. } | Media::Url(_) => None,
+        Media::Image { .. } | Media::Url(_) | Media::Document { .. } => None,
     }
 }
 
@@ -256,9 +296,49 @@ mod tests {
         let blobs = Once(Mutex::new(Some(png(2, 2))));
         let cache = MediaCache::default();
         let source = |id: &str| ImageSource::Blob(BlobId(id.into()));
-        let first = cache.image(&source("a"), "image/png", None, &blobs);
-        assert_eq!(cache.image(&source("a"), "image/png", None, &blobs), first);
+        let first = cache.image(&source("a"), "image/png", None, &blobs, Fetches::Images);
+        assert_eq!(cache.image(&source("a"), "image/png", None, &blobs, Fetches::Images), first);
         assert!(matches!(first, Media::Image { .. }));
-        assert!(matches!(cache.image(&source("b"), "image/png", None, &blobs), Media::Text(_)));
+        assert!(matches!(
+            cache.image(&source("b"), "image/png", None, &blobs, Fetches::Images),
+            Media::Text(_)
+        ));
+    }
+
+    #[test]
+    fn an_address_is_passed_on_only_to_a_server_that_fetches_it() {
+        struct None_;
+        impl Blobs for None_ {
+            fn get(&self, _: &BlobId) -> Option<Vec<u8>> {
+                None
+            }
+        }
+        let address = "https://example.com/a";
+        let part = |media_type: &str| Part::Image {
+            media_type: media_type.to_owned(),
+            source: ImageSource::Url(address.to_owned()),
+            name: None,
+            width: None,
+            height: None,
+            extra: serde_json::Map::new(),
+        };
+        let source = ImageSource::Url(address.to_owned());
+        let mut info = crate::catalog::lookup("anthropic", "claude-sonnet-4-5");
+        for (media_type, fetches, may) in [
+            ("image/*", Fetches::Nothing, false),
+            ("image/*", Fetches::Images, true),
+            ("image/*", Fetches::ImagesAndDocuments, true),
+            (PDF, Fetches::Nothing, false),
+            (PDF, Fetches::Images, false),
+            (PDF, Fetches::ImagesAndDocuments, true),
+        ] {
+            info.server.fetches = fetches;
+            let why = unfetched(&[Part::text("a"), part(media_type)], &info);
+            assert_eq!(why.is_none(), may, "{media_type} {fetches:?}: {why:?}");
+            let sent = MediaCache::default().image(&source, media_type, None, &None_, fetches);
+            assert_eq!(!matches!(sent, Media::Text(_)), may, "{media_type} {fetches:?}: {sent:?}");
+        }
+        info.images = false;
+        assert!(unfetched(&[part("image/*")], &info).is_some_and(|why| why.ends_with("reads no images")));
     }
 }

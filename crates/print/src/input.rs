@@ -1,9 +1,11 @@
 //! Lines of `--input-format stream-json`: one JSON object a line, user messages and control requests.
 
-use base64::Engine as _;
-use becket_types::{Command, DeliveryMode, ImageSource, Part, PromptInput};
+mod blocks;
+
+use becket_types::{Command, DeliveryMode, Part, PromptInput};
+use blocks::content_parts;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// The meaning of one input line.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,9 +50,9 @@ pub enum InputError {
     Shape { line: u64, why: String },
     #[error("input line {line} is longer than {limit} MB and was skipped")]
     TooLong { line: u64, limit: u64 },
-    /// A message that starts no turn. Its sender still waits for a result.
+    /// A message that starts no turn. Its sender still waits for a result, which names the sender's id of the message.
     #[error("input line {line}: {why}")]
-    Message { line: u64, why: String },
+    Message { line: u64, why: String, client_id: Option<String> },
     #[error("input line {line}: {why}")]
     Refused { line: u64, why: String, request_id: String },
 }
@@ -100,7 +102,10 @@ pub fn parse_line(line: u64, text: &str) -> Result<InputLine, InputError> {
     }
     let parsed: Line = serde_json::from_value(value).map_err(|e| shape(&e.to_string()))?;
     match parsed.kind.as_str() {
-        "user" => user(parsed).map_err(|why| InputError::Message { line, why }),
+        "user" => {
+            let client_id = parsed.uuid.clone();
+            user(parsed).map_err(|why| InputError::Message { line, why, client_id })
+        }
         "control_request" => control(line, parsed.request_id, parsed.request),
         "control_response" => {
             response(parsed.response).ok_or_else(|| shape("a control response needs `response.request_id`"))
@@ -216,110 +221,6 @@ pub fn slash_command(parts: &[Part]) -> Option<Result<Command, String>> {
     })
 }
 
-/// Converts content, a string or a list of blocks, to parts.
-fn content_parts(content: &Value) -> Result<Vec<Part>, String> {
-    match content {
-        Value::String(text) => Ok(vec![Part::text(text.as_str())]),
-        Value::Array(blocks) => blocks.iter().map(block).collect(),
-        _ => Err("`message.content` must be a string or a list of blocks".to_owned()),
-    }
-}
-
-fn block(block: &Value) -> Result<Part, String> {
-    let field = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
-    match block.get("type").and_then(Value::as_str) {
-        Some("text") => Ok(Part::text(field(block, "text").ok_or("a text block needs `text`")?)),
-        Some("image") => {
-            let source = block.get("source").ok_or("an image block needs `source`")?;
-            let (media_type, source) = match field(source, "type").as_deref() {
-                Some("base64") => {
-                    let data = field(source, "data").ok_or("a base64 image needs `data`")?;
-                    base64::engine::general_purpose::STANDARD
-                        .decode(&data)
-                        .map_err(|e| format!("image data is not base64: {e}"))?;
-                    (
-                        field(source, "media_type").unwrap_or_else(|| "image/png".to_owned()),
-                        ImageSource::Base64(data),
-                    )
-                }
-                Some("url") => (
-                    "image/*".to_owned(),
-                    ImageSource::Url(field(source, "url").ok_or("an image url is missing")?),
-                ),
-                _ => return Err("an image source must be `base64` or `url`".to_owned()),
-            };
-            Ok(Part::Image { media_type, source, name: None, width: None, height: None, extra: Map::new() })
-        }
-        Some("document") => {
-            document(block.get("source").ok_or("a document block needs `source`")?, field(block, "title"))
-        }
-        Some("search_result") => {
-            let known = |name: &str| field(block, name).unwrap_or_default();
-            let text = texts(block.get("content")).ok_or("a search result needs `content` of text blocks")?;
-            Ok(Part::text(format!("[Search result: {} ({})]\n{text}", known("title"), known("source"))))
-        }
-        Some(other) => Err(format!("content blocks of type `{other}` are not supported in user messages")),
-        None => Err("a content block needs a `type`".to_owned()),
-    }
-}
-
-/// Converts the source of a document. A PDF is an image of that type until the agent keeps its bytes.
-fn document(source: &Value, title: Option<String>) -> Result<Part, String> {
-    let field = |name: &str| source.get(name).and_then(Value::as_str);
-    match field("type") {
-        Some("text") => Ok(Part::text(field("data").ok_or("a text document needs `data`")?)),
-        Some("content") => {
-            let text = texts(source.get("content")).ok_or("a document's content must be text")?;
-            Ok(Part::text(text))
-        }
-        Some("base64") => {
-            let data = field("data").ok_or("a base64 document needs `data`")?;
-            let bytes = base64::engine::general_purpose::STANDARD
-                .decode(data)
-                .map_err(|e| format!("document data is not base64: {e}"))?;
-            let media_type = field("media_type").unwrap_or(PDF);
-            if media_type.starts_with("text/") {
-                return match String::from_utf8(bytes) {
-                    Ok(text) => Ok(Part::text(text)),
-                    Err(_) => Err("a text document must be UTF-8".to_owned()),
-                };
-            }
-            if media_type != PDF {
-                return Err(format!(
-                    "documents of type `{media_type}` are not supported, only {PDF} and text"
-                ));
-            }
-            Ok(Part::Image {
-                media_type: PDF.to_owned(),
-                source: ImageSource::Base64(data.to_owned()),
-                name: title,
-                width: None,
-                height: None,
-                extra: Map::new(),
-            })
-        }
-        Some("url") => {
-            Err("a document's address is not fetched; download it and send the source as `base64`".to_owned())
-        }
-        _ => Err("a document's source must be `base64`, `text` or `content`".to_owned()),
-    }
-}
-
-const PDF: &str = "application/pdf";
-
-/// Returns a text, or the texts of blocks; `None` if there is anything else.
-fn texts(content: Option<&Value>) -> Option<String> {
-    match content? {
-        Value::String(text) => Some(text.clone()),
-        Value::Array(blocks) => {
-            let texts: Option<Vec<&str>> =
-                blocks.iter().map(|block| block.get("text").and_then(Value::as_str)).collect();
-            texts.map(|texts| texts.join("\n"))
-        }
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -431,14 +332,6 @@ mod tests {
             (r#"{"type":"user"}"#, "needs a `message`"),
             (r#"{"type":"user","message":{"content":[{"type":"video"}]}}"#, "`video` are not supported"),
             (r#"{"type":"user","message":{"content":[{}]}}"#, "needs a `type`"),
-            (
-                r#"{"type":"user","message":{"content":[{"type":"document","source":{"type":"url","url":"u"}}]}}"#,
-                "download it",
-            ),
-            (
-                r#"{"type":"user","message":{"content":[{"type":"document","source":{"type":"base64","media_type":"a/b","data":"YQ=="}}]}}"#,
-                "`a/b` are not supported",
-            ),
             (r#"{"type":"nope"}"#, "not known"),
             (
                 r#"{"type":"user","message":{"content":"/compact undo"}}"#,

@@ -223,9 +223,9 @@ impl Printer {
         if let (InputError::Refused { request_id, .. }, Format::StreamJson) = (error, self.options.format) {
             return self.refusal(request_id, &error.to_string());
         }
-        if let (InputError::Message { .. }, Format::StreamJson) = (error, self.options.format) {
+        if let (InputError::Message { client_id, .. }, Format::StreamJson) = (error, self.options.format) {
             // The sender of the message waits for a result.
-            let line = self.lines.no_turn(&error.to_string());
+            let line = self.lines.no_turn(&error.to_string(), client_id.as_deref());
             self.output.line(line)?;
         }
         self.status = ExitStatus::Usage;

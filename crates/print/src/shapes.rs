@@ -98,6 +98,9 @@ fn block(part: &Part, blobs: &dyn Blobs, cwd: &Path) -> Option<Value> {
         Part::Image { media_type, source, .. } => {
             let source = match source {
                 ImageSource::Base64(data) => encoded(media_type, data),
+                ImageSource::Url(url) if media_type == "application/pdf" => {
+                    return Some(json!({ "type": "document", "source": { "type": "url", "url": url } }));
+                }
                 ImageSource::Url(url) => json!({ "type": "url", "url": url }),
                 ImageSource::Blob(id) => match blobs.get(id) {
                     Some(bytes) => encoded(media_type, &STANDARD.encode(bytes)),

@@ -10,7 +10,7 @@ use super::prompts::{with_command, with_servers};
 use super::waits::{Clearing, Held, Waited};
 use super::{Front, note, written};
 use crate::failure::Failure;
-use becket_types::{Command, HookEvent, Part, PromptInput};
+use becket_types::{Command, HookEvent, ImageSource, Part, PromptInput};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::oneshot;
@@ -148,7 +148,7 @@ impl Front {
             }
             match held {
                 Held::Prompt(input) => self.prompt(input).await?,
-                Held::Composed(input) => self.composed(input).await,
+                Held::Composed(input) => self.composed(input).await?,
                 Held::Request(..) => {}
             }
         }
@@ -156,18 +156,36 @@ impl Front {
     }
 
     /// Sends a prompt as it is.
-    pub(super) async fn composed(&mut self, input: PromptInput) {
+    pub(super) async fn composed(&mut self, input: PromptInput) -> Result<(), Failure> {
         if self.clear_waits() {
             self.pending.local.push_back(Held::Composed(input));
-        } else {
+        } else if !self.refused_attachment(&input)? {
             self.command(Command::Prompt(input)).await;
         }
+        Ok(())
+    }
+
+    /// Refuses a prompt with an attachment that has only an address, if the model's server fetches none. Returns true if it did.
+    fn refused_attachment(&mut self, input: &PromptInput) -> Result<bool, Failure> {
+        let is_address = |part: &Part| matches!(part, Part::Image { source: ImageSource::Url(_), .. });
+        if !input.parts.iter().any(is_address) {
+            return Ok(false);
+        }
+        // A model that cannot be opened gives an error of its own.
+        let model = (self.session.find_model)(&self.live().model).ok();
+        let why = model.and_then(|model| becket_model::unfetched(&input.parts, model.info()));
+        let Some(why) = why else { return Ok(false) };
+        written(self.printer.no_turn(&why, input.client_id.as_deref()))?;
+        Ok(true)
     }
 
     /// Sends a prompt, with its command expanded. One that refers to a server is sent once the server has answered.
     pub(super) async fn prompt(&mut self, input: PromptInput) -> Result<(), Failure> {
         if self.clear_waits() {
             self.pending.local.push_back(Held::Prompt(input));
+            return Ok(());
+        }
+        if self.refused_attachment(&input)? {
             return Ok(());
         }
         let Some(mut input) = self.local(input).await? else { return Ok(()) };
@@ -227,7 +245,7 @@ impl Front {
         };
         let client_id = clearing.client_id.as_deref();
         match error {
-            Some(why) => written(self.printer.no_turn(why))?,
+            Some(why) => written(self.printer.no_turn(why, client_id))?,
             None => {
                 written(self.printer.conversation_reset(client_id))?;
                 written(self.printer.blank_answer(client_id))?;

@@ -387,7 +387,7 @@ impl Front {
             Ok(InputLine::Composed(input)) if self.servers.waits.any() => {
                 self.servers.waits.hold(Held::Composed(input));
             }
-            Ok(InputLine::Composed(input)) => self.composed(input).await,
+            Ok(InputLine::Composed(input)) => self.composed(input).await?,
             Ok(InputLine::Command(command)) => self.command(command).await,
             Ok(InputLine::Control { request_id, command }) => {
                 let answer = match &command {
@@ -421,7 +421,7 @@ impl Front {
         while let Some(held) = self.servers.waits.take() {
             match held {
                 Held::Prompt(input) => self.prompt(input).await?,
-                Held::Composed(input) => self.composed(input).await,
+                Held::Composed(input) => self.composed(input).await?,
                 Held::Request(id, subtype, body) => self.request(id, &subtype, &body).await?,
             }
         }

@@ -182,6 +182,11 @@ impl Blocks {
                 self.0.push(block);
             }
             Media::Url(url) => self.json(&json!({"type": "image", "source": {"type": "url", "url": url}})),
+            Media::Document { url, name } => {
+                let source = json!({"type": "url", "url": url});
+                let title = name.as_deref().unwrap_or("document");
+                self.json(&json!({"type": "document", "source": source, "title": title}));
+            }
             Media::Text(text) => self.text(&text),
         }
     }
@@ -191,7 +196,7 @@ impl Blocks {
             match part {
                 Part::Text { text, ignored: false, .. } => self.text(text),
                 Part::Image { media_type, source, name, .. } if env.info.images => {
-                    self.media(env.media.image(source, media_type, name.as_deref(), env.blobs));
+                    self.media(env.image(source, media_type, name.as_deref()));
                 }
                 Part::Image { media_type, name, .. } => {
                     self.media(crate::media::stub(media_type, name.as_deref(), "this model reads no images"));

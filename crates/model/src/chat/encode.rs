@@ -311,6 +311,8 @@ fn media_part(part: &Part, env: &Env<'_>) -> Option<Value> {
             json!({"type": "image_url", "image_url": {"url": format!("data:{media_type};base64,{base64}")}})
         }
         Media::Url(url) => json!({"type": "image_url", "image_url": {"url": url}}),
+        // The format has no such part, see `Fetches`.
+        Media::Document { url, .. } => json!({"type": "text", "text": format!("[Document: {url}]")}),
         Media::Text(text) => json!({"type": "text", "text": text}),
     })
 }

@@ -107,7 +107,7 @@ fn user(parts: &[Part], env: &Env<'_>) -> Vec<Value> {
 fn attachment(part: &Part, env: &Env<'_>) -> Value {
     let media = match part {
         Part::Image { media_type, source, name, .. } if env.info.images => {
-            env.media.image(source, media_type, name.as_deref(), env.blobs)
+            env.image(source, media_type, name.as_deref())
         }
         Part::Image { media_type, name, .. } => {
             stub(media_type, name.as_deref(), "this model reads no images")
@@ -127,7 +127,9 @@ fn attachment(part: &Part, env: &Env<'_>) -> Value {
             let format = media_type.strip_prefix("image/").unwrap_or(media_type);
             json!({"image": {"format": format, "source": {"bytes": &*base64}}})
         }
+        // The format has no such parts, see `Fetches`.
         Media::Url(url) => json!({"text": format!("[Image: {url}]")}),
+        Media::Document { url, .. } => json!({"text": format!("[Document: {url}]")}),
         Media::Text(text) => json!({"text": text}),
     }
 }

@@ -197,6 +197,7 @@ fn media_part(part: &Part, env: &Env<'_>) -> Option<Value> {
             json!({"inlineData": {"mimeType": media_type, "data": &*base64}})
         }
         Media::Url(url) => json!({"fileData": {"fileUri": url}}),
+        Media::Document { url, .. } => json!({"fileData": {"fileUri": url, "mimeType": "application/pdf"}}),
         Media::Text(text) => json!({"text": text}),
     })
 }

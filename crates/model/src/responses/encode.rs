@@ -182,6 +182,7 @@ fn media_part(part: &Part, env: &Env<'_>) -> Option<Value> {
             json!({"type": "input_image", "image_url": format!("data:{media_type};base64,{base64}")})
         }
         Media::Url(url) => json!({"type": "input_image", "image_url": url}),
+        Media::Document { url, .. } => json!({"type": "input_file", "file_url": url}),
         Media::Text(text) => json!({"type": "input_text", "text": text}),
     })
 }

@@ -230,14 +230,14 @@ impl Printer {
         }))
     }
 
-    /// Writes the result for a message that starts no turn.
+    /// Writes the result for a message that starts no turn. `client_id`: the program's id of the message.
     ///
     /// # Errors
     ///
     /// Fails if the output cannot be written.
-    pub fn no_turn(&mut self, why: &str) -> io::Result<()> {
+    pub fn no_turn(&mut self, why: &str, client_id: Option<&str>) -> io::Result<()> {
         if self.options.format == Format::StreamJson {
-            let line = self.lines.no_turn(why);
+            let line = self.lines.no_turn(why, client_id);
             self.output.line(line)?;
         }
         self.status = ExitStatus::Error;

@@ -281,8 +281,8 @@ impl SessionLines {
         })
     }
 
-    /// Makes the result for a message that could not be used.
-    pub(super) fn no_turn(&self, why: &str) -> Value {
+    /// Makes the result for a message that could not be used. `client_id`: the program's id of the message.
+    pub(super) fn no_turn(&self, why: &str, client_id: Option<&str>) -> Value {
         let mut line = shapes::no_turn(why, &self.session);
         self.totals.stamp(&mut line);
         line
@@ -290,6 +290,10 @@ impl SessionLines {
 
     /// Makes the line for a text that becket or a hook gives the model besides the conversation.
     pub(super) fn context_added(&self, message: &Message) -> Value {
+        if let Some(id) = client_id {
+            // A turn may be running. The result answers this message, not those of the turn.
+            super::answered::stamp(&mut line, (id, &[id.to_owned()]));
+        }
         let from = match &message.origin {
             Origin::Synthetic(Synthetic::Hook) => "hook",
             Origin::Synthetic(Synthetic::Rules) => "rules",
