@@ -68,6 +68,7 @@ mod sdk_answers;
 mod sdk_turns;
 mod sdks;
 mod secrets;
+mod sdk_types;
 mod session_requests;
 mod sizes;
 mod small_window;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The folder with the packages, if `needed` is there.
-fn peers(test: &str, needed: &str) -> Option<PathBuf> {
+pub(crate) fn peers(test: &str, needed: &str) -> Option<PathBuf> {
     let named = std::env::var_os("BECKET_PEERS").map(PathBuf::from);
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));

@@ -27,8 +27,9 @@ use crate::{InputError, Schema};
 use crate::{shapes, terminal};
 use answer::WholeAnswer;
 use becket_types::{
-    Blobs, CallId, Command, DeliveryMode, Event, Message, MessageId, NoticeLevel, Part, PromptInput, TurnEnd,
-    TurnResult, sdk_names,
+    Blobs, CallId, Command, DeliveryMode, Event, Message, MessageId, Millis, NoticeLevel, Part, PromptInput,
+    TurnEnd, TurnResult,
+    sdk_names::{self, EndedCall},
 };
 use lines::SessionLines;
 use merged::merge;
@@ -492,9 +493,9 @@ impl Printer {
                 }
                 self.output.emit(line)
             }
-            Event::ToolFinished { message, .. } => {
+            Event::ToolFinished { message, duration, original, .. } => {
                 let mut line = self.lines.user(message);
-                if let Some(result) = self.tool_use_result(message) {
+                if let Some(result) = self.tool_use_result(message, *duration, original.as_deref()) {
                     line["tool_use_result"] = result;
                 }
                 self.mirrored(&line)?;
@@ -553,14 +554,19 @@ impl Printer {
     }
 
     /// Returns the result of a call in the SDK's format.
-    fn tool_use_result(&mut self, message: &Message) -> Option<Value> {
+    fn tool_use_result(&mut self, message: &Message, took: Millis, original: Option<&str>) -> Option<Value> {
         let part = message.parts.iter().find(|part| matches!(part, Part::ToolResult { .. }))?;
         let Part::ToolResult { call_id, output, is_error, details, .. } = part else { return None };
         let Some((name, input)) = self.calls.remove(call_id) else {
             return Some(details.clone()).filter(|details| !details.is_null());
         };
         let input = sdk_names::sdk_input(&name, &input, &self.lines.cwd);
-        sdk_names::sdk_result(&name, &input, output, details, *is_error)
+        if let Some(picture) = shapes::picture(&message.parts, details, self.lines.blobs.as_ref()) {
+            return Some(picture);
+        }
+        let (text, is_error) = (output, *is_error);
+        let call = EndedCall { tool: &name, input: &input, text, details, is_error, original, took };
+        sdk_names::sdk_result(&call)
     }
 }
 

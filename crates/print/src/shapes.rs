@@ -124,6 +124,33 @@ fn block(part: &Part, blobs: &dyn Blobs, cwd: &Path) -> Option<Value> {
     })
 }
 
+/// Largest picture in bytes whose data is in the result of its call, too. The line also holds it for the model, and has at most
+/// 1 MiB.
+const MOST_PICTURE: usize = 256 * 1024;
+
+/// Returns the result of a call that has read a picture, in the SDK's shape. `None` for another call, or a large picture.
+pub(crate) fn picture(parts: &[Part], details: &Value, blobs: &dyn Blobs) -> Option<Value> {
+    if details["kind"] != "image" {
+        return None;
+    }
+    let image = |part: &Part| match part {
+        Part::Image { media_type, source: ImageSource::Blob(id), .. } => {
+            Some((media_type.clone(), blobs.get(id)?))
+        }
+        _ => None,
+    };
+    let (media_type, bytes) =
+        parts.iter().find_map(image).filter(|(_, bytes)| bytes.len() <= MOST_PICTURE)?;
+    let (width, height) = (&details["width"], &details["height"]);
+    Some(json!({
+        "type": "image",
+        "file": {
+            "base64": STANDARD.encode(&bytes), "type": media_type, "originalSize": bytes.len(),
+            "dimensions": { "originalWidth": width, "originalHeight": height },
+        },
+    }))
+}
+
 fn encoded(media_type: &str, data: &str) -> Value {
     json!({ "type": "base64", "media_type": media_type, "data": data })
 }

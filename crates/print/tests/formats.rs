@@ -92,6 +92,7 @@ fn run_of_a_compacting_turn(text: &str) -> Vec<Event> {
             message: Message::tool_result(CallId::from("c1"), "read", "file text", false),
             changes: Vec::new(),
             duration: Millis(1),
+            original: None,
         },
         Event::CompactBoundary {
             entry: Seq(9),
@@ -320,6 +321,7 @@ fn a_denial_that_was_not_overcome_has_its_own_exit_code() {
         message: Message::tool_result(CallId::from("d"), "read", "x", false),
         changes: Vec::new(),
         duration: Millis(0),
+        original: None,
     };
     let end = || Event::TurnFinished(Box::new(result(TurnEnd::Completed, "x")));
     let status = |events: &[Event]| print(PrintOptions::default(), events).2;
@@ -331,6 +333,7 @@ fn a_denial_that_was_not_overcome_has_its_own_exit_code() {
         message: Message::tool_result(CallId::from("c"), "bash", "not run", true),
         changes: Vec::new(),
         duration: Millis(0),
+        original: None,
     };
     assert_eq!(status(&[denial(), ok.clone(), refused.clone(), end()]), ExitStatus::PermissionDenied);
     assert_eq!(status(&[denial(), refused, ok, end()]), ExitStatus::Ok);

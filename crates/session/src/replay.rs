@@ -164,7 +164,7 @@ impl Replay {
         {
             self.events.push(Event::PermissionDenied(denial));
         }
-        self.events.push(Event::ToolFinished { message, changes, duration });
+        self.events.push(Event::ToolFinished { message, changes, duration, original: None });
     }
 
     fn message(&mut self, message: Message, time: Millis) {
@@ -193,7 +193,9 @@ impl Replay {
                     api_time: Millis(0),
                 }
             }
-            Role::Tool => Event::ToolFinished { message, changes: Vec::new(), duration: Millis(0) },
+            Role::Tool => {
+                Event::ToolFinished { message, changes: Vec::new(), duration: Millis(0), original: None }
+            }
         };
         self.events.push(event);
     }

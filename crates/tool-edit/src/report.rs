@@ -22,6 +22,11 @@ pub(crate) fn details(path: &Path, change: &diff::Change, encoding: &str) -> Val
     })
 }
 
+/// Returns the text of a file before it was changed; `None` if its bytes are no text.
+pub(crate) fn original(view: &encoding::Decoded<'_>) -> Option<String> {
+    (!matches!(view.kind, Kind::Bytes { .. })).then(|| view.text.clone().into_owned())
+}
+
 /// Compares the file before and after the plan.
 pub(crate) fn change(subject: &Subject<'_>, plan: &Plan, new: &[u8]) -> diff::Change {
     let view = subject.view;
@@ -86,6 +91,7 @@ pub(crate) fn edited(
         content: content.trim_end().to_owned(),
         details,
         changes: vec![FileChange { path: path.to_owned(), kind: FileChangeKind::Update }],
+        original: original(subject.view),
         ..ToolOutput::default()
     }
 }

@@ -167,6 +167,7 @@ fn overwrite(
                 false,
                 bytes.len(),
             ),
+            original: report::original(&view),
             ..ToolOutput::default()
         });
     }
@@ -206,6 +207,7 @@ fn overwrite(
         content: text + ").",
         details: described(report::details(path, &change, after.name()), false, bytes.len()),
         changes: vec![FileChange { path: path.to_owned(), kind: FileChangeKind::Update }],
+        original: report::original(&view),
         ..ToolOutput::default()
     })
 }

@@ -74,6 +74,7 @@ async fn an_edit_tells_the_model_and_people_what_changed() {
                 "marks": [[3, 8, 14], [4, 1, 6]],
             }),
             changes: vec![FileChange { path: path.clone(), kind: FileChangeKind::Update }],
+            original: Some("fn a() {}\nfn b() {}\nfn c() {}\n".into()),
             ..ToolOutput::default()
         }
     );

@@ -114,8 +114,12 @@ impl Action for List {
         }
         // Plain data with string keys can always be converted to a JSON value.
         let list = serde_json::to_value(&items).unwrap_or_default();
-        env.host.set_state("todo", list.clone());
-        Ok(ToolOutput { details: json!({"items": list}), ..ToolOutput::text(out) })
+        let mut details = json!({"items": list});
+        if let Some(old) = env.host.state("todo") {
+            details["old_items"] = old;
+        }
+        env.host.set_state("todo", list);
+        Ok(ToolOutput { details, ..ToolOutput::text(out) })
     }
 }
 

@@ -214,6 +214,7 @@ impl JobKill {
         let job = self.shell.jobs.get(id, &*env.host)?;
         let left = job.kill().await;
         let mut output = self.shell.show(&job, env).await;
+        output.details["command"] = json!(job.command);
         match left {
             None => output.content.push_str("\n[it was over before]"),
             Some(0) => {}

@@ -142,6 +142,7 @@ fn keys() {
             message: Message::tool_result(call, "bash", words(i), false),
             changes: Vec::new(),
             duration: Millis(5),
+            original: None,
         });
         stage.event(Event::TextDelta { message: MessageId::new(), index: 0, text: mixed(i) });
     }

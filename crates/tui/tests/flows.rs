@@ -153,7 +153,12 @@ fn a_question_of_a_subagent_is_answered_to_it() {
     assert!(screen.contains("? task make it strict  waits for you"), "{screen}");
     // The main agent's call with the same id is a different call.
     let own = Message::tool_result(CallId("c1".into()), "edit", "ok", false);
-    stage.event(Event::ToolFinished { message: own, changes: Vec::new(), duration: Millis(1) });
+    stage.event(Event::ToolFinished {
+        message: own,
+        changes: Vec::new(),
+        duration: Millis(1),
+        original: None,
+    });
     assert!(stage.screen().contains("Edit a.rs for a subagent?"));
     let what = Command::Decide { call_id: CallId("c1".into()), decision: Decision::AllowOnce };
     let answer = Command::ToSubagent { call_id: CallId("t1".into()), what: Box::new(what) };
@@ -162,7 +167,12 @@ fn a_question_of_a_subagent_is_answered_to_it() {
     // The questions of a subagent end with its call.
     ask(&mut stage);
     let over = Message::tool_result(CallId("t1".into()), "task", "interrupted", true);
-    stage.event(Event::ToolFinished { message: over, changes: Vec::new(), duration: Millis(1) });
+    stage.event(Event::ToolFinished {
+        message: over,
+        changes: Vec::new(),
+        duration: Millis(1),
+        original: None,
+    });
     assert!(!stage.screen().contains("Run this command"), "{}", stage.screen());
 }
 
@@ -362,7 +372,12 @@ fn a_page_waits_for_the_end_of_a_question() {
             stage.screen()
         );
         let message = Message::tool_result(CallId("c1".into()), "edit", "done", false);
-        let effects = stage.event(Event::ToolFinished { message, changes: Vec::new(), duration: Millis(1) });
+        let effects = stage.event(Event::ToolFinished {
+            message,
+            changes: Vec::new(),
+            duration: Millis(1),
+            original: None,
+        });
         let asks = effects.iter().any(|effect| matches!(effect, Effect::Ask(Request::Page(_))));
         assert_eq!(asks, opened.is_empty(), "{command}: {effects:?}");
         assert!(stage.screen().contains(opened) && !stage.screen().contains('◷'), "{}", stage.screen());
@@ -479,7 +494,7 @@ fn a_rewind_counts_the_changes_since_each_message() {
             of_result.clone_from(&details);
         }
         let changes = vec![FileChange { path: path.into(), kind: FileChangeKind::Update }];
-        stage.event(Event::ToolFinished { message, changes, duration: Millis(3) });
+        stage.event(Event::ToolFinished { message, changes, duration: Millis(3), original: None });
     };
     say(&mut stage, "fix the parser");
     change(&mut stage, "a", "/p/src/span.py", 2);
@@ -613,7 +628,12 @@ fn a_session_is_chosen_by_words_with_a_preview() {
 fn commands_in_the_background_are_counted_while_there_are_any() {
     let mut stage = stage(80, 10);
     let message = Message::tool_result(CallId("c".into()), "bash", "job 1 started", false);
-    let finished = Event::ToolFinished { message, changes: Vec::new(), duration: becket_types::Millis(1) };
+    let finished = Event::ToolFinished {
+        message,
+        changes: Vec::new(),
+        duration: becket_types::Millis(1),
+        original: None,
+    };
     assert_eq!(stage.event(finished), [Effect::Ask(Request::Jobs)]);
     assert_eq!(stage.update(Input::Reply(Reply::Jobs(2))), [Effect::Wake(5_000, Timer::Jobs)]);
     assert!(stage.screen().contains(" · 2 jobs"), "{}", stage.screen());
@@ -924,7 +944,12 @@ fn an_interrupt_is_told_once() {
             if let Some(Part::ToolResult { interrupted, .. }) = message.parts.first_mut() {
                 *interrupted = true;
             }
-            stage.event(Event::ToolFinished { message, changes: Vec::new(), duration: Millis(900) });
+            stage.event(Event::ToolFinished {
+                message,
+                changes: Vec::new(),
+                duration: Millis(900),
+                original: None,
+            });
         }
         stage.event(turn_end(TurnEnd::Interrupted));
         let screen = stage.screen();

@@ -63,6 +63,7 @@ fn shown(kind: u8, text: &str) -> Event {
             message: Message::tool_result(CallId("c".into()), "bash", text, false),
             changes: Vec::new(),
             duration: Millis(1),
+            original: None,
         },
         _ => Event::CompactBoundary {
             entry: Seq(40),

@@ -97,7 +97,12 @@ fn a_terminal_that_draws_none_is_asked_nothing_and_says_their_names() {
     app.update(user("look at this", &["a"]));
     let mut message = Message::tool_result(CallId("c".into()), "read", "an image", false);
     message.parts.push(image("b"));
-    app.update(Input::Agent(Event::ToolFinished { message, changes: Vec::new(), duration: Millis(1) }));
+    app.update(Input::Agent(Event::ToolFinished {
+        message,
+        changes: Vec::new(),
+        duration: Millis(1),
+        original: None,
+    }));
     let (shown, asked) = frame(&mut app);
     assert!(shown.contains("› look at this\n  [image a.png]\n"), "{shown}");
     assert!(!shown.contains("b.png") && asked.is_empty(), "{shown} {asked:?}");
@@ -108,7 +113,12 @@ fn an_image_that_a_tool_read_stands_below_it_and_another_screen_is_given_it_anew
     let mut app = app(KITTY);
     let mut message = Message::tool_result(CallId("c".into()), "read", "an image", false);
     message.parts.push(image("b"));
-    app.update(Input::Agent(Event::ToolFinished { message, changes: Vec::new(), duration: Millis(1) }));
+    app.update(Input::Agent(Event::ToolFinished {
+        message,
+        changes: Vec::new(),
+        duration: Millis(1),
+        original: None,
+    }));
     let (shown, asked) = frame(&mut app);
     assert!(shown.find("read").unwrap() < shown.find("[image b.png]").unwrap(), "{shown}");
     assert_eq!(asked, [(FIRST, "b".to_owned())]);

@@ -120,7 +120,7 @@ fn what_is_finished_is_above_and_what_may_change_below() {
     stage.event(Event::ToolOutput { call_id: call.clone(), chunk: "one\n".into() });
     stage.event(Event::ToolOutput { call_id: call.clone(), chunk: "two\n".into() });
     let message = Message::tool_result(call, "bash", "one\ntwo", false);
-    stage.event(Event::ToolFinished { message, changes: Vec::new(), duration: Millis(1) });
+    stage.event(Event::ToolFinished { message, changes: Vec::new(), duration: Millis(1), original: None });
     stage.app.update(Input::Paste("half a thought".into()));
     stage.frame();
     let mut want: Vec<String> = (0..12).flat_map(|i| [format!("› message {i}"), String::new()]).collect();
@@ -313,7 +313,7 @@ proptest! {
         stage.widen((columns * narrow).div_ceil(100));
         stage.widen(columns * wide / 100);
         let message = Message::tool_result(call, "bash", "one", false);
-        let done = Event::ToolFinished { message, changes: Vec::new(), duration: Millis(1) };
+        let done = Event::ToolFinished { message, changes: Vec::new(), duration: Millis(1), original: None };
         stage.event(done.clone());
         let mut app = App::new(Theme::plain());
         for event in told.into_iter().chain([done]) {

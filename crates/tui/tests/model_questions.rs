@@ -151,7 +151,12 @@ fn questions_can_be_left_open_and_end_with_their_call() {
     assert_eq!(interrupted.ctrl('c'), [Effect::Send(Command::Interrupt)]);
     let mut over = stage(request("ask_user", questions()));
     let message = Message::tool_result(CallId("c1".into()), "ask_user", "gone", true);
-    over.event(Event::ToolFinished { message, changes: Vec::new(), duration: becket_types::Millis(1) });
+    over.event(Event::ToolFinished {
+        message,
+        changes: Vec::new(),
+        duration: becket_types::Millis(1),
+        original: None,
+    });
     assert!(!over.screen().contains("The model asks you"), "{}", over.screen());
 }
 

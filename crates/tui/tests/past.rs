@@ -50,7 +50,7 @@ fn event(n: u64) -> Event {
                 format!("output {n}\nneedle {}", n % 7),
                 false,
             ));
-            Event::ToolFinished { message, changes: Vec::new(), duration: Millis(0) }
+            Event::ToolFinished { message, changes: Vec::new(), duration: Millis(0), original: None }
         }
         4 => answer(vec![Part::text(format!("# answer {n}\n\nof several lines\n\n- one\n- two"))]),
         _ => Event::Pruned { entry: Seq(n), calls: n, freed: becket_types::Tokens(1_000) },

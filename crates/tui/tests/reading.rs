@@ -29,7 +29,7 @@ fn call(stage: &mut Stage, id: &str, name: &str, input: Value, output: &str, det
     if let Some(Part::ToolResult { details: to, .. }) = message.parts.first_mut() {
         *to = details;
     }
-    stage.event(Event::ToolFinished { message, changes: Vec::new(), duration: Millis(3) });
+    stage.event(Event::ToolFinished { message, changes: Vec::new(), duration: Millis(3), original: None });
 }
 
 fn copied(effects: &[Effect]) -> Option<&str> {
@@ -240,6 +240,7 @@ fn earlier_turns_of_a_continued_session_are_shown_as_they_were() {
                 kind: becket_types::FileChangeKind::Update,
             }],
             duration: Millis(3),
+            original: None,
         },
         changed,
         Event::ToolStarted {
@@ -363,7 +364,12 @@ fn ended(stage: &mut Stage, name: &str, input: &Value, output: &str, code: Optio
     if let Some(Part::ToolResult { details, .. }) = result.parts.first_mut() {
         *details = code.map_or(Value::Null, |code| json!({"exit_code": code}));
     }
-    stage.event(Event::ToolFinished { message: result, changes: Vec::new(), duration: Millis(20) });
+    stage.event(Event::ToolFinished {
+        message: result,
+        changes: Vec::new(),
+        duration: Millis(20),
+        original: None,
+    });
 }
 
 fn printed(lines: usize) -> String {
@@ -486,7 +492,12 @@ fn the_todo_list_is_a_panel_until_it_is_done() {
         if let Some(Part::ToolResult { details, .. }) = result.parts.first_mut() {
             *details = json!({"items": items});
         }
-        stage.event(Event::ToolFinished { message: result, changes: Vec::new(), duration: Millis(1) });
+        stage.event(Event::ToolFinished {
+            message: result,
+            changes: Vec::new(),
+            duration: Millis(1),
+            original: None,
+        });
     };
     let mut stage = Stage::new(60, 24);
     stage.event(started());

@@ -181,7 +181,12 @@ fn a_prompt_is_sent_and_its_turn_is_shown() {
     if let Some(Part::ToolResult { details, .. }) = result.parts.first_mut() {
         *details = json!({"exit_code": 0});
     }
-    stage.event(Event::ToolFinished { message: result, changes: Vec::new(), duration: Millis(2_300) });
+    stage.event(Event::ToolFinished {
+        message: result,
+        changes: Vec::new(),
+        duration: Millis(2_300),
+        original: None,
+    });
     stage.event(turn_end(TurnEnd::Completed));
     let screen = stage.screen();
     assert!(screen.contains("✓ bash cargo test  2.3 s"), "{screen}");
@@ -727,6 +732,7 @@ fn live_and_replayed_are_the_same() {
         message: Message::tool_result(CallId("c1".into()), "read", "text", false),
         changes: Vec::new(),
         duration: Millis(3),
+        original: None,
     };
     let mut live = Stage::new(50, 20);
     for piece in ["# Pl", "an\n\n- one\n-", " two\n\nand *mo", "re*"] {
@@ -803,7 +809,7 @@ fn an_allowed_change_says_so_and_the_turn_counts_its_lines() {
             *details = json!({"diff": diff, "additions": 2, "deletions": 1});
         }
         let changes = vec![becket_types::FileChange { path, kind: becket_types::FileChangeKind::Update }];
-        stage.event(Event::ToolFinished { message: result, changes, duration: Millis(20) });
+        stage.event(Event::ToolFinished { message: result, changes, duration: Millis(20), original: None });
         stage.event(end_after(8_600));
         let screen = stage.screen();
         assert!(screen.contains(&format!("✓ edit src/a.rs  added 2 lines, removed 1 · {how}")), "{screen}");

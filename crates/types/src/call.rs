@@ -104,6 +104,9 @@ pub struct ToolOutput {
     /// `content` is masked there, too.
     #[serde(skip)]
     pub before: String,
+    /// Text of the file before the call, for programs that drive becket. Kept in no session.
+    #[serde(skip)]
+    pub original: Option<String>,
 }
 
 impl ToolOutput {

@@ -358,6 +358,9 @@ pub enum Event {
         message: Message,
         changes: Vec<FileChange>,
         duration: Millis,
+        /// Text of the file before the call, if a program drives becket.
+        #[serde(skip)]
+        original: Option<String>,
     },
     CompactionStarted {
         trigger: CompactionTrigger,

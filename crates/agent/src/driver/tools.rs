@@ -61,6 +61,8 @@ const SIDE_BY_SIDE: usize = 8;
 /// The result of a call that a hook leaves to a later run.
 const DEFERRED: &str =
     "Not run: a hook deferred this call until the session is continued. Then the same call is made again.";
+/// Largest text of a file, in bytes, that a program gets as it was before a call. A line for programs has at most 1 MiB.
+const MOST_ORIGINAL: usize = 400_000;
 /// Time that a cancelled tool has to report what it has done.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -491,10 +493,14 @@ impl ToolRunner<'_> {
                 self.conversation.core.push(journal(slot, JournalState::Finished, result));
             }
             let changes = output.changes.clone();
+            // Only a program gets it, in the result of the call.
+            let wanted = self.conversation.settings.asking.headless;
+            let original = output.original.take().filter(|text| wanted && text.len() <= MOST_ORIGINAL);
             let mut message = result_message(&slot.call, output);
             message.seq = self.conversation.core.next_seq();
             self.conversation.core.push(EntryKind::Message { message: message.clone() });
-            self.conversation.core.announce(Event::ToolFinished { message, changes, duration: millis(time) });
+            let duration = millis(time);
+            self.conversation.core.announce(Event::ToolFinished { message, changes, duration, original });
         }
         self.conversation.core.flush(Durability::Buffered);
     }
@@ -509,6 +515,7 @@ impl ToolRunner<'_> {
                 message,
                 changes: Vec::new(),
                 duration: millis(Duration::ZERO),
+                original: None,
             });
         }
     }

@@ -13,7 +13,7 @@ fn finished(id: &str, tool: &str, output: &str, details: Value, is_error: bool) 
             *kept = details.clone();
         }
     }
-    Event::ToolFinished { message, changes: Vec::new(), duration: Millis(1) }
+    Event::ToolFinished { message, changes: Vec::new(), duration: Millis(1), original: None }
 }
 
 fn said(parts: Vec<Part>) -> Event {

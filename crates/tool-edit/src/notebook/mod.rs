@@ -179,6 +179,7 @@ fn attempt(
         content: format!("{what} cell {} of {name} (+{} −{}).", at + 1, change.additions, change.deletions),
         details,
         changes: vec![FileChange { path: path.to_owned(), kind: FileChangeKind::Update }],
+        original: Some(text.to_owned()),
         ..ToolOutput::default()
     })
 }

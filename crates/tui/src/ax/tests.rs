@@ -27,7 +27,12 @@ fn a_turn_is_told_in_plain_lines() {
                 name: "bash".into(),
                 input: json!({"command": "ls"})
             },
-            Event::ToolFinished { message: result, changes: Vec::new(), duration: becket_types::Millis(3) },
+            Event::ToolFinished {
+                message: result,
+                changes: Vec::new(),
+                duration: becket_types::Millis(3),
+                original: None
+            },
         ]),
         [
             "You: fix it",

@@ -146,7 +146,7 @@ impl Blocks {
             }
             Event::ToolOutput { call_id, chunk } => self.call(call_id, "", |c| c.output.push(chunk)),
             Event::Subagent { call_id, what } => return Some(self.nested(call_id, what)),
-            Event::ToolFinished { message, duration, changes } => {
+            Event::ToolFinished { message, duration, changes, .. } => {
                 self.changed.files.extend(changes.iter().map(|change| change.path.clone()));
                 let counted = self.finished(message, *duration);
                 self.changed.uncounted |= !counted && !changes.is_empty();

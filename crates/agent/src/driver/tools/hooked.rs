@@ -17,9 +17,9 @@ use crate::settings::SecretOutputs;
 use becket_guard::Verdict;
 use becket_session::secrets::{mask_published, mask_published_value};
 use becket_types::{
-    Access, DecidedBy, Effect, Event, HookCall, HookEvent, HookOutcome, HookPermission, HookResult,
+    Access, DecidedBy, Effect, Event, HookCall, HookEvent, HookOutcome, HookPermission, HookResult, Millis,
     ToolOutput,
-    sdk_names::{PRINTED_LINES, own_input, sdk_input, sdk_name, sdk_result, suggestions},
+    sdk_names::{EndedCall, PRINTED_LINES, own_input, sdk_input, sdk_name, sdk_result, suggestions},
 };
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::FuturesUnordered;
@@ -52,26 +52,35 @@ impl AfterHooks {
         let mut call = if failed { self.failed } else { self.done }?;
         call.input.insert("duration_ms".to_owned(), json!(time.as_millis() as u64));
         // A hook may be an address or a model, so secrets are masked for hooks as they are for the session's provider.
-        let (content, details) = if self.masks {
+        let (content, details, original) = if self.masks {
             let mut details = output.details.clone();
             mask_published_value(&mut details);
             let content = mask_published(&output.content).0.into_owned();
             fewer_lines(&output.content, &content, &mut details);
-            (content, details)
+            let original = output.original.as_deref().map(|text| mask_published(text).0.into_owned());
+            (content, details, original)
         } else {
-            (output.content.clone(), output.details.clone())
+            (output.content.clone(), output.details.clone(), output.original.clone())
         };
         let key = |key: &str| call.input.get(key).cloned().unwrap_or_default();
         let (name, given) = (key("tool_name"), key("tool_input"));
-        let name = name.as_str().unwrap_or_default();
+        let ended = EndedCall {
+            tool: name.as_str().unwrap_or_default(),
+            input: &given,
+            text: &content,
+            details: &details,
+            is_error: output.is_error || failed,
+            original: original.as_deref(),
+            took: Millis(time.as_millis() as u64),
+        };
         if failed {
-            let told = sdk_result(name, &given, &content, &details, true);
+            let told = sdk_result(&ended);
             let told =
                 told.as_ref().and_then(|told| told.as_str()?.strip_prefix("Error: ").map(str::to_owned));
             call.input.insert("error".to_owned(), json!(told.unwrap_or(content)));
             call.input.insert("is_interrupt".to_owned(), json!(output.interrupted));
         } else {
-            let result = response(name, &given, &content, &details, output.is_error);
+            let result = sdk_result(&ended).unwrap_or_else(|| json!({ "content": content }));
             call.input.insert("tool_response".to_owned(), result);
         }
         let event = call.event;
@@ -110,11 +119,6 @@ fn words_of(result: &Value) -> String {
         Value::String(text) => text.clone(),
         other => blocks(other).unwrap_or_else(|| result.to_string()),
     }
-}
-
-/// Returns the result of a call for hooks: in the SDK's shape if it has one.
-fn response(tool: &str, input: &Value, content: &str, details: &Value, is_error: bool) -> Value {
-    sdk_result(tool, input, content, details, is_error).unwrap_or_else(|| json!({ "content": content }))
 }
 
 /// Adds to the reason of a denial that a hook gave it, and which one. The model reads it too, so only the first word of the

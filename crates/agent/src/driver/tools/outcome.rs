@@ -9,7 +9,7 @@ use crate::answer::Call;
 use crate::host::lock;
 use crate::machine::NotRun;
 use becket_guard::Verdict;
-use becket_session::secrets::{mask, mask_published_after};
+use becket_session::secrets::{mask, mask_published, mask_published_after};
 use becket_tool::{Tool, ToolEnv};
 use becket_types::{
     Access, CallId, DecidedBy, DenialCause, EntryKind, Event, JournalState, Message, Part,
@@ -325,6 +325,9 @@ pub(super) fn secrets_in(output: &ToolOutput) -> Option<String> {
 pub(super) fn mask_secrets(output: &mut ToolOutput) -> Option<String> {
     if output.details.get("structured_output").is_none() {
         becket_session::secrets::mask_published_value(&mut output.details);
+    }
+    if let Some(original) = &mut output.original {
+        *original = mask_published(original).0.into_owned();
     }
     let (masked, kinds) = mask_published_after(&output.before, &output.content);
     let words = in_words(&kinds)?;
