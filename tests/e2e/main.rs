@@ -65,6 +65,7 @@ mod replay;
 mod request_fields;
 mod sandbox;
 mod sdk_answers;
+mod sdk_options;
 mod sdk_turns;
 mod sdks;
 mod secrets;

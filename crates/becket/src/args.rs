@@ -19,7 +19,7 @@ mod word;
 
 pub(crate) use agents::*;
 pub(crate) use changes::*;
-pub(crate) use driven::{is_driven, understood};
+pub(crate) use driven::{is_driven, understood, unused_variables};
 pub(crate) use exec::{ExecArgs, ExecOptions, ExecSettings, ExecWhat, ReviewArgs};
 pub(crate) use help::{parse_run, run_command, whole_command};
 pub(crate) use inspect::*;

@@ -422,6 +422,7 @@ fn facts(run: &RunSettings, assembled: &Assembled, environment: &Environment) ->
         plugins: environment.plugins.listed(),
         plugin_errors: environment.plugins.errors(),
         mcp: None,
+        warnings: run.client.unused.clone(),
         effort: config.model.effort.and_then(|e| serde_json::to_value(e).ok()?.as_str().map(str::to_owned)),
         folder,
     }

@@ -150,12 +150,15 @@ fn dispatch() -> Result<ExitStatus, Failure> {
     }
     let entrypoint = std::env::var("CLAUDE_CODE_ENTRYPOINT").ok();
     let driven = args::is_driven(&arguments, entrypoint.as_deref());
+    let mut unused = Vec::new();
     if driven {
-        let (understood, warnings) = args::understood(&arguments);
+        let (understood, mut warnings) = args::understood(&arguments);
+        warnings.extend(args::unused_variables(|name| std::env::var_os(name).is_some()));
         arguments = understood;
-        for text in warnings {
+        for text in &warnings {
             let _ = writeln!(io::stderr(), "becket: {text}");
         }
+        unused = warnings;
     }
     let mut run = match args::parse_run(&arguments) {
         Ok(run) => run,
@@ -186,6 +189,7 @@ fn dispatch() -> Result<ExitStatus, Failure> {
     let again = (!print).then(|| run.clone());
     let mut settings = settings::RunSettings::new(run, &environment)?;
     settings.client.driven = driven;
+    settings.client.unused = unused;
     let runtime = runtime()?;
     match again {
         None => runtime.block_on(headless::run(&environment, settings)),

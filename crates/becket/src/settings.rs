@@ -316,7 +316,11 @@ impl RunSettings {
                 host_servers: None,
                 ask_user: None,
                 policies: ServerPolicies::default(),
-                permission_tool: args.sdk.permission_prompt_tool.filter(|tool| tool.starts_with("mcp__")),
+                unused: Vec::new(),
+                permission_tool: args
+                    .sdk
+                    .permission_prompt_tool
+                    .filter(|tool| asks_host && tool.starts_with("mcp__")),
                 limits,
             },
             additions: Additions { mcp: args.mcp, agents: agents(&args.agents)?, only_skills: None },
@@ -359,7 +363,8 @@ fn no_prompt(args: &Run) -> &'static str {
 
 /// True if permission questions are sent to the program that drives the run.
 fn asks_host(args: &Run) -> Result<bool, Failure> {
-    match args.sdk.permission_prompt_tool.as_deref() {
+    let nobody = args.sdk.permission_prompts.as_deref() == Some("none");
+    match args.sdk.permission_prompt_tool.as_deref().filter(|_| !nobody) {
         None => Ok(false),
         Some("stdio") if args.output.input_format == InputFormat::StreamJson => Ok(true),
         Some("stdio") => {

@@ -892,7 +892,10 @@ async def every_option_is_taken(place):
     assert os.path.exists(os.path.join(more, "a.txt"))
     assert inits(messages)[0].data["skills"] == ["review"], inits(messages)[0].data
     told = [line for line in place.stderr if line.strip()]
-    assert all("task-budget" in line or "no list price" in line for line in told), told
+    known = ["task-budget", "--betas", "no list price"]
+    assert all(any(part in line for part in known) for line in told), told
+    warnings = inits(messages)[0].data["warnings"]
+    assert [warning.split()[2] for warning in warnings] == ["--task-budget", "--betas"], warnings
 
 
 @scenario

@@ -400,7 +400,8 @@ const scenarios = {
     assert.equal(done.result, "done");
     assert.equal(fs.readFileSync(file, "utf8"), "a");
     assert.deepEqual(inits(messages)[0].skills, ["review"]);
-    assert.equal(place.stderr, "");
+    assert.match(place.stderr, /^becket: the option --betas has no effect: [^\n]*\n$/);
+    assert.equal(inits(messages)[0].warnings.length, 1);
   },
 };
 

@@ -1,29 +1,49 @@
 //! Arguments of a run that another program drives. The official SDKs pass flags of the agent that they were made for.
 //!
 //! Owns the choice of arguments that are removed before clap parses them. Flags that becket has are passed to clap,
-//! joined with their value, because a value may begin with a dash. Flags that have no effect here are removed silently.
-//! Every other flag causes a warning but does not end the run, because an SDK is often newer than becket.
+//! joined with their value, because a value may begin with a dash. Every other flag causes a warning but does not end the run,
+//! because an SDK is often newer than becket.
 
 use super::Run;
 use clap::CommandFactory as _;
 use std::ffi::OsString;
 
-/// Flags that are harmless to ignore, each with true if it takes a value.
-const WITHOUT_EFFECT: &[(&str, bool)] = &[
-    ("await-initialize", false),
-    ("betas", true),
-    ("channels", true),
-    ("debug", false),
-    ("debug-to-stderr", false),
-    ("permission-prompts", true),
-    ("thinking-display", true),
+/// Flags without a value that say what becket does in any case.
+const ALWAYS_SO: &[&str] = &["await-initialize"];
+
+/// Flags that becket cannot carry out, each with true if it takes a value, and with what to use instead.
+const NOT_OFFERED: &[(&str, bool, &str)] = &[
+    (
+        "betas",
+        true,
+        "becket chooses a provider's beta features itself; add others as headers of the provider",
+    ),
+    ("channels", true, "no messages of channels are received; send them as messages of the user"),
+    ("debug", false, "use --debug-file FILE"),
+    ("debug-to-stderr", false, "use --debug-file FILE"),
+    (
+        "initialize-fields",
+        true,
+        "settings and disallowed tools are read from --settings and --disallowedTools",
+    ),
+    ("project-config-root", true, "use --cd DIR, whose project's files are read"),
+    ("task-budget", true, "no budget is passed to the model; --max-tokens N ends a turn"),
+    ("thinking-display", true, "reasoning is shown as the provider gives it"),
+    ("workload", true, "no requests are marked with it"),
 ];
 
-/// Flags with a value that becket cannot carry out, each with what to use instead.
-const NOT_OFFERED: &[(&str, &str)] = &[
-    ("project-config-root", "use --cd DIR, whose project's files are read"),
-    ("task-budget", "no budget is passed to the model; --max-tokens N ends a turn"),
+/// Variables with which an SDK passes an option that becket cannot carry out, each with the option.
+const VARIABLES: &[(&str, &str)] = &[
+    ("CLAUDE_CODE_QUESTION_PREVIEW_FORMAT", "toolConfig.askUserQuestion.previewFormat"),
+    ("CLAUDE_CODE_QUESTION_EXTENDED", "toolConfig.askUserQuestion.extendedQuestions"),
+    ("CLAUDE_CODE_QUESTION_OPTIONAL_DESCRIPTIONS", "toolConfig.askUserQuestion.optionalDescriptions"),
 ];
+
+/// Returns a warning for each option without effect that an SDK passes in its environment.
+pub(crate) fn unused_variables(is_set: impl Fn(&str) -> bool) -> Vec<String> {
+    let set = VARIABLES.iter().filter(|(name, _)| is_set(name));
+    set.map(|(_, option)| format!("the option {option} has no effect: questions have one form")).collect()
+}
 
 /// Flags of an SDK that take no value, so that the next argument is not taken for one.
 const WITHOUT_VALUE: &[&str] = &["strict-mcp-config"];
@@ -72,21 +92,22 @@ pub(crate) fn understood(arguments: &[OsString]) -> (Vec<OsString>, Vec<String>)
             }
             continue;
         }
-        let instead = NOT_OFFERED.iter().find(|(known, _)| *known == name).map(|(_, instead)| instead);
-        let known = WITHOUT_EFFECT.iter().find(|(known, _)| *known == name);
+        if ALWAYS_SO.contains(&name) {
+            continue;
+        }
+        let known = NOT_OFFERED.iter().find(|(known, ..)| *known == name);
         let plain = rest.peek().and_then(|next| next.to_str()).is_some_and(|next| !next.starts_with('-'));
         let takes = match known {
-            Some((_, takes)) => *takes,
+            Some((_, takes, _)) => *takes,
             None => plain && !WITHOUT_VALUE.contains(&name),
         };
         if takes && !joined {
             rest.next();
         }
-        match (known, instead) {
-            (Some(_), _) => {}
-            (None, Some(instead)) => warnings.push(format!("the option --{name} has no effect: {instead}")),
-            (None, None) => warnings.push(format!("the option --{name} is not known here and has no effect")),
-        }
+        warnings.push(match known {
+            Some((.., instead)) => format!("the option --{name} has no effect: {instead}"),
+            None => format!("the option --{name} is not known here and has no effect"),
+        });
     }
     (out, warnings)
 }
@@ -113,6 +134,7 @@ mod tests {
             "--betas",
             "context-1m",
             "--debug",
+            "--await-initialize",
             "--resume=abc",
             "--task-budget",
             "5",
@@ -133,11 +155,11 @@ mod tests {
                 "--input-format=stream-json",
             ])
         );
-        let named: Vec<bool> = ["--task-budget", "--brand-new", "--other"]
+        let named: Vec<bool> = ["--betas", "--debug", "--task-budget", "--brand-new", "--other"]
             .iter()
             .map(|n| warnings.iter().any(|w| w.contains(n)))
             .collect();
-        assert_eq!((named, warnings.len()), (vec![true; 3], 3));
+        assert_eq!((named, warnings.len()), (vec![true; 5], 5));
     }
 
     #[test]

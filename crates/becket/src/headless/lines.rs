@@ -71,6 +71,7 @@ impl Lines {
                     for text in &notes {
                         note(text);
                     }
+                    run.client.unused.extend(notes);
                     if let Err(failure) = managed {
                         super::refuse(run, Some(&request), &failure);
                         return Err(failure);

@@ -98,6 +98,8 @@ pub(crate) struct Client {
     pub permission_tool: Option<String>,
     /// Limits that the program sets for the run.
     pub limits: HostLimits,
+    /// Notes about options and fields of the program that have no effect.
+    pub unused: Vec<String>,
 }
 
 /// Rules and time limits that a program gives with the servers of its own process.

@@ -36,6 +36,8 @@ pub struct SessionFacts {
     pub plugin_errors: Vec<Value>,
     /// The servers as they are now; `None` if that is not known.
     pub mcp: Option<McpFacts>,
+    /// Options of the program that have no effect.
+    pub warnings: Vec<String>,
     pub effort: Option<String>,
     /// The folder of this session. The folders of its subagents are in the same parent. `None` if the session is not
     /// saved.
@@ -127,6 +129,9 @@ impl SessionLines {
         });
         if !facts.plugin_errors.is_empty() {
             line["plugin_errors"] = json!(facts.plugin_errors);
+        }
+        if !facts.warnings.is_empty() {
+            line["warnings"] = json!(facts.warnings);
         }
         line
     }
@@ -285,15 +290,15 @@ impl SessionLines {
     pub(super) fn no_turn(&self, why: &str, client_id: Option<&str>) -> Value {
         let mut line = shapes::no_turn(why, &self.session);
         self.totals.stamp(&mut line);
+        if let Some(id) = client_id {
+            // A turn may be running. The result answers this message, not those of the turn.
+            super::answered::stamp(&mut line, (id, &[id.to_owned()]));
+        }
         line
     }
 
     /// Makes the line for a text that becket or a hook gives the model besides the conversation.
     pub(super) fn context_added(&self, message: &Message) -> Value {
-        if let Some(id) = client_id {
-            // A turn may be running. The result answers this message, not those of the turn.
-            super::answered::stamp(&mut line, (id, &[id.to_owned()]));
-        }
         let from = match &message.origin {
             Origin::Synthetic(Synthetic::Hook) => "hook",
             Origin::Synthetic(Synthetic::Rules) => "rules",
