@@ -56,9 +56,12 @@ fn a_refused_prompt_is_a_result_and_no_failure() {
     let bench = with_hook("UserPromptSubmit", "grep -q good || { echo not this >&2; exit 2; }");
     let server = MockServer::start([Answer::text("fine")]);
     let mut session = Session::start(&bench, &server, &[]);
-    session.send(&says("bad"));
+    let mut bad = says("bad");
+    bad["uuid"] = json!("11111111-1111-4111-8111-111111111111");
+    session.send(&bad);
     assert_eq!(session.line(&["\"init\""])["type"], "system");
     let result = session.result();
+    assert_eq!(result["user_message_uuid"], bad["uuid"], "the program learns which message was refused");
     assert_eq!((&result["subtype"], &result["is_error"]), (&json!("success"), &json!(false)), "{result}");
     let text = result["result"].as_str().unwrap();
     assert!(text.starts_with("UserPromptSubmit operation blocked by hook:\n"), "{text}");

@@ -193,9 +193,21 @@ impl Guard {
         self.settings.own.extend(files);
     }
 
-    /// Returns the verdict, unless a rule of the floor asks about a call that the mode would allow.
+    /// Returns the verdict, unless a rule of the floor asks about a call that the mode would allow. The driving program's rules
+    /// for tools of MCP servers belong to the floor, too.
     pub(crate) fn hold_floor(&self, verdict: Verdict, tool: &str, access: &Access) -> Verdict {
         let bypassed = self.mode() == PermissionMode::BypassPermissions;
+        if bypassed
+            && tool.starts_with("mcp__")
+            && matches!(verdict, Verdict::Allow { .. })
+            && let Some(rule) =
+                self.layers.of(RuleOwner::Program).ask.iter().find(|rule| rule.covers_tool(tool))
+        {
+            return Verdict::Ask {
+                reason: format!("the rule {rule} of the driving program asks in every permission mode"),
+                rule: None,
+            };
+        }
         match (&self.floor, &verdict) {
             (Some(floor), Verdict::Allow { .. }) if bypassed => match floor.asking_rule(tool, access, None) {
                 Some(rule) => Verdict::Ask {

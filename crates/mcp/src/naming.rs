@@ -18,6 +18,11 @@ fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' }).collect()
 }
 
+/// Returns the permission rule for all tools of a server.
+pub fn server_rule(server: &str) -> String {
+    format!("mcp__{}", plain(server))
+}
+
 /// Returns the name of a tool. `taken`: names that are already used, in lower case.
 pub fn tool_name(server: &str, tool: &str, taken: &BTreeSet<String>) -> String {
     let name = format!("mcp__{}__{}", plain(server), plain(tool));

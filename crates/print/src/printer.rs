@@ -348,6 +348,7 @@ impl Printer {
                         self.status = ExitStatus::Ok;
                     }
                 }
+                self.lines.answered.ended(&result.end);
                 self.lines.answered.stamp_result(&mut line);
                 self.output.line(line)?;
                 self.tell_why(why.as_deref())?;

@@ -254,7 +254,7 @@ pub(crate) fn ended_by_hook(line: &mut Value, end: &TurnEnd) -> bool {
     }
     (line["subtype"], line["is_error"]) = (json!("success"), json!(false));
     line.as_object_mut().map(|line| line.remove("errors"));
-    if let Some(RefusedPrompt { prompt, reason }) = refused {
+    if let Some(RefusedPrompt { prompt, reason, .. }) = refused {
         line["result"] = json!(format!(
             "UserPromptSubmit operation blocked by hook:\n{reason}\n\nOriginal prompt: {prompt}"
         ));

@@ -102,6 +102,9 @@ pub enum TurnEnd {
 pub struct RefusedPrompt {
     pub prompt: String,
     pub reason: String,
+    /// The id that a program gave the prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_id: Option<String>,
 }
 
 impl TurnEnd {

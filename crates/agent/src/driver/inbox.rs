@@ -66,6 +66,11 @@ impl Inbox {
         self.prompts.get(&id).map(|input| text_of(&input.parts))
     }
 
+    /// Returns the id that a program gave a waiting prompt.
+    pub(super) fn client_id(&self, id: PromptId) -> Option<String> {
+        self.prompts.get(&id)?.client_id.clone()
+    }
+
     pub(super) fn put_note(&mut self, message: Message, client_id: String) -> PromptId {
         let id = self.next;
         self.next += 1;

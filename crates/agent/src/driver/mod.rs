@@ -379,7 +379,7 @@ impl Agent {
                 self.flow.feed(Input::Interrupt);
             }
             Command::TaskEnded { task, text } => self.inbox.task_ended(task, &text, &mut self.flow),
-            Command::Background { call_id } => self.tool_runner().move_to_background(call_id.as_ref()),
+            Command::Background { call_id } => drop(self.tool_runner().move_to_background(call_id.as_ref())),
             Command::ToTask { task, what } => self.tool_runner().pass_to_task(task, *what),
             Command::Continue => self.continue_turn(),
             Command::Compact { focus } => {
@@ -480,6 +480,7 @@ impl Agent {
             }
             Command::SeedRead { path, mtime } => self.seed_read(&path, mtime),
             Command::SideQuestion { question } => self.ask_beside(question),
+            Command::Background { call_id } => self.tool_runner().move_to_background(call_id.as_ref()),
             // Plans and their ends have events of their own.
             other => {
                 self.command(other);

@@ -275,8 +275,9 @@ impl ToolRunner<'_> {
         (running >= MOST).then(|| format!("{running} subagents run there, the most there can be"))
     }
 
-    /// Moves running commands and subagents to the background: those of one call, or of all.
-    pub(super) fn move_to_background(&mut self, only: Option<&CallId>) {
+    /// Moves running commands and subagents to the background: those of one call, or of all. `Err` says why the call that was
+    /// named, or a subagent, stays.
+    pub(super) fn move_to_background(&mut self, only: Option<&CallId>) -> Result<(), String> {
         let calls: Vec<(CallId, String)> = match &self.flow.op {
             Op::Tools(batch) => batch.running_calls(),
             _ => Vec::new(),
@@ -297,13 +298,15 @@ impl ToolRunner<'_> {
             };
             moved += u32::from(done);
         }
+        let is_full = why.is_some();
         let text = match (moved, why) {
             (0, Some(why)) => format!("Nothing was moved to the background: {why}."),
             (0, None) => "Nothing that runs now can be moved to the background.".to_owned(),
             (1, _) => "Moved to the background. /tasks shows it.".to_owned(),
             (n, _) => format!("Moved {n} calls to the background. /tasks shows them."),
         };
-        self.conversation.core.say(NoticeLevel::Info, text);
+        self.conversation.core.say(NoticeLevel::Info, text.clone());
+        if moved == 0 && (only.is_some() || is_full) { Err(text) } else { Ok(()) }
     }
 
     /// Moves a subagent to the background: its call gets a result now. Returns false if it is there already.

@@ -188,12 +188,13 @@ impl Agent {
             match why {
                 Some(why) => {
                     let prompt = self.inbox.text(*id).unwrap_or_default();
+                    let client_id = self.inbox.client_id(*id);
                     self.inbox.take_back(
                         *id,
                         &format!("A hook refused this prompt: {why}"),
                         &mut self.conversation.core,
                     );
-                    refused = Some(RefusedPrompt { prompt, reason: why });
+                    refused = Some(RefusedPrompt { prompt, reason: why, client_id });
                 }
                 None => {
                     delivered.push(*id);

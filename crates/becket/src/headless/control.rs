@@ -3,6 +3,7 @@
 //! Every request gets exactly one answer. An unsupported request is answered with an error, so that no program waits
 //! for it. This file routes; `settings`, `servers`, `files` and `listing` answer.
 
+mod advice;
 mod files;
 mod listing;
 mod servers;
@@ -132,8 +133,15 @@ impl Front {
             "generate_session_title" => return self.make_title(id, body).await,
             "seed_read_state" => files::seed(body),
             "background_tasks" => {
-                Ok(Command::Background { call_id: text("tool_use_id").map(|id| CallId(id.to_owned())) })
+                let call_id = text("tool_use_id").map(|id| CallId(id.to_owned()));
+                if call_id.as_ref().is_some_and(|call| !self.known.calls.has(call)) {
+                    return Some(Ok(json!({ "backgrounded": false })));
+                }
+                let answer = json!({ "backgrounded": true });
+                self.with_receipt(id.to_owned(), Command::Background { call_id }, answer).await;
+                return None;
             }
+            "set_mcp_permission_mode_override" => return self.pin_server(id, body).await,
             "interrupt" => return self.interrupt_all(id).await,
             "side_question" => return self.side_question(id, body).await,
             "cancel_async_message" => {
@@ -152,7 +160,7 @@ impl Front {
                 return self.apply_flags(id, body).await;
             }
             "rewind_files" => return self.rewind(id, body).await.err().map(Err),
-            other => Err(format!("control request {other:?} is not supported")),
+            other => Err(advice::refusal(other)),
         };
         match command {
             Ok(command) => {
@@ -237,6 +245,37 @@ impl Front {
         }
         super::written(self.printer.control_response(id, &json!({})))?;
         Ok(true)
+    }
+
+    /// Makes each call of a server's tools a question, or takes that back.
+    async fn pin_server(&mut self, id: &str, body: &Value) -> Answer {
+        let Some(server) = body.get("serverName").and_then(Value::as_str) else {
+            return Some(Err("set_mcp_permission_mode_override needs `serverName`".to_owned()));
+        };
+        let asks = match body.get("mode") {
+            Some(Value::Null) => false,
+            Some(Value::String(mode)) if mode == "default" => true,
+            Some(Value::String(mode)) if mode == "auto" => {
+                return Some(Err(
+                    "a server has no mode \"auto\" of its own here; \"default\" asks about each of its calls"
+                        .to_owned(),
+                ));
+            }
+            _ => {
+                return Some(Err(
+                    "set_mcp_permission_mode_override: `mode` must be \"default\" or null".to_owned()
+                ));
+            }
+        };
+        let rule = becket_mcp::naming::server_rule(server);
+        self.session.live.pin(rule, asks);
+        let known = self.servers.hub.as_ref().is_some_and(|hub| hub.has(server));
+        let answer = match known || !asks {
+            true => json!({}),
+            false => json!({ "warning": format!("there is no MCP server {server:?} in this session yet") }),
+        };
+        self.with_receipt(id.to_owned(), self.session.live.program_rules(), answer).await;
+        None
     }
 
     /// Sends the rules of the program again, after its servers have changed.

@@ -65,6 +65,11 @@ impl RunningCalls {
         }
     }
 
+    /// True if the session itself, and no subagent, runs this call.
+    pub(super) fn has(&self, call: &CallId) -> bool {
+        self.0.get(call).is_some_and(|call| call.parent.is_none())
+    }
+
     /// Returns the time of the next sign of life.
     pub(super) fn next(&self) -> Option<Instant> {
         self.0.values().map(RunningCall::next).min()

@@ -1,7 +1,7 @@
 //! Ids of the user messages that a turn answers, as a program gave them. The first line of the answer and the result
 //! name them, so that the program can tell which of its messages they answer.
 
-use becket_types::Event;
+use becket_types::{Event, TurnEnd};
 use serde_json::{Value, json};
 
 /// Maximum number of ids on a line.
@@ -19,6 +19,15 @@ pub(super) struct Answered {
 }
 
 impl Answered {
+    /// Notes the prompt that a hook refused, which never becomes a message.
+    pub(super) fn ended(&mut self, end: &TurnEnd) {
+        if let TurnEnd::HookStopped { refused: Some(refused), .. } = end
+            && self.ids.is_empty()
+        {
+            self.opened_by(refused.client_id.as_deref());
+        }
+    }
+
     /// Notes a user message of the session.
     pub(super) fn saw(&mut self, event: &Event) {
         let Event::UserMessage { client_id: Some(id), steered, message } = event else { return };

@@ -11,7 +11,7 @@ use becket_config::{Settings, Source};
 use becket_guard::Rule;
 use becket_types::{Command, PermissionMode, RuleChange, RuleKind, RuleOwner, sdk_names};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// Separates the id of a request from the number of one of its commands.
@@ -33,6 +33,8 @@ pub(in crate::headless) struct LiveSettings {
     flags: Map<String, Value>,
     /// Rules for tools of servers that the program has set while the session runs.
     policies: ServerPolicies,
+    /// Rules for servers about whose calls the program is always asked.
+    pinned: BTreeSet<String>,
 }
 
 /// A request that the agent carries out in several commands.
@@ -54,12 +56,22 @@ impl LiveSettings {
             model: model.to_owned(),
             flags: Map::new(),
             policies: ServerPolicies::default(),
+            pinned: BTreeSet::new(),
         }
     }
 
     /// Takes the rules for tools of servers that the program has set while the session runs.
     pub(super) fn set_policies(&mut self, policies: ServerPolicies) {
         self.policies = policies;
+    }
+
+    /// Adds or removes the rule for a server about whose calls the program is always asked.
+    pub(super) fn pin(&mut self, rule: String, asks: bool) {
+        if asks {
+            self.pinned.insert(rule);
+        } else {
+            self.pinned.remove(&rule);
+        }
     }
 
     pub(super) fn hooks_are_off(&self) -> bool {
@@ -210,12 +222,13 @@ impl LiveSettings {
             rules.extend(more.iter().cloned());
             rules
         };
+        let ask: Vec<String> = self.policies.ask.iter().chain(&self.pinned).cloned().collect();
         Command::ChangeRules {
             owner: RuleOwner::Program,
             change: RuleChange::Replace,
             rules: BTreeMap::from([
                 (RuleKind::Allow, list("allow")),
-                (RuleKind::Ask, with("ask", &self.policies.ask)),
+                (RuleKind::Ask, with("ask", &ask)),
                 (RuleKind::Deny, with("deny", &self.policies.deny)),
             ]),
         }
