@@ -182,7 +182,7 @@ fn every_field_of_initialize_acts_or_is_told() {
     }
 }
 
-/// How each option of the packages reaches becket: as a flag or a field of the tables above, or without it.
+/// The way of each option of the packages to becket: a flag or a field of the tables above, or neither.
 const OPTIONS: &[(&str, &str)] = &[
     ("abortController", "in the SDK"),
     ("additionalDirectories", "--add-dir"),

@@ -10,7 +10,7 @@ pub(crate) struct SdkArgs {
     /// Source of the answers to permission questions: `stdio` asks the driving program over standard input and output.
     #[arg(long, value_name = "NAME")]
     pub permission_prompt_tool: Option<String>,
-    /// Who answers permission questions: `host`, as --permission-prompt-tool says, or `none`, which denies such calls.
+    /// Answerer of permission questions: `host`, as --permission-prompt-tool says, or `none`, which denies such calls.
     #[arg(long, value_name = "WHO", value_parser = ["host", "none"])]
     pub permission_prompts: Option<String>,
     /// Reasoning of the model: adaptive, or disabled, which means the effort low. --effort overrides it.

@@ -13,7 +13,7 @@ pub struct EndedCall<'a> {
     pub tool: &'a str,
     /// With the SDK's names.
     pub input: &'a Value,
-    /// What the model reads.
+    /// The text that the model reads.
     pub text: &'a str,
     pub details: &'a Value,
     pub is_error: bool,
