@@ -138,6 +138,7 @@ const FIELDS: &[&str] = &[
     "hooks",
     "sdkMcpServers",
     "sdkMcpServerConfigs",
+    "sdkMcpServerManifests",
     "jsonSchema",
     "systemPrompt",
     "appendSystemPrompt",

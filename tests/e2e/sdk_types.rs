@@ -172,9 +172,9 @@ fn results_of_tools_have_the_fields_of_the_sdk() {
         ),
         (
             "task",
-            json!({ "agent": "explore", "description": "look", "prompt": "look" }),
+            json!({ "agent": "general", "description": "look", "prompt": "look" }),
             "AgentOutput",
-            json!({ "status": "completed", "prompt": "look" }),
+            json!({ "status": "completed", "prompt": "look", "agentType": "general-purpose" }),
         ),
     ];
     let mut answers: Vec<Answer> = Vec::new();

@@ -82,6 +82,23 @@ const scenarios = {
     assert.equal(result(messages).result, "done");
     assert.deepEqual(seen, [["SessionEnd", "other"]]);
   },
+  // As the guide of the SDK shows it: an empty prompt opens the session, and the first message is the moment for the request.
+  async files_are_rewound_after_an_empty_prompt(place) {
+    const file = path.join(place.cwd, "a.txt");
+    fs.writeFileSync(file, "v0\n");
+    const changes = place.model(call("read", { path: "a.txt" }), call("edit", { path: "a.txt", old: "v0", new: "v1" }), "done");
+    const more = { enableFileCheckpointing: true, permissionMode: "acceptEdits", extraArgs: { "replay-user-messages": null } };
+    const messages = await collect("change it", place.options(changes, more));
+    const point = messages.find((message) => message.type === "user" && !message.tool_use_result).uuid;
+    const resume = result(messages).session_id;
+    assert.equal(fs.readFileSync(file, "utf8"), "v1\n");
+    const running = query({ prompt: "", options: place.options(place.model("never"), { ...more, resume }) });
+    for await (const _ of running) {
+      assert.equal((await running.rewindFiles(point)).canRewind, true);
+      break;
+    }
+    assert.equal(fs.readFileSync(file, "utf8"), "v0\n");
+  },
   async a_program_decides_about_calls(place) {
     const asked = [];
     const canUseTool = async (tool, given) => {

@@ -13,7 +13,11 @@ use crate::failure::Failure;
 use becket_types::{Command, HookEvent, ImageSource, Part, PromptInput};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::oneshot;
+
+/// Time for requests of a program that opens a session with a message without text, such as a rewind of files.
+const OPEN: Duration = Duration::from_millis(300);
 
 impl Front {
     /// Tells the program the commands if they have changed. `read_files`: files and skills are read again.
@@ -124,7 +128,13 @@ impl Front {
             self.pending.local.push_back(Held::Prompt(input));
             return Ok(());
         }
-        written(self.printer.blank_answer(input.client_id.as_deref()))
+        written(self.printer.blank_begun(input.client_id.as_deref()))?;
+        // An SDK closes its side at the result, which it may read together with `system/init`.
+        self.servers.waits.add(async {
+            tokio::time::sleep(OPEN).await;
+            Waited::Blank
+        });
+        Ok(())
     }
 
     /// Chooses the model of the next request. A name that fits no model ends a run that a program does not drive.

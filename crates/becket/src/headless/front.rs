@@ -411,6 +411,7 @@ impl Front {
     async fn waited(&mut self, waited: Waited) -> Result<(), Failure> {
         match waited {
             Waited::Started | Waited::Cleared => {}
+            Waited::Blank => written(self.printer.blank_ended())?,
             Waited::Answer(id, Ok(response)) => written(self.printer.control_response(&id, &response))?,
             Waited::Answer(id, Err(why)) => written(self.printer.refusal(&id, &why))?,
             Waited::Prompt(input) => self.command(Command::Prompt(input)).await,

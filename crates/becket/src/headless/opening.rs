@@ -14,7 +14,7 @@ use becket_print::Schema;
 use serde_json::{Value, json};
 
 /// Fields of the request that becket uses.
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 16] = [
     "subtype",
     "hooks",
     "systemPrompt",
@@ -24,6 +24,8 @@ const FIELDS: [&str; 15] = [
     "skills",
     "sdkMcpServers",
     "sdkMcpServerConfigs",
+    // The tools of these servers, which becket asks the servers themselves for.
+    "sdkMcpServerManifests",
     "mcpServers",
     "title",
     "forwardSubagentText",

@@ -171,8 +171,26 @@ impl Printer {
     ///
     /// Fails if the output cannot be written.
     pub fn blank_answer(&mut self, client_id: Option<&str>) -> io::Result<()> {
+        self.blank_begun(client_id)?;
+        self.blank_ended()
+    }
+
+    /// Writes the start of a turn in which nothing is asked.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output cannot be written.
+    pub fn blank_begun(&mut self, client_id: Option<&str>) -> io::Result<()> {
         self.lines.answered.opened_by(client_id);
-        self.turn_began()?;
+        self.turn_began()
+    }
+
+    /// Writes the result of a turn in which nothing was asked.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output cannot be written.
+    pub fn blank_ended(&mut self) -> io::Result<()> {
         self.local_result("")
     }
 

@@ -3,7 +3,7 @@
 //! Made of the call's input, its text and becket's own details, which stay beside the known fields. Nothing is invented: a
 //! field whose value becket does not keep is `null` or left out, as the SDK's types allow.
 
-use super::{own_name, sdk_name};
+use super::{own_name, sdk_agent, sdk_name};
 use crate::{Millis, SubagentReport};
 use serde_json::{Value, json};
 
@@ -288,7 +288,7 @@ fn task(prompt: &Value, text: &str, details: &Value) -> Value {
     });
     if let Some(report) = SubagentReport::of(details) {
         out["agentId"] = json!(report.session);
-        out["agentType"] = json!(report.agent);
+        out["agentType"] = json!(sdk_agent(&report.agent));
         out["totalDurationMs"] = json!(report.duration);
         out["totalToolUseCount"] = json!(report.calls.len() as u64 + report.calls_left_out);
         out["totalTokens"] = json!(report.usage.total().0);
