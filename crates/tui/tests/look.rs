@@ -36,7 +36,7 @@ fn finish(stage: &mut Stage, id: &str, name: &str, output: &str, details: Value,
     if let Some(Part::ToolResult { details: known, .. }) = message.parts.first_mut() {
         *known = details;
     }
-    stage.event(Event::ToolFinished { message, changes: Vec::new(), duration: Millis(20) });
+    stage.event(Event::ToolFinished { message, changes: Vec::new(), duration: Millis(20), original: None });
 }
 
 /// A change looks the same in its question and in the transcript afterwards, in every theme, while its code is parsed and after
