@@ -270,9 +270,10 @@ impl Front {
         let rule = becket_mcp::naming::server_rule(server);
         self.session.live.pin(rule, asks);
         let known = self.servers.hub.as_ref().is_some_and(|hub| hub.has(server));
-        let answer = match known || !asks {
-            true => json!({}),
-            false => json!({ "warning": format!("there is no MCP server {server:?} in this session yet") }),
+        let answer = if known || !asks {
+            json!({})
+        } else {
+            json!({ "warning": format!("there is no MCP server {server:?} in this session yet") })
         };
         self.with_receipt(id.to_owned(), self.session.live.program_rules(), answer).await;
         None
