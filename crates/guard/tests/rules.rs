@@ -43,6 +43,29 @@ fn decide(guard: &Guard, text: &str) -> &'static str {
     }
 }
 
+/// A program that drives the session can ask about tools of servers in a mode that asks about nothing else.
+#[test]
+fn rules_of_the_program_for_servers_ask_in_every_mode() {
+    for mode in [PermissionMode::Default, PermissionMode::BypassPermissions] {
+        let mut guard = guard(&["mcp__own"], &[], &[], mode);
+        let ask = ["mcp__own", "mcp__other__post", "Bash"].map(str::to_owned).to_vec();
+        let mut set = |rules| {
+            guard
+                .change_rules(
+                    RuleOwner::Program,
+                    RuleChange::Replace,
+                    &BTreeMap::from([(RuleKind::Ask, rules)]),
+                )
+                .unwrap();
+            ["mcp__own__a", "mcp__other__post", "bash:rm a"].map(|text| decide(&guard, text))
+        };
+        let bypasses = mode == PermissionMode::BypassPermissions;
+        assert_eq!(set(ask), ["ask", "ask", if bypasses { "allow" } else { "ask" }], "{mode:?}");
+        let others = if bypasses { "allow" } else { "ask" };
+        assert_eq!(set(Vec::new()), ["allow", others, others], "{mode:?}");
+    }
+}
+
 #[test]
 fn modes() {
     // default, acceptEdits, plan, dontAsk, bypassPermissions
