@@ -2,6 +2,7 @@
 
 use crate::compaction::counting_model;
 use crate::support::{Api, BOTH, Bench, Running, ask, request, run, says};
+use crate::terminal::{Terminal, becket, silent};
 use becket_testkit::{Answer, MockServer};
 use serde_json::{Value, json};
 
@@ -239,4 +240,35 @@ fn the_context_is_changed_by_control_requests() {
         running.close_stdin();
         running.wait().expect(0);
     }
+}
+
+/// The agent has the session in memory, so its pages need no file.
+#[test]
+fn pages_are_right_without_a_session_on_disk() {
+    let (bench, server) = (Bench::new(&[("AGENTS.md", "Indent with tabs.\n")]), silent());
+    let mut command = becket(&bench, &server);
+    command.arg("--no-session-persistence");
+    let mut terminal = Terminal::start(command);
+    terminal.shows("Do you trust what is in this directory?");
+    terminal.press_until("\x1b[A", "❯ 2 yes: I trust");
+    terminal.send("2");
+    terminal.shows("Describe a task");
+    terminal.send("say done\r");
+    terminal.shows("Done.");
+    for (page, parts) in [
+        ("/context\r", ["By kind", "assistant"]),
+        ("/memory\r", ["Rules files", "AGENTS.md"]),
+        ("/cost\r", ["By model", "claude-sonnet-4-5"]),
+        ("/inspect\r", ["now", "Esc"]),
+        ("/inspect 1\r", ["request 1: ", "as recorded"]),
+    ] {
+        terminal.send(page);
+        for part in parts {
+            terminal.shows(part);
+        }
+        terminal.press_until("\x1b", "Describe a task");
+    }
+    assert!(!bench.home.root().join(".local/share/becket/sessions").exists());
+    terminal.send("\x04");
+    terminal.is_given_back();
 }

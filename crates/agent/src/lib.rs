@@ -41,7 +41,7 @@ pub mod undo;
 pub mod watch;
 mod written_calls;
 
-pub use driver::{ADDED_FOLDERS, Agent, AgentHandle, Live};
+pub use driver::{ADDED_FOLDERS, Agent, AgentHandle, Live, Queries, Query};
 pub use settings::{
     AgentParts, AgentSettings, Asking, Auxiliary, Confinement, FindModel, HookAgent, HookSettings,
     LimitSettings, NewLimits, RequestSettings, RunLimits, SecretOutputs, SessionSettings, SettingsFile,

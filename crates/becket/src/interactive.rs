@@ -189,7 +189,7 @@ async fn session(
         mcp: mcp.clone(),
         opening: assembled.opening,
         hooks: assembled.hooks,
-        live: handle.session,
+        queries: handle.queries,
     };
     let mut host = InteractiveHost::new(
         environment,
@@ -536,7 +536,7 @@ impl InteractiveHost {
                 Box::pin(async { None })
             }
             Request::Loss { entry } => beside(move || {
-                let lost = inspect::loss(&pages.environment, &pages.cwd, &pages.session, entry);
+                let lost = inspect::loss(&pages, entry);
                 Some(Reply::Loss { entry, result: lost.map_err(|failure| failure.message) })
             }),
             Request::Saying { words } => beside(move || Some(pages.saying(words))),

@@ -6,6 +6,7 @@
 use super::conversation::Conversation;
 use super::flow::Flow;
 use super::forked::begin_fork;
+use super::handle::Query;
 use super::ledger::Core;
 use super::title::Titling;
 use super::toolset::Toolset;
@@ -24,9 +25,10 @@ use tokio::sync::mpsc;
 /// Name of the session state that holds the waiting prompts.
 pub(super) const INBOX: &str = "inbox";
 
-/// The commands of the front end, and the prompts that wait, by their number in the state machine.
+/// The commands and questions of the front end, and the prompts that wait, by their number in the state machine.
 pub(crate) struct Inbox {
     pub(super) commands: mpsc::Receiver<Command>,
+    pub(super) queries: mpsc::UnboundedReceiver<Query>,
     /// False once the front end is gone.
     pub(super) is_open: bool,
     prompts: BTreeMap<PromptId, PromptInput>,
@@ -40,9 +42,10 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    pub(super) fn new(commands: mpsc::Receiver<Command>) -> Self {
+    pub(super) fn new(commands: mpsc::Receiver<Command>, queries: mpsc::UnboundedReceiver<Query>) -> Self {
         Self {
             commands,
+            queries,
             is_open: true,
             prompts: BTreeMap::new(),
             notes: BTreeMap::new(),

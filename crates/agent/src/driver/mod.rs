@@ -23,7 +23,7 @@
 //! | `start` | first entries, resume |
 //! | `reattach` | files whose content comes along with a compaction |
 //! | `rules_files` | rules files: reads and sends them |
-//! | `inbox` | prompts that wait to enter the ledger |
+//! | `inbox` | prompts that wait to enter the ledger; `handle`: a front end's side of an agent |
 //! | `request` | facts before a request, its sending, its outcome; `sent`: requests with their records; `request_size`: too many bytes |
 //! | `reply` | the streamed answer; `text_calls`: calls that a model wrote as text |
 //! | `toolset` | the tools, also those that appear while the session runs; `tools`: their calls |
@@ -50,6 +50,7 @@ mod done;
 mod files;
 mod flow;
 mod forked;
+mod handle;
 mod hooks;
 mod ids;
 mod inbox;
@@ -93,6 +94,7 @@ use clock::{until, wall_clock};
 use conversation::{Conversation, Spending};
 use flow::Flow;
 use futures::StreamExt as _;
+pub use handle::{AgentHandle, Queries, Query};
 use ids::CallIds;
 use inbox::Inbox;
 pub(crate) use ledger::Core;
@@ -101,7 +103,7 @@ use prepare::CompactionState;
 use reply::Reply;
 use rules_files::KnownRules;
 use side_question::SideQuestion;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use summary::{Asked, CompactionRun};
 use title::Titling;
 use tokio::sync::mpsc;
@@ -114,18 +116,6 @@ pub use workspace::ADDED_FOLDERS;
 
 /// Number of commands that can be queued before a front end has to wait.
 const COMMANDS: usize = 256;
-
-/// A front end's side of an agent.
-#[derive(Debug)]
-pub struct AgentHandle {
-    pub commands: mpsc::Sender<Command>,
-    pub events: mpsc::UnboundedReceiver<Event>,
-    /// The session, for pages that read it while the agent works. Hold the lock only for a look-up. It is dropped with the
-    /// agent.
-    pub session: Weak<Mutex<Session>>,
-    /// The settings of the session as they are now.
-    pub live: Arc<Mutex<Live>>,
-}
 
 /// An agent over one session. Does nothing until [`Agent::run`] is polled.
 ///
@@ -166,6 +156,7 @@ enum Op {
 /// The reason why the task woke up.
 enum Wake {
     Command(Option<Command>),
+    Query(Query),
     Deadline,
     Reply(Vec<reply::Piece>),
     Tools(Vec<tools::Done>),
@@ -207,6 +198,7 @@ impl Agent {
         } = parts;
         let (command_sender, commands) = mpsc::channel(COMMANDS);
         let (events, event_receiver) = mpsc::unbounded_channel();
+        let (queries, asked) = Queries::channel();
         let blobs = session.blobs();
         let policy = session.view().policy().clone();
         let governor = Governor::from_state(session.view().state(Governor::KEY));
@@ -246,7 +238,7 @@ impl Agent {
         let agent = Self {
             flow: Flow::new(rules),
             compaction: CompactionState::default(),
-            inbox: Inbox::new(commands),
+            inbox: Inbox::new(commands, asked),
             titling: Titling::new(titled),
             side: SideQuestion::default(),
             tools,
@@ -256,9 +248,8 @@ impl Agent {
             conversation,
             live: Arc::new(Mutex::new(live)),
         };
-        let session = Arc::downgrade(&agent.conversation.core.session);
         let live = Arc::clone(&agent.live);
-        (agent, AgentHandle { commands: command_sender, events: event_receiver, session, live })
+        (agent, AgentHandle { commands: command_sender, events: event_receiver, queries, live })
     }
 
     /// Runs until the input has ended and no work is left. Returns the session.
@@ -296,10 +287,11 @@ impl Agent {
             .map(|max| self.conversation.spending.turn.started + max);
         let idle_at = self.idle_at();
         let Self { flow, conversation, compaction, hooking, inbox, titling, side, tools, .. } = self;
-        let Inbox { commands, is_open, .. } = inbox;
+        let Inbox { commands, queries, is_open, .. } = inbox;
         tokio::select! {
             biased;
             command = commands.recv(), if *is_open => Wake::Command(command),
+            Some(query) = queries.recv() => Wake::Query(query),
             () = until(deadline) => Wake::Deadline,
             wake = flow.op.next() => wake,
             asked = prepare::next(&mut compaction.preparing) => Wake::Prepared(asked),
@@ -319,6 +311,7 @@ impl Agent {
                 self.command(command);
                 self.show_live();
             }
+            Wake::Query(query) => handle::answer(query, &self.conversation.core),
             // The front end is gone. Finish the running work; no more commands will come.
             Wake::Command(None) => {
                 self.inbox.is_open = false;

@@ -28,10 +28,9 @@ fn began(event: &Event) -> bool {
     *call_id == CallId("t".into()) && matches!(**what, Event::ToolStarted { .. })
 }
 
-fn tasks(rig: &Rig) -> Vec<(u64, String)> {
-    let session = rig.handle.session.upgrade().unwrap();
-    let session = session.lock().unwrap();
-    let list = session.view().state("background_tasks").and_then(Value::as_array).cloned();
+async fn tasks(rig: &Rig) -> Vec<(u64, String)> {
+    let list = rig.handle.queries.state("background_tasks").await.unwrap();
+    let list = list.as_ref().and_then(Value::as_array).cloned();
     let pair = |task: Value| (task["id"].as_u64().unwrap(), task["state"].as_str().unwrap().to_owned());
     list.unwrap_or_default().into_iter().map(pair).collect()
 }
@@ -43,14 +42,14 @@ async fn the_turn_ends_without_it_and_its_end_begins_another() {
             .start();
     let result = rig.turn("go").await;
     assert_eq!((result.end, result.text.as_str()), (TurnEnd::Completed, "meanwhile"));
-    assert_eq!(tasks(&rig), [(1, "running".to_owned())]);
+    assert_eq!(tasks(&rig).await, [(1, "running".to_owned())]);
     assert!(rig.model.turns()[1].last().contains("Started in the background as task 1."));
     rig.world.go.notify_one();
     let result = rig.finished().await;
     assert_eq!((result.end, result.text.as_str()), (TurnEnd::Completed, "thanks"));
     let last = rig.model.turns().last().unwrap().lines().join("\n");
     assert!(last.contains("The background task 1 (general: look) is done.\n\nit is here"), "{last}");
-    assert_eq!(tasks(&rig), [(1, "completed".to_owned())]);
+    assert_eq!(tasks(&rig).await, [(1, "completed".to_owned())]);
     rig.end().await;
 }
 
@@ -166,6 +165,6 @@ async fn a_resumed_session_says_what_was_lost() {
     rig.turn("and now").await;
     let seen = rig.model.turns()[0].lines().join("\n");
     assert!(seen.contains("their results are lost: 3 (general: look; its session is s-1)"), "{seen}");
-    assert_eq!(tasks(&rig), [(3, "lost".to_owned())]);
+    assert_eq!(tasks(&rig).await, [(3, "lost".to_owned())]);
     rig.end().await;
 }

@@ -12,6 +12,7 @@ mod interrupt;
 mod limits;
 mod prepare;
 mod provider_cache;
+mod queries;
 mod reattach;
 mod refusals;
 mod resume;

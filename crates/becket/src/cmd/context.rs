@@ -16,16 +16,17 @@ use crate::failure::Failure;
 use crate::models::{info, of_session};
 use crate::settings::{policy, readable};
 use crate::toolbox;
+use becket_config::Settings;
 use becket_model::catalog;
-use becket_session::Session;
 use becket_session::blobs::BlobStore;
 use becket_session::context::budget::{Budget, Limits, Meter};
 use becket_session::context::compaction::Floor;
 use becket_session::context::scale::ContextScale;
-use becket_session::context::{ModelScope, View};
-use becket_session::ledger::Proof;
-use becket_session::store::{self, Disk, LedgerFigures, SessionSummary};
-use becket_session::walk::{Walked, walk};
+use becket_session::context::{ModelScope, Policy, View};
+use becket_session::ledger::{BadRecord, Proof};
+use becket_session::store::{self, LedgerFigures, SessionSummary};
+use becket_session::walk::{Walked, walk, walk_again};
+use becket_session::{Snapshot, StoreError};
 use becket_types::{BlobId, Blobs as _, Entry, EntryKind, Millis, Seq, Span, SpanKind, Tokens, ToolSpec};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -34,7 +35,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A stored session, loaded without a lock and without writing. Messages that are not in the view stay in the ledger.
+/// A session, loaded without a lock and without writing: a stored one, or a running one from its agent. Messages that are not in the view stay in the ledger.
 /// In a long session those are nearly all of it.
 pub(crate) struct Reading {
     pub summary: SessionSummary,
@@ -50,42 +51,86 @@ pub(crate) struct Reading {
     pub models: becket_model::Settings,
     /// Proof of the ledger as it was read, for reading it again.
     proof: Proof,
-    /// All entries of a session that exists in memory only.
-    in_memory: Option<Vec<Entry>>,
+    in_memory: Option<InMemory>,
+}
+
+/// The content of a session that exists in memory only.
+struct InMemory {
+    entries: Vec<Entry>,
+    blobs: Arc<BlobStore>,
+}
+
+/// The ledger of a session, for reading it again.
+#[derive(Clone, Copy)]
+enum LedgerPlace<'a> {
+    /// The session's folder, and the proof of an earlier reading.
+    Stored(&'a Path, &'a Proof),
+    Memory(&'a [Entry]),
+}
+
+impl LedgerPlace<'_> {
+    /// Passes each entry to `visit` in order, before it is applied, with the view of all earlier entries, until `visit`
+    /// stops. Returns the view of the entries before that.
+    fn walk(
+        self,
+        policy: Policy,
+        scope: ModelScope,
+        visit: &mut dyn FnMut(&Entry, &mut View) -> ControlFlow<()>,
+    ) -> Result<View, StoreError> {
+        match self {
+            Self::Stored(dir, proof) => {
+                walk_again(dir, proof.clone(), policy, scope, visit).map(|walked| walked.view)
+            }
+            Self::Memory(entries) => {
+                let mut view = View::new(policy, scope);
+                for entry in entries {
+                    if visit(entry, &mut view).is_break() {
+                        break;
+                    }
+                    view.apply(entry);
+                }
+                Ok(view)
+            }
+        }
+    }
 }
 
 impl Reading {
-    /// Reads a running session that is not on disk.
-    pub(crate) fn of_running(environment: &Environment, session: &Session) -> Result<Self, Failure> {
-        let all: Vec<Entry> = session.entries().map_err(store_failure)?.collect();
-        let entries: Vec<Entry> = all.iter().filter(|entry| is_of_requests(&entry.kind)).cloned().collect();
-        let model = model_of(&entries);
-        let settings = readable(environment, &session.info().cwd);
-        let mut view = View::fold(policy(&settings.config), ModelScope::no_model(), &all);
-        let models = of_session(environment, settings, &view);
-        view.set_scope(becket_agent::scope(&info(model.as_deref(), &models)));
-        view.set_calls_may_run(true);
-        let said = all.iter().filter(|entry| matches!(entry.kind, EntryKind::Message { .. })).count();
+    /// Reads a running session from what its agent has in memory, and the entries about requests from its ledger.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the ledger cannot be read.
+    pub(crate) fn of_running(environment: &Environment, snapshot: Snapshot) -> Result<Self, Failure> {
+        let Snapshot { info, dir, title, is_persistent, time, view, blobs, history } = snapshot;
+        let (mut entries, mut all): (Vec<Entry>, Vec<Entry>) = Default::default();
+        // Entries of a session in memory are nowhere else, so a later look-up needs all of them.
+        let without = if is_persistent { NOT_OF_REQUESTS } else { &[] };
+        let read = history.read(without, &mut |entry| {
+            if is_of_requests(&entry.kind) {
+                entries.push(entry.clone());
+            }
+            if !is_persistent {
+                all.push(entry);
+            }
+        });
+        let (bad, proof) = read.map_err(store_failure)?;
         let summary = SessionSummary {
-            id: session.id(),
-            dir: session.dir().to_owned(),
-            cwd: session.info().cwd.clone(),
-            title: session.title().map(str::to_owned),
+            id: info.id,
+            dir,
+            cwd: info.cwd,
+            title,
             prompt: None,
-            ledger: LedgerFigures {
-                created: all.first().map_or(Millis(0), |entry| entry.time),
-                updated: session.now(),
-                messages: Some(said as u64),
-                bytes: 0,
-            },
-            forked_from: session.info().forked_from,
-            extra: session.info().extra.clone(),
+            ledger: LedgerFigures { updated: time, ..LedgerFigures::default() },
+            forked_from: info.forked_from,
+            extra: info.extra,
             tags: Vec::new(),
             archived: false,
             unanswered: false,
         };
-        let (bad, proof) = (Vec::new(), Proof::default());
-        Ok(Self { summary, view, entries, bad, model, models, proof, in_memory: Some(all) })
+        let in_memory = (!is_persistent).then_some(InMemory { entries: all, blobs });
+        let settings = readable(environment, &summary.cwd);
+        Ok(Self::with_model(environment, settings, summary, view, (entries, bad, proof, in_memory)))
     }
 
     /// Reads a stored session under the configuration of its folder, as its next run would.
@@ -102,16 +147,26 @@ impl Reading {
             }
             ControlFlow::Continue(())
         });
-        let Walked { mut view, bad, proof } = walked.map_err(store_failure)?;
+        let Walked { view, bad, proof } = walked.map_err(store_failure)?;
+        Ok(Self::with_model(environment, settings, summary, view, (entries, bad, proof, None)))
+    }
+
+    /// Completes a reading by the facts about the session's model.
+    fn with_model(
+        environment: &Environment,
+        settings: Settings,
+        summary: SessionSummary,
+        mut view: View,
+        (entries, bad, proof, in_memory): (Vec<Entry>, Vec<BadRecord>, Proof, Option<InMemory>),
+    ) -> Self {
         let bad = bad.iter().map(ToString::to_string).collect();
         let model = model_of(&entries);
         // The options of an earlier run apply to the next one as well.
         let models = of_session(environment, settings, &view);
         view.set_scope(becket_agent::scope(&info(model.as_deref(), &models)));
-        // Another process may be running the session. If that process died, the session's next run closes the open
-        // calls.
+        // A process may be running the session. If that process died, the session's next run closes the open calls.
         view.set_calls_may_run(true);
-        Ok(Self { summary, view, entries, bad, model, models, proof, in_memory: None })
+        Self { summary, view, entries, bad, model, models, proof, in_memory }
     }
 
     /// Returns the budget of the session's model, and true if its window is known and not assumed. The window is `given` for
@@ -135,8 +190,8 @@ impl Reading {
     ///
     /// Fails if the ledger cannot be read.
     pub(crate) fn each(&self, take: &mut dyn FnMut(Entry)) -> Result<(), Failure> {
-        if let Some(all) = &self.in_memory {
-            all.iter().cloned().for_each(take);
+        if let Some(InMemory { entries, .. }) = &self.in_memory {
+            entries.iter().cloned().for_each(take);
             return Ok(());
         }
         for entry in store::read_entries(&self.summary.dir).map_err(store_failure)? {
@@ -154,6 +209,26 @@ impl Reading {
         let mut entries = Vec::new();
         self.each(&mut |entry| entries.push(entry))?;
         Ok(entries)
+    }
+
+    /// Reads the ledger again: passes each entry to `visit` with the view of all earlier entries, until `visit` stops.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the ledger cannot be read.
+    pub(crate) fn walk(
+        &self,
+        visit: &mut dyn FnMut(&Entry, &mut View) -> ControlFlow<()>,
+    ) -> Result<View, Failure> {
+        let (policy, scope) = (self.view.policy().clone(), self.view.scope().clone());
+        self.place().walk(policy, scope, visit).map_err(store_failure)
+    }
+
+    fn place(&self) -> LedgerPlace<'_> {
+        match &self.in_memory {
+            Some(InMemory { entries, .. }) => LedgerPlace::Memory(entries),
+            None => LedgerPlace::Stored(&self.summary.dir, &self.proof),
+        }
     }
 
     /// Prepares a session that has not begun (it has no system prompt) to be shown as its first request will be.

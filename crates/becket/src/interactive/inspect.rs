@@ -1,7 +1,7 @@
 //! Pages of the context inspector: the results of `becket context --requests` and `--request N` for the terminal, and
 //! the loss report of a compaction.
 //!
-//! Reads the ledger without a lock, sends nothing, changes nothing.
+//! Asks the agent for the session, sends nothing to a model, changes nothing.
 
 use super::figures;
 use super::pages::Pages;
@@ -9,17 +9,14 @@ use crate::cmd::context::{
     Maker, Placed, Reading, Rebuilt, Sent, all, before, cache_states, changes, is_same, name, now,
     request_of, shared,
 };
-use crate::cmd::{one_line, pick_session, short, store_failure, when};
+use crate::cmd::{one_line, short, when};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_session::context::compaction::CompactionEffect;
 use becket_session::context::view::CacheState;
-use becket_session::store::ledger_path;
-use becket_session::walk::walk;
 use becket_tui::inspector::{Inspect, Inspected, SentRow, SpanRow};
 use becket_types::{Entry, EntryKind, Loss, Message, Seq, SpanKind, Usage};
 use std::fmt::Write as _;
-use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,7 +24,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Most bytes of one span that are shown.
 const BYTES: usize = 1 << 20;
 
-/// Pages of an open inspector. Data that was read for one page is kept for the next ones until the ledger grows.
+/// Pages of an open inspector. Data that was read for one page is kept for the next ones until the session has
+/// another entry.
 /// Reading a long session for every key would take too long.
 #[derive(Default)]
 pub(super) struct Inspector {
@@ -36,8 +34,8 @@ pub(super) struct Inspector {
 
 struct ReadSession {
     session: String,
-    /// Size of the ledger in bytes before it was read.
-    bytes: u64,
+    /// The session's last entry before it was read.
+    last: Seq,
     reading: Reading,
     /// Rebuilt requests of the last page, by number.
     made: Vec<(usize, Rebuilt)>,
@@ -52,21 +50,14 @@ impl Inspector {
     pub(super) fn page(&self, pages: &Pages, asked: Inspect) -> Result<Inspected, Failure> {
         let (environment, cwd, session) = (&pages.environment, &pages.cwd, pages.session.as_str());
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = |dir: &Path| fs::metadata(ledger_path(dir)).map_or(0, |m| m.len());
-        if !kept.as_ref().is_some_and(|k| k.session == session && k.bytes == bytes(&k.reading.summary.dir)) {
+        let last = pages.last_entry()?;
+        if !kept.as_ref().is_some_and(|k| k.session == session && k.last == last) {
             // The old reading is dropped before the new one is loaded, because each may be large.
             *kept = None;
             let reading = pages.started()?;
-            let (session, bytes) = (session.to_owned(), bytes(&reading.summary.dir));
-            *kept = Some(ReadSession { session, bytes, reading, made: Vec::new() });
+            *kept = Some(ReadSession { session: session.to_owned(), last, reading, made: Vec::new() });
         }
-        let is_stored = kept.as_ref().is_some_and(|kept| kept.bytes > 0);
-        let page = kept.as_mut().ok_or_else(gone)?.page(environment, cwd, asked);
-        if !is_stored {
-            // A session in memory has no file whose size shows that it grew, so it is read again each time.
-            *kept = None;
-        }
-        page
+        kept.as_mut().ok_or_else(gone)?.page(environment, cwd, asked)
     }
 }
 
@@ -124,17 +115,11 @@ impl ReadSession {
 /// # Errors
 ///
 /// Returns a failure for the user if the session cannot be read or the entry is not a compaction.
-pub(super) fn loss(
-    environment: &Environment,
-    cwd: &Path,
-    session: &str,
-    entry: Seq,
-) -> Result<Loss, Failure> {
-    let reading = Reading::of(environment, pick_session(environment, cwd, Some(session))?)?;
+pub(super) fn loss(pages: &Pages, entry: Seq) -> Result<Loss, Failure> {
+    let reading = pages.started()?;
     let mut before: Option<Vec<Arc<Message>>> = None;
     let mut goes_on = false;
-    let scope = reading.view.scope().clone();
-    let walked = walk(&reading.summary.dir, reading.view.policy().clone(), scope, &mut |at, view| {
+    let mut after = reading.walk(&mut |at, view| {
         if before.is_some() {
             // The continuation message after a compaction belongs to it.
             if goes_on || !continues(at) {
@@ -145,11 +130,10 @@ pub(super) fn loss(
             before = Some(view.live().cloned().collect());
         }
         ControlFlow::Continue(())
-    });
-    let mut walked = walked.map_err(store_failure)?;
+    })?;
     let before =
         before.ok_or_else(|| Failure::error(format!("entry {entry} of this session is not a compaction")))?;
-    Ok(CompactionEffect::between(before.iter(), &mut walked.view).loss)
+    Ok(CompactionEffect::between(before.iter(), &mut after).loss)
 }
 
 fn continues(entry: &Entry) -> bool {

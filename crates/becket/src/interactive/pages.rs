@@ -9,22 +9,23 @@ use super::{figures, preferences};
 use crate::args::{self, ConfigArgs, ExportArgs};
 use crate::assemble::Opening;
 use crate::cmd::context::Reading;
-use crate::cmd::{self, one_line, pick_session, when};
+use crate::cmd::{self, one_line, pick_session, store_failure, when};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::toolbox;
+use becket_agent::{Queries, Query};
 use becket_config::Config;
 use becket_sandbox::Programs;
-use becket_session::Session;
+use becket_session::Snapshot;
 use becket_session::index::Index;
 use becket_session::store::SessionSummary;
 use becket_tui::input::{ExportFormat, Page, PageRequest, Place, Reply};
 use becket_tui::page::Sheet;
-use becket_types::{FilePath, Tokens};
+use becket_types::{FilePath, Seq, Tokens};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
 /// Most search hits that are read when sessions are searched.
 const HITS: usize = 200;
@@ -46,8 +47,8 @@ pub(super) struct Pages {
     pub mcp: Option<Arc<becket_mcp::Hub>>,
     pub opening: Opening,
     pub hooks: Option<crate::hooks::OutsideHooks>,
-    /// The running session.
-    pub live: Weak<Mutex<Session>>,
+    /// Asks the agent of the running session.
+    pub queries: Queries,
 }
 
 /// Content of a page, as Markdown or as data.
@@ -258,17 +259,20 @@ impl Pages {
         Ok(reading)
     }
 
-    /// Reads the session from disk, so that a long session is not in memory twice. A session that is not on disk is
-    /// read from the running one.
+    /// Asks the agent for the session as it is now. Blocks until the agent answers.
     pub(super) fn started(&self) -> Result<Reading, Failure> {
-        if let Some(live) = self.live.upgrade() {
-            let session = live.lock().unwrap_or_else(PoisonError::into_inner);
-            if !session.is_persistent() {
-                return Reading::of_running(&self.environment, &session);
-            }
-        }
-        let found = pick_session(&self.environment, &self.cwd, Some(&self.session))?;
-        Reading::of(&self.environment, found)
+        Reading::of_running(&self.environment, self.snapshot()?)
+    }
+
+    /// Returns the running session at this moment.
+    fn snapshot(&self) -> Result<Snapshot, Failure> {
+        let snapshot = self.queries.ask(Query::Snapshot).blocking_recv().map_err(|_| ended())?;
+        snapshot.map_err(store_failure)
+    }
+
+    /// Returns the number of the running session's last entry.
+    pub(super) fn last_entry(&self) -> Result<Seq, Failure> {
+        self.queries.ask(Query::LastEntry).blocking_recv().map_err(|_| ended())
     }
 
     /// Returns one row for each request: how much of its input came from the provider's cache.
@@ -303,10 +307,9 @@ impl Pages {
     }
 
     /// Returns a list from the state of the running session.
-    fn live_list(&self, key: &str) -> Vec<Value> {
-        let Some(live) = self.live.upgrade() else { return Vec::new() };
-        let session = live.lock().unwrap_or_else(PoisonError::into_inner);
-        session.view().state(key).and_then(|value| value.as_array().cloned()).unwrap_or_default()
+    fn live_list(&self, key: &'static str) -> Vec<Value> {
+        let state = self.queries.state(key).blocking_recv().ok().flatten();
+        state.and_then(|value| value.as_array().cloned()).unwrap_or_default()
     }
 
     fn hooks_page(&self) -> Result<Sheet, Failure> {
@@ -329,9 +332,8 @@ impl Pages {
                 settings.remember(key, value);
             }
         }
-        if let Some(live) = self.live.upgrade() {
-            let session = live.lock().unwrap_or_else(PoisonError::into_inner);
-            crate::remembered::Remembered::of_view(session.view()).apply(&mut settings);
+        if let Ok(snapshot) = self.snapshot() {
+            crate::remembered::Remembered::of_view(&snapshot.view).apply(&mut settings);
         }
         let warnings: Vec<String> = settings.warnings.iter().map(ToString::to_string).collect();
         Ok(sheets::config(&settings.explain(), &warnings, &self.shown()))
@@ -384,6 +386,10 @@ fn todos(list: &[Value]) -> String {
     }
 }
 
+fn ended() -> Failure {
+    Failure::error("the session has ended")
+}
+
 fn said(failure: &Failure) -> String {
     match &failure.hint {
         Some(hint) => format!("{}\n{hint}", failure.message),
@@ -420,7 +426,7 @@ mod tests {
             mcp: None,
             opening: Opening::default(),
             hooks: None,
-            live: Weak::new(),
+            queries: Queries::channel().0,
         }
     }
 

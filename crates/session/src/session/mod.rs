@@ -11,10 +11,12 @@
 
 mod checkpoint;
 mod info;
+mod snapshot;
 mod storable;
 
 pub(crate) use info::FORMAT;
 pub use info::SessionInfo;
+pub use snapshot::{History, Snapshot};
 
 use crate::blobs::BlobStore;
 use crate::context::{ModelScope, Policy, View, input};

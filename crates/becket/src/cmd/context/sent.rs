@@ -9,7 +9,7 @@
 //!
 //! Nothing is sent, locked or written.
 
-use super::{Reading, Requests, tools_of};
+use super::{InMemory, LedgerPlace, Reading, Requests, tools_of};
 use crate::args::ConfigArgs;
 use crate::cmd::store_failure;
 use crate::environment::Environment;
@@ -23,9 +23,7 @@ use becket_session::blobs::BlobStore;
 pub(crate) use becket_session::context::compaction::text_of;
 use becket_session::context::scale::ContextScale;
 use becket_session::context::{Policy, View};
-use becket_session::ledger::Proof;
 use becket_session::store::Disk;
-use becket_session::walk::walk_again;
 use becket_types::{
     Blobs, Context, ContextMessage, Entry, EntryKind, Message, Origin, Part, Provenance, SentRequest, Seq,
     Span, SpanKind, Synthetic, Tokens, ToolSpec, Usage, hex, is_blank,
@@ -115,13 +113,11 @@ pub(crate) struct Placed {
 
 /// Data for rebuilding requests.
 pub(crate) struct Maker<'a> {
-    dir: &'a Path,
+    place: LedgerPlace<'a>,
     /// Entries about requests.
     entries: &'a [Entry],
     /// The model of the last request.
     model: Option<&'a str>,
-    /// Proof from the reading that returned the entries.
-    proof: &'a Proof,
     policy: Policy,
     settings: becket_model::Settings,
     blobs: Arc<dyn Blobs>,
@@ -135,29 +131,34 @@ struct SummaryPrompt {
 
 impl<'a> Maker<'a> {
     pub(crate) fn new(environment: &Environment, cwd: &Path, reading: &'a Reading) -> Result<Self, Failure> {
-        let Reading { summary, entries, model, proof, .. } = reading;
-        Self::over(environment, cwd, &summary.dir, entries, (model.as_deref(), proof))
+        let Reading { summary, entries, model, in_memory, .. } = reading;
+        let blobs: Arc<dyn Blobs> = match in_memory {
+            Some(InMemory { blobs, .. }) => Arc::clone(blobs) as _,
+            None => stored_blobs(&summary.dir),
+        };
+        Self::over(environment, cwd, reading.place(), entries, (model.as_deref(), blobs))
     }
 
     pub(super) fn of(environment: &Environment, cwd: &Path, requests: &'a Requests) -> Result<Self, Failure> {
         let Requests { summary, entries, model, proof } = requests;
-        Self::over(environment, cwd, &summary.dir, entries, (model.as_deref(), proof))
+        let blobs = stored_blobs(&summary.dir);
+        let place = LedgerPlace::Stored(&summary.dir, proof);
+        Self::over(environment, cwd, place, entries, (model.as_deref(), blobs))
     }
 
     fn over(
         environment: &Environment,
         cwd: &Path,
-        dir: &'a Path,
+        place: LedgerPlace<'a>,
         entries: &'a [Entry],
-        (model, proof): (Option<&'a str>, &'a Proof),
+        (model, blobs): (Option<&'a str>, Arc<dyn Blobs>),
     ) -> Result<Self, Failure> {
         let settings = configuration(environment, cwd, &ConfigArgs::default(), Vec::new(), true)?;
         let policy = crate::settings::policy(&settings.config);
         let settings = models::model_settings(environment, &settings);
         // Nothing is sent, so no proxy is needed.
         let settings = becket_model::Settings { proxies: Proxies::default(), ..settings };
-        let blobs = Arc::new(BlobStore::in_memory(Arc::new(Disk), Some(dir)));
-        Ok(Self { dir, entries, model, proof, policy, settings, blobs })
+        Ok(Self { place, entries, model, policy, settings, blobs })
     }
 
     /// Rebuilds these requests, one result for each. They must be in the order in which they were sent.
@@ -168,8 +169,7 @@ impl<'a> Maker<'a> {
     pub(crate) fn rebuild(&self, wanted: &[&Sent<'_>]) -> Result<Vec<Rebuilt>, Failure> {
         let mut made = Vec::with_capacity(wanted.len());
         let scope = becket_agent::scope(&info(self.model, &self.settings));
-        let proof = self.proof.clone();
-        let walked = walk_again(self.dir, proof, self.policy.clone(), scope, &mut |entry, view| {
+        let walked = self.place.walk(self.policy.clone(), scope, &mut |entry, view| {
             match wanted.get(made.len()) {
                 Some(sent) if sent.entry.seq == entry.seq => made.push(self.one(sent, view)),
                 Some(_) => {}
@@ -294,6 +294,11 @@ impl<'a> Maker<'a> {
             .and_then(|bytes| serde_json::from_slice(&bytes).ok())
             .ok_or_else(|| Failure::error("the text of this summary request is not in the session's blobs"))
     }
+}
+
+/// Returns the blobs in a session's folder, which is not changed.
+fn stored_blobs(dir: &Path) -> Arc<dyn Blobs> {
+    Arc::new(BlobStore::in_memory(Arc::new(Disk), Some(dir)))
 }
 
 /// Returns the spans of the view, each with its text and origin.
