@@ -72,6 +72,17 @@ pub(crate) struct Run {
     pub sdk: SdkArgs,
 }
 
+impl Run {
+    /// Returns the arguments of a headless run without any other option.
+    ///
+    /// # Errors
+    ///
+    /// Returns clap's error if an argument became mandatory.
+    pub(crate) fn headless() -> Result<Self, clap::Error> {
+        Self::try_parse_from(["becket", "--print"])
+    }
+}
+
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Input and output")]
 #[expect(clippy::struct_field_names, reason = "fields are named as the options they are")]

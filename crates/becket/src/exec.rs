@@ -15,7 +15,6 @@ use crate::failure::Failure;
 use crate::settings::RunSettings;
 use becket_print::{ExitStatus, Format};
 use becket_types::{ImageSource, Part};
-use clap::Parser as _;
 use config::Configured;
 use serde_json::Value;
 use std::io::{self, Write as _};
@@ -76,8 +75,7 @@ fn check_repository(cwd: &Path) -> Result<(), Failure> {
 fn translated(environment: &mut Environment, args: ExecArgs) -> Result<Run, Failure> {
     let ExecArgs { prompt, what, options } = args;
     check_refused(&options)?;
-    let mut run = Run::try_parse_from(["becket", "-p"])
-        .map_err(|error| Failure::error(format!("cannot begin: {error}")))?;
+    let mut run = Run::headless().map_err(|error| Failure::error(format!("cannot begin: {error}")))?;
     run.output.input_format = InputFormat::Text;
     run.output.output_format = OutputFormat::Text;
     run.prompt = prompt;
@@ -310,6 +308,7 @@ fn image(path: &Path) -> Result<Part, Failure> {
 mod tests {
     use super::*;
     use crate::args::{Sub, Subcommands};
+    use clap::Parser as _;
     use std::path::PathBuf;
 
     fn parse(words: &[&str]) -> ExecArgs {

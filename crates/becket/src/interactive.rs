@@ -54,6 +54,7 @@ use becket_config::UiConfig;
 use becket_print::ExitStatus;
 use becket_tool_shell::Shell;
 use becket_tui::input::{Input, Keep, PageRequest, Reply, Request};
+use becket_tui::inspector::Inspect;
 use becket_tui::terminal::Place;
 use becket_tui::{Host, Options};
 use becket_types::{Command, Part, PromptInput, SessionId};
@@ -64,6 +65,7 @@ use futures::future::BoxFuture;
 use line_input::LineInput;
 use pages::Pages;
 use past::{Past, StoredConversation};
+use serde_json::Value;
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -342,94 +344,94 @@ fn beside(work: impl FnOnce() -> Option<Reply> + Send + 'static) -> BoxFuture<'s
 
 impl Host for InteractiveHost {
     fn ask(&mut self, request: Request) -> BoxFuture<'static, Option<Reply>> {
+        let pages = Arc::clone(&self.pages);
         match request {
-            Request::History => {
-                let path = self.local.history.clone();
-                Box::pin(async move {
-                    let read = tokio::task::spawn_blocking(move || history::read(&path)).await;
-                    Some(Reply::History(read.unwrap_or_default()))
-                })
-            }
+            Request::History => self.history(),
             Request::Remember(prompt) => {
                 let path = self.local.history.clone();
-                Box::pin(async move {
-                    // Failing to write the history must not stop the user.
-                    let _ = tokio::task::spawn_blocking(move || history::append(&path, &prompt)).await;
-                    None
-                })
+                // Failing to write the history must not stop the user.
+                silently(move || drop(history::append(&path, &prompt)))
             }
-            Request::Edit { text } => {
-                let editor = self.local.editor.clone();
-                let guardian = Arc::clone(&self.held.guardian);
-                Box::pin(async move {
-                    Held::taken(&guardian, false);
-                    let edited = programs::edit(&editor, &text).await;
-                    Held::taken(&guardian, true);
-                    Some(Reply::Edited(edited))
-                })
-            }
+            Request::Edit { text } => self.edit(text),
             Request::Page(page) => {
-                let pages = Arc::clone(&self.pages);
                 let is_tasks = matches!(page, PageRequest::Tasks);
                 let jobs = if is_tasks { self.user_shell.jobs() } else { Vec::new() };
                 beside(move || Some(pages.page(&page, &jobs)))
             }
-            Request::Resume { session } => {
-                let pages = Arc::clone(&self.pages);
-                beside(move || Some(pages.find(&session)))
-            }
-            Request::Export { format, file } => {
-                let pages = Arc::clone(&self.pages);
-                beside(move || Some(pages.export(format, &file)))
-            }
+            Request::Resume { session } => beside(move || Some(pages.find(&session))),
+            Request::Export { format, file } => beside(move || Some(pages.export(format, &file))),
+            Request::Jobs => ready(Some(Reply::Jobs(self.user_shell.running_jobs()))),
             Request::StopJob { job } => {
                 let user_shell = Arc::clone(&self.user_shell);
                 Box::pin(async move { Some(tasks_page::stop_job(&user_shell, job).await) })
             }
             Request::Files { query } => self.files.ask(query),
-            Request::Models => {
-                let accounts = Arc::clone(&self.accounts);
-                Box::pin(async move { Some(accounts.models().await) })
+            Request::Attach { text } => {
+                beside(move || Some(programs::attached(text, &pages.cwd, pages.environment.home.as_deref())))
             }
+            Request::ClipboardImage => Box::pin(async { Some(programs::clipboard_image().await) }),
+            Request::Picture { number, blob, protocol, columns } => {
+                Box::pin(images::picture(self.stored.folder(), number, blob, protocol, columns))
+            }
+            Request::Models => self.on_accounts(|accounts| async move { accounts.models().await }),
             Request::Keys => {
                 let accounts = Arc::clone(&self.accounts);
                 beside(move || Some(Reply::Keys(accounts.keys())))
             }
-            Request::KeepKey { provider, key } => {
-                let accounts = Arc::clone(&self.accounts);
-                Box::pin(async move {
-                    let result = accounts.change_key(&provider, key).await;
-                    Some(Reply::KeyKept { provider, result })
-                })
-            }
-            Request::Sessions => {
-                let pages = Arc::clone(&self.pages);
-                beside(move || Some(pages.session_list()))
+            Request::KeepKey { provider, key } => self.on_accounts(|accounts| async move {
+                let result = accounts.change_key(&provider, key).await;
+                Reply::KeyKept { provider, result }
+            }),
+            Request::Sessions => beside(move || Some(pages.session_list())),
+            Request::Saying { words } => beside(move || Some(pages.saying(words))),
+            Request::Preview { session } => {
+                beside(move || Some(previews::preview(&pages.environment, &pages.cwd, session)))
             }
             Request::Shell { command } => Box::pin(self.user_shell.run(command)),
             Request::StopShell => {
                 self.user_shell.stop();
-                Box::pin(async { None })
+                ready(None)
             }
             Request::Memorize { text } => {
-                let cwd = self.pages.cwd.clone();
-                beside(move || Some(Reply::Done(user_shell::memorize(&cwd, &text))))
+                beside(move || Some(Reply::Done(user_shell::memorize(&pages.cwd, &text))))
             }
-            Request::LastDraft => {
-                let draft = self.draft.take();
-                Box::pin(async move { draft.map(Reply::Draft) })
-            }
+            Request::LastDraft => ready(self.draft.take().map(Reply::Draft)),
             Request::Draft { text } => match &self.draft.kept {
-                Some(drafts) => {
-                    let keep = drafts.keep(text);
-                    beside(move || {
-                        keep();
-                        None
-                    })
-                }
-                None => Box::pin(async { None }),
+                Some(drafts) => silently(drafts.keep(text)),
+                None => ready(None),
             },
-            request => self.ask_more(request),
+            Request::AnswerServer { number, answer } => {
+                if let Some(questions) = &self.local.questions {
+                    questions.answered(number, answer);
+                }
+                ready(None)
+            }
+            Request::CustomCommands => self.list_custom_commands(),
+            Request::Custom { name, arguments } => self.custom(name, arguments, false),
+            Request::TrustCustom { name, arguments } => self.custom(name, arguments, true),
+            Request::Allow { rule, place } => beside(move || {
+                Some(Reply::Done(preferences::allow(&pages.environment, &pages.root, &rule, place)))
+            }),
+            Request::Disallow { rule, place } => beside(move || {
+                Some(Reply::Done(preferences::disallow(&pages.environment, &pages.root, &rule, place)))
+            }),
+            Request::Keep(keep) => self.keep_preference(keep),
+            Request::Past { from, to, want } => self.ask_past(move |past| past.part(from, to, want)),
+            Request::Folded { entry } => self.ask_past(move |past| past.folded(entry)),
+            Request::Message { seq } => self.ask_past(move |past| past.message(seq)),
+            Request::Said => self.ask_past(Past::said),
+            Request::Inspect(asked) => self.inspect(asked),
+            Request::InspectorClosed => {
+                // Data that was read for the pages is dropped together with the inspector.
+                self.inspector = Arc::default();
+                ready(None)
+            }
+            Request::Loss { entry } => beside(move || {
+                let lost = inspect::loss(&pages, entry);
+                Some(Reply::Loss { entry, result: lost.map_err(|failure| failure.message) })
+            }),
+            Request::Branch => beside(move || Some(Reply::Branch(programs::branch(&pages.cwd)))),
+            Request::StatusLine { told } => self.status_line(told),
         }
     }
 
@@ -444,8 +446,59 @@ impl Host for InteractiveHost {
     }
 }
 
+/// Answers at once.
+fn ready(reply: Option<Reply>) -> BoxFuture<'static, Option<Reply>> {
+    Box::pin(async { reply })
+}
+
+/// Works on another thread, without an answer.
+fn silently(work: impl FnOnce() + Send + 'static) -> BoxFuture<'static, Option<Reply>> {
+    beside(move || {
+        work();
+        None
+    })
+}
+
 impl InteractiveHost {
+    fn history(&self) -> BoxFuture<'static, Option<Reply>> {
+        let path = self.local.history.clone();
+        Box::pin(async move {
+            let read = tokio::task::spawn_blocking(move || history::read(&path)).await;
+            Some(Reply::History(read.unwrap_or_default()))
+        })
+    }
+
+    /// Runs the user's editor, which has the terminal meanwhile.
+    fn edit(&self, text: String) -> BoxFuture<'static, Option<Reply>> {
+        let (editor, guardian) = (self.local.editor.clone(), Arc::clone(&self.held.guardian));
+        Box::pin(async move {
+            Held::taken(&guardian, false);
+            let edited = programs::edit(&editor, &text).await;
+            Held::taken(&guardian, true);
+            Some(Reply::Edited(edited))
+        })
+    }
+
+    fn on_accounts<F: Future<Output = Reply> + Send + 'static>(
+        &self,
+        answer: impl FnOnce(Arc<Accounts>) -> F,
+    ) -> BoxFuture<'static, Option<Reply>> {
+        let answer = answer(Arc::clone(&self.accounts));
+        Box::pin(async move { Some(answer.await) })
+    }
+
+    fn list_custom_commands(&self) -> BoxFuture<'static, Option<Reply>> {
+        let (pages, custom_commands) = (Arc::clone(&self.pages), Arc::clone(&self.custom_commands));
+        beside(move || {
+            let prompts = mcp_page::prompts(pages.mcp.as_deref());
+            Some(Reply::CustomCommands(custom_commands.list().into_iter().chain(prompts).collect()))
+        })
+    }
+
     fn custom(&self, name: String, arguments: String, trust: bool) -> BoxFuture<'static, Option<Reply>> {
+        if name.starts_with("mcp__") && !trust {
+            return Box::pin(mcp_page::prompt(self.pages.mcp.clone(), name, arguments));
+        }
         let (custom_commands, user_shell) = (Arc::clone(&self.custom_commands), Arc::clone(&self.user_shell));
         Box::pin(async move { Some(custom_commands.answer(user_shell, name, arguments, trust).await) })
     }
@@ -470,103 +523,20 @@ impl InteractiveHost {
         beside(move || preferences::keep(&pages.environment, &keep).err().map(|why| Reply::Done(Err(why))))
     }
 
-    /// Returns the command that prints the status line, if one is configured.
-    fn status_line_command(&self) -> Option<String> {
-        self.ui.lock().unwrap_or_else(PoisonError::into_inner).status_line.command.clone()
+    fn inspect(&self, asked: Inspect) -> BoxFuture<'static, Option<Reply>> {
+        let (pages, inspector) = (Arc::clone(&self.pages), Arc::clone(&self.inspector));
+        beside(move || {
+            let page = inspector.page(&pages, asked);
+            Some(Reply::Inspected { asked, result: page.map_err(|failure| failure.message) })
+        })
     }
 
-    /// Answers the less frequent requests.
-    fn ask_more(&mut self, request: Request) -> BoxFuture<'static, Option<Reply>> {
-        let pages = Arc::clone(&self.pages);
-        match request {
-            Request::AnswerServer { number, answer } => {
-                if let Some(questions) = &self.local.questions {
-                    questions.answered(number, answer);
-                }
-                Box::pin(async { None })
-            }
-            Request::ClipboardImage => Box::pin(async { Some(programs::clipboard_image().await) }),
-            Request::Picture { number, blob, protocol, columns } => {
-                let session = self.stored.folder();
-                Box::pin(images::picture(session, number, blob, protocol, columns))
-            }
-            Request::Attach { text } => {
-                beside(move || Some(programs::attached(text, &pages.cwd, pages.environment.home.as_deref())))
-            }
-            Request::CustomCommands => {
-                let custom_commands = Arc::clone(&self.custom_commands);
-                beside(move || {
-                    let prompts = mcp_page::prompts(pages.mcp.as_deref());
-                    Some(Reply::CustomCommands(custom_commands.list().into_iter().chain(prompts).collect()))
-                })
-            }
-            Request::Custom { name, arguments } if name.starts_with("mcp__") => {
-                Box::pin(mcp_page::prompt(pages.mcp.clone(), name, arguments))
-            }
-            Request::Custom { name, arguments } => self.custom(name, arguments, false),
-            Request::TrustCustom { name, arguments } => self.custom(name, arguments, true),
-            Request::Allow { rule, place } => beside(move || {
-                Some(Reply::Done(preferences::allow(&pages.environment, &pages.root, &rule, place)))
-            }),
-            Request::Disallow { rule, place } => beside(move || {
-                Some(Reply::Done(preferences::disallow(&pages.environment, &pages.root, &rule, place)))
-            }),
-            Request::Keep(keep) => self.keep_preference(keep),
-            Request::Preview { session } => {
-                beside(move || Some(previews::preview(&pages.environment, &pages.cwd, session)))
-            }
-            Request::Past { from, to, want } => self.ask_past(move |past| past.part(from, to, want)),
-            Request::Folded { entry } => self.ask_past(move |past| past.folded(entry)),
-            Request::Message { seq } => self.ask_past(move |past| past.message(seq)),
-            Request::Said => self.ask_past(Past::said),
-            Request::Jobs => {
-                let jobs = self.user_shell.running_jobs();
-                Box::pin(async move { Some(Reply::Jobs(jobs)) })
-            }
-            Request::Inspect(asked) => {
-                let inspector = Arc::clone(&self.inspector);
-                beside(move || {
-                    let page = inspector.page(&pages, asked);
-                    Some(Reply::Inspected { asked, result: page.map_err(|failure| failure.message) })
-                })
-            }
-            Request::InspectorClosed => {
-                // Data that was read for the pages is dropped together with the inspector.
-                self.inspector = Arc::default();
-                Box::pin(async { None })
-            }
-            Request::Loss { entry } => beside(move || {
-                let lost = inspect::loss(&pages, entry);
-                Some(Reply::Loss { entry, result: lost.map_err(|failure| failure.message) })
-            }),
-            Request::Saying { words } => beside(move || Some(pages.saying(words))),
-            Request::Branch => beside(move || Some(Reply::Branch(programs::branch(&pages.cwd)))),
-            Request::StatusLine { told } => match self.status_line_command() {
-                Some(program) => {
-                    let known = programs::known(env!("CARGO_PKG_VERSION"), &self.stored.transcript);
-                    let programs = pages.programs.clone();
-                    Box::pin(programs::status_line(programs, program, told, known, pages.cwd.clone()))
-                }
-                None => Box::pin(async { None }),
-            },
-            // `ask` answers these.
-            Request::Draft { .. }
-            | Request::Edit { .. }
-            | Request::Export { .. }
-            | Request::Files { .. }
-            | Request::History
-            | Request::KeepKey { .. }
-            | Request::Keys
-            | Request::LastDraft
-            | Request::Memorize { .. }
-            | Request::Models
-            | Request::Page(_)
-            | Request::Remember(_)
-            | Request::Resume { .. }
-            | Request::Sessions
-            | Request::Shell { .. }
-            | Request::StopJob { .. }
-            | Request::StopShell => Box::pin(async { None }),
-        }
+    /// Runs the command that prints the status line, if one is configured.
+    fn status_line(&self, told: Value) -> BoxFuture<'static, Option<Reply>> {
+        let program = self.ui.lock().unwrap_or_else(PoisonError::into_inner).status_line.command.clone();
+        let Some(program) = program else { return ready(None) };
+        let known = programs::known(env!("CARGO_PKG_VERSION"), &self.stored.transcript);
+        let programs = self.pages.programs.clone();
+        Box::pin(programs::status_line(programs, program, told, known, self.pages.cwd.clone()))
     }
 }

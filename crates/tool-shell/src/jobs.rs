@@ -95,17 +95,20 @@ impl Job {
         if facts.killed { State::Killed } else { State::Finished(end) }
     }
 
-    /// Describes the state in words, for the model.
+    /// Describes the job and its state in words, for the model.
     pub(crate) fn status(&self) -> String {
+        format!("job {} {}", self.id, self.progress())
+    }
+
+    /// Describes the state in words, without the job's number.
+    fn progress(&self) -> String {
         let state = self.state();
         let took = self.facts().took.unwrap_or_else(|| self.started.elapsed());
         let after = report::seconds(Duration::from_millis(took.as_millis() as u64 / 100 * 100));
         match state {
-            State::Finished(end) => {
-                format!("job {} finished after {after}: {}", self.id, report::in_words(end))
-            }
-            State::Running => format!("job {} running for {after}", self.id),
-            state @ State::Killed => format!("job {} {} after {after}", self.id, state.name()),
+            State::Finished(end) => format!("finished after {after}: {}", report::in_words(end)),
+            State::Running => format!("running for {after}"),
+            state @ State::Killed => format!("{} after {after}", state.name()),
         }
     }
 
@@ -409,7 +412,7 @@ impl Jobs {
     pub(crate) fn lines(&self) -> Vec<(u64, String, bool)> {
         let table = self.table();
         let line = |job: &Arc<Job>| {
-            (job.id, format!("{}: {}", job.status(), job.command), job.state() == State::Running)
+            (job.id, format!("{}: {}", job.progress(), job.command), job.state() == State::Running)
         };
         table.jobs.values().map(line).collect()
     }

@@ -169,7 +169,7 @@ impl Shell {
         self.jobs.running()
     }
 
-    /// Describes the jobs of this process, one line each, in the order of their start. True: it runs.
+    /// Describes the jobs of this process in the order of their start: number, state with the command, and true if it runs.
     pub fn job_lines(&self) -> Vec<(u64, String, bool)> {
         self.jobs.lines()
     }

@@ -7,6 +7,7 @@ mod help;
 
 use crate::composer::Prompt;
 use crate::input::{ExportFormat, PageRequest, To};
+use crate::inspector::InspectedRequest;
 use becket_types::{Command, DeliveryMode, Limit, Millis, Part, PermissionMode, PromptInput};
 use std::path::{Path, PathBuf};
 
@@ -30,7 +31,7 @@ pub enum Action {
     /// Choose a session; the initial search text.
     Sessions(String),
     /// Open the context inspector, at this request if one was given.
-    Inspect(Option<usize>),
+    Inspect(Option<InspectedRequest>),
     /// Choose a message to rewind to.
     Rewind,
     /// Choose messages to bring back that a compaction removed.
@@ -234,9 +235,9 @@ fn action(name: &str, arguments: &str) -> Result<Action, String> {
         "rename" if arguments.is_empty() => needs("a title"),
         "rename" => Ok(Action::Send(Command::Rename { title: words() })),
         "inspect" if arguments.is_empty() => Ok(Action::Inspect(None)),
-        "inspect" if arguments == "now" => Ok(Action::Inspect(Some(0))),
+        "inspect" if arguments == "now" => Ok(Action::Inspect(Some(InspectedRequest::Now))),
         "inspect" => match arguments.parse() {
-            Ok(number) => Ok(Action::Inspect(Some(number))),
+            Ok(number) => Ok(Action::Inspect(Some(InspectedRequest::numbered(number)))),
             Err(_) => needs("no argument, `now`, or the number of a request: /inspect 12"),
         },
         "rewind" => Ok(Action::Rewind),

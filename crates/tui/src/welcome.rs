@@ -37,11 +37,11 @@ pub(crate) const ARMED: Duration = Duration::from_millis(300);
 /// Most bytes of an input line.
 const SECRET_BYTES: usize = 4_096;
 
-/// A possible answer.
+/// A possible answer. `Id`: the caller's type for what is chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct Entry<Id = String> {
     /// Id that is returned to the caller.
-    pub id: String,
+    pub id: Id,
     pub item: Item,
     /// The entry asks for a line that must not be seen.
     pub secret: bool,
@@ -50,10 +50,17 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Creates an entry that is chosen without further input.
+    /// Creates an entry with a text as its id that is chosen without further input.
     pub fn new(id: &str, name: &str, detail: &str) -> Self {
+        Self::of(id.to_owned(), name, detail)
+    }
+}
+
+impl<Id> Entry<Id> {
+    /// Creates an entry that is chosen without further input.
+    pub fn of(id: Id, name: &str, detail: &str) -> Self {
         let item = Item { name: name.to_owned(), detail: detail.to_owned() };
-        Self { id: id.to_owned(), item, secret: false, address: false }
+        Self { id, item, secret: false, address: false }
     }
 
     /// Marks an entry that asks for the address of a server.
@@ -71,16 +78,16 @@ impl Entry {
 
 /// Result of the page.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum Answer<Id = String> {
     /// The entry with this id was chosen.
-    Chosen(String),
+    Chosen(Id),
     /// The entry with this id, and the line that was written for it.
-    Written(String, String),
+    Written(Id, String),
     /// Esc was pressed: no answer.
     None,
 }
 
-impl fmt::Debug for Answer {
+impl<Id: fmt::Debug> fmt::Debug for Answer<Id> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Chosen(id) => write!(f, "Chosen({id:?})"),
@@ -94,15 +101,15 @@ impl fmt::Debug for Answer {
 pub type Judge = fn(&str) -> Result<String, String>;
 
 /// State of the page.
-pub struct Welcome {
+pub struct Welcome<Id = String> {
     title: String,
     /// Text above the list, to be wrapped.
     text: Vec<String>,
-    entries: Vec<Entry>,
+    entries: Vec<Entry<Id>>,
     menu: Menu,
     /// Current activity (a search for servers), shown below the list.
     note: String,
-    input: InputLine,
+    input: InputLine<Id>,
     top: usize,
     arming: Arming,
     /// Description of what Esc does.
@@ -112,12 +119,12 @@ pub struct Welcome {
 /// The line that an entry asks for, and the functions that judge it.
 ///
 /// Invariant: `writing` is set from the choice of such an entry until Enter or Esc.
-struct InputLine {
+struct InputLine<Id> {
     judge: Judge,
     /// Judges the address of a server.
     judge_address: Judge,
     /// The entry that asks for a line (its id), and the text typed so far.
-    writing: Option<(String, String)>,
+    writing: Option<(Id, String)>,
     /// The address with which the line begins.
     proposed_address: String,
     /// Fault of the line that was entered; empty after the next key.
@@ -136,9 +143,9 @@ struct Arming {
     waits: bool,
 }
 
-impl Welcome {
+impl<Id: Clone + PartialEq> Welcome<Id> {
     /// Creates a page with a title, a text above the list, and entries.
-    pub fn new(title: &str, text: Vec<String>, entries: Vec<Entry>) -> Self {
+    pub fn new(title: &str, text: Vec<String>, entries: Vec<Entry<Id>>) -> Self {
         let mut page = Self {
             title: title.to_owned(),
             text,
@@ -174,7 +181,7 @@ impl Welcome {
 
     /// Handles a key within a session. A key that comes before the page was read restarts the time until it counts as
     /// read.
-    pub fn pressed(&mut self, key: KeyEvent) -> Option<Answer> {
+    pub fn pressed(&mut self, key: KeyEvent) -> Option<Answer<Id>> {
         self.arming.waits &= self.arming.armed;
         self.key(key)
     }
@@ -209,7 +216,7 @@ impl Welcome {
     }
 
     fn list(&mut self) {
-        let numbered = |(at, entry): (usize, &Entry)| {
+        let numbered = |(at, entry): (usize, &Entry<Id>)| {
             let name = format!("{} {}", at + 1, entry.item.name);
             Item { name, detail: entry.item.detail.clone() }
         };
@@ -218,7 +225,7 @@ impl Welcome {
 
     /// Inserts entries that arrived later, above the last `before` ones. The entry that the user moved to stays chosen.
     /// Otherwise the cursor stays on the first entry. `note`: the current activity.
-    pub fn more(&mut self, entries: Vec<Entry>, before: usize, note: &str) {
+    pub fn more(&mut self, entries: Vec<Entry<Id>>, before: usize, note: &str) {
         note.clone_into(&mut self.note);
         let chosen = self.menu.at();
         let at = self.entries.len().saturating_sub(before);
@@ -235,7 +242,7 @@ impl Welcome {
     }
 
     /// Handles a key. Returns the answer when the page is finished.
-    pub fn key(&mut self, key: KeyEvent) -> Option<Answer> {
+    pub fn key(&mut self, key: KeyEvent) -> Option<Answer<Id>> {
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         if ctrl && key.code == KeyCode::Char('c') {
             return Some(Answer::None);
@@ -282,7 +289,7 @@ impl Welcome {
         self.menu.choose(0);
     }
 
-    fn choose(&mut self, entry: &Entry) -> Option<Answer> {
+    fn choose(&mut self, entry: &Entry<Id>) -> Option<Answer<Id>> {
         if entry.secret || entry.address {
             let begin = if entry.address { self.input.proposed_address.clone() } else { String::new() };
             self.input.writing = Some((entry.id.clone(), begin));
@@ -301,7 +308,7 @@ impl Welcome {
         self.entries.iter().any(|entry| entry.address && Some(&entry.id) == id)
     }
 
-    fn write(&mut self, key: KeyEvent, ctrl: bool) -> Option<Answer> {
+    fn write(&mut self, key: KeyEvent, ctrl: bool) -> Option<Answer<Id>> {
         let is_address = self.writes_address();
         let judge = if is_address { self.input.judge_address } else { self.input.judge };
         let (id, line) = self.input.writing.as_mut()?;
@@ -332,7 +339,7 @@ impl Welcome {
     }
 
     /// Handles an event of the terminal. Returns the answer when the page is finished.
-    pub fn event(&mut self, event: TerminalEvent) -> Option<Answer> {
+    pub fn event(&mut self, event: TerminalEvent) -> Option<Answer<Id>> {
         match event {
             TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => return self.key(key),
             TerminalEvent::Paste(text) => self.paste(&text),
@@ -472,8 +479,8 @@ impl Welcome {
 }
 
 /// News while the page is shown: entries to insert above the last `before` ones, and the current activity.
-pub struct News {
-    pub entries: Vec<Entry>,
+pub struct News<Id = String> {
+    pub entries: Vec<Entry<Id>>,
     pub before: usize,
     pub note: String,
 }
@@ -483,12 +490,12 @@ pub struct News {
 /// # Errors
 ///
 /// Fails if the terminal cannot be read or written to.
-pub async fn run<W: Write>(
+pub async fn run<W: Write, Id: Clone + PartialEq>(
     out: W,
     theme: &Theme,
-    mut page: Welcome,
-    mut news: mpsc::UnboundedReceiver<News>,
-) -> io::Result<Answer> {
+    mut page: Welcome<Id>,
+    mut news: mpsc::UnboundedReceiver<News<Id>>,
+) -> io::Result<Answer<Id>> {
     let mut screen = Screen::enter(out, Place::Alternate)?;
     let mut keys = EventStream::new();
     let mut decoder = Decoder::default();

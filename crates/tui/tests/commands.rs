@@ -475,7 +475,12 @@ fn a_command_of_the_person_runs_and_the_model_reads_it_with_the_next_message() {
     assert!(stage.screen().contains("one command at a time"));
     stage.ctrl('u');
     assert_eq!(stage.key(KeyCode::Esc), [Effect::Ask(Request::StopShell)]);
-    let ran = Reply::Ran { command: "ls -l".into(), output: "a ``` b\u{1b}[31m\n".into(), failed: false };
+    let ran = Reply::Ran {
+        command: "ls -l".into(),
+        output: "a ``` b\u{1b}[31m\n".into(),
+        failed: false,
+        exit_code: Some(0),
+    };
     stage.update(Input::Reply(ran));
     let screen = stage.screen();
     assert!(

@@ -6,7 +6,7 @@
 mod support;
 
 use becket_tui::input::{Effect, Input, Reply, Request};
-use becket_tui::inspector::{Inspect, Inspected, SentRow, SpanRow};
+use becket_tui::inspector::{Inspect, Inspected, InspectedRequest, SentRow, SpanRow};
 use becket_types::{
     Command, CompactionTrigger, ContextChange, ContextPlan, Event, Message, NoticeLevel, Seq, Tokens,
 };
@@ -15,6 +15,10 @@ use std::path::Path;
 use support::{Stage, started};
 
 const SIZES: [(u16, u16); 4] = [(80, 24), (120, 40), (200, 60), (40, 10)];
+
+fn request(number: usize) -> InspectedRequest {
+    InspectedRequest::numbered(number)
+}
 
 fn ask(asked: Inspect) -> Vec<Effect> {
     vec![Effect::Ask(Request::Inspect(asked))]
@@ -30,7 +34,7 @@ fn answer(stage: &mut Stage, asked: Inspect, page: Inspected) -> Vec<Effect> {
 
 fn requests() -> Inspected {
     let sent = |number, time: &str, tokens, cached, notes: &[&str]| SentRow {
-        number,
+        request: request(number),
         time: format!("2026-11-21 {time}"),
         tokens: Some(tokens),
         cached: Some(cached),
@@ -94,8 +98,8 @@ fn at_spans(columns: u16, rows: u16) -> Stage {
     for _ in 0..3 {
         stage.key(KeyCode::Down);
     }
-    assert_eq!(stage.key(KeyCode::Enter), ask(Inspect::Spans { request: 2 }));
-    answer(&mut stage, Inspect::Spans { request: 2 }, spans());
+    assert_eq!(stage.key(KeyCode::Enter), ask(Inspect::Spans { request: request(2) }));
+    answer(&mut stage, Inspect::Spans { request: request(2) }, spans());
     stage.screen();
     stage
 }
@@ -174,22 +178,22 @@ fn a_request_is_opened_down_to_its_bytes_and_left_again() {
         "{}",
         stage.screen()
     );
-    assert_eq!(stage.key(KeyCode::Enter), ask(Inspect::Bytes { request: 2, span: 2 }));
+    assert_eq!(stage.key(KeyCode::Enter), ask(Inspect::Bytes { request: request(2), span: 2 }));
     // Every byte is shown, and none of them controls the terminal.
     let text = format!("{{\"role\":\"user\",\"content\":\"a\u{1b}[2Jb\u{202e}\"}}{}", "x".repeat(3_000));
     let page = Inspected::Text { title: "tool output bash".into(), text };
-    answer(&mut stage, Inspect::Bytes { request: 2, span: 2 }, page);
+    answer(&mut stage, Inspect::Bytes { request: request(2), span: 2 }, page);
     let screen = stage.screen();
     assert!(screen.contains("{\"role\":\"user\",\"content\":\"a␛[2Jb⟨U+202E⟩\"}xxx"), "{screen}");
     assert!(screen.contains("─ 0 % ──\n") && screen.contains("scroll · Esc goes back"), "{screen}");
     stage.key(KeyCode::End);
     assert!(stage.screen().contains("─ 100 % ──\n"), "{}", stage.screen());
     stage.key(KeyCode::Esc);
-    assert_eq!(stage.key(KeyCode::Char('=')), ask(Inspect::Diff { request: 2 }));
+    assert_eq!(stage.key(KeyCode::Char('=')), ask(Inspect::Diff { request: request(2) }));
     stage.key(KeyCode::Esc);
     // An answer for a page that was closed is dropped.
     let late = Inspected::Text { title: "late".into(), text: "late".into() };
-    answer(&mut stage, Inspect::Diff { request: 2 }, late);
+    answer(&mut stage, Inspect::Diff { request: request(2) }, late);
     assert!(stage.screen().contains("AGENTS.md") && !stage.screen().contains("late"), "{}", stage.screen());
     stage.key(KeyCode::Esc);
     assert!(stage.screen().contains("❯     2  2026-11-21 14:07"), "{}", stage.screen());
@@ -240,7 +244,7 @@ fn an_item_is_dropped_after_one_question_and_that_is_undone() {
     assert_eq!(stage.answer('1'), carried_out);
     let text = "Left out of the context by hand: 2 messages.".to_owned();
     let effects = stage.event(Event::ContextChanged { text: text.clone() });
-    assert_eq!(asked(effects), ask(Inspect::Spans { request: 2 }));
+    assert_eq!(asked(effects), ask(Inspect::Spans { request: request(2) }));
     assert!(stage.screen().contains(&text), "{}", stage.screen());
     assert_eq!(stage.key(KeyCode::Char('u')), change(ContextChange::Undo));
     assert_eq!(stage.key(KeyCode::Char('r')), change(ContextChange::Redo));
@@ -260,9 +264,9 @@ fn a_request_that_is_not_there_leads_to_the_list() {
     let mut stage = Stage::new(80, 24);
     stage.event(started());
     stage.type_text("/inspect 99");
-    assert_eq!(asked(stage.key(KeyCode::Enter)), ask(Inspect::Spans { request: 99 }));
+    assert_eq!(asked(stage.key(KeyCode::Enter)), ask(Inspect::Spans { request: request(99) }));
     let why = "there is no request \"99\": they are numbered 1 to 4".to_owned();
-    let reply = Reply::Inspected { asked: Inspect::Spans { request: 99 }, result: Err(why.clone()) };
+    let reply = Reply::Inspected { asked: Inspect::Spans { request: request(99) }, result: Err(why.clone()) };
     assert_eq!(stage.update(Input::Reply(reply)), ask(Inspect::Requests));
     answer(&mut stage, Inspect::Requests, requests());
     assert!(stage.screen().contains(&why), "{}", stage.screen());
@@ -284,14 +288,14 @@ fn nothing_of_it_outlives_the_pane() {
     let mut stage = at_spans(80, 24);
     assert!(!stage.screen().contains(SECRET));
     stage.event(Event::ContextChanged { text: "changed".into() });
-    answer(&mut stage, Inspect::Spans { request: 2 }, page.clone());
+    answer(&mut stage, Inspect::Spans { request: request(2) }, page.clone());
     assert!(stage.screen().contains(SECRET), "it is what was asked for: {}", stage.screen());
     stage.key(KeyCode::Enter);
     stage.ctrl('c');
     // Answers that arrive late, for a pane that is closed.
     let text = Inspected::Text { title: SECRET.into(), text: SECRET.into() };
-    answer(&mut stage, Inspect::Bytes { request: 2, span: 0 }, text);
-    answer(&mut stage, Inspect::Spans { request: 2 }, page);
+    answer(&mut stage, Inspect::Bytes { request: request(2), span: 0 }, text);
+    answer(&mut stage, Inspect::Spans { request: request(2) }, page);
     let mut everything = stage.screen();
     stage.ctrl('o');
     stage.ctrl('t');
@@ -324,7 +328,7 @@ fn the_chosen_row_is_shown_in_full_and_the_keys_fit() {
         let shown = |stage: &mut Stage| stage.screen().split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(shown(&mut stage).contains(note), "{}", stage.screen());
         stage.key(KeyCode::Enter);
-        answer(&mut stage, Inspect::Spans { request: 2 }, page);
+        answer(&mut stage, Inspect::Spans { request: request(2) }, page);
         stage.key(KeyCode::Down);
         let screen = shown(&mut stage);
         assert!(screen.contains(words) && screen.contains("bytes 4000-4100"), "{}", stage.screen());
@@ -353,7 +357,7 @@ fn pages_are_what_they_were() {
             "{\"type\":\"tool_result\",\"tool_use_id\":\"c1\",\"content\":\"running 3 tests\\n".repeat(30);
         let page =
             Inspected::Text { title: "tool output bash, bytes 4100-44000 of request 2".into(), text: body };
-        answer(&mut stage, Inspect::Bytes { request: 2, span: 2 }, page);
+        answer(&mut stage, Inspect::Bytes { request: request(2), span: 2 }, page);
         pages.push(("bytes", stage.screen()));
         stage.key(KeyCode::Esc);
         stage.key(KeyCode::Esc);

@@ -12,7 +12,7 @@ use becket_tui::Preferences;
 use becket_tui::app::App;
 use becket_tui::ax::Speaker;
 use becket_tui::input::{Confirm, Effect, Input, Page, Place, Reply, Request, Timer};
-use becket_tui::inspector::{Inspect, Inspected, SpanRow};
+use becket_tui::inspector::{Inspect, Inspected, InspectedRequest, SpanRow};
 use becket_tui::server_question::{ServerAnswer, ServerForm, ServerQuestion};
 use becket_tui::terminal::surface::Surface;
 use becket_tui::theme::Theme;
@@ -324,7 +324,7 @@ impl Kind {
             desk.press(KeyCode::Enter);
             let rows = vec![SpanRow { seq: Some(12), kind: "user".into(), ..SpanRow::default() }];
             let page = Inspected::Spans { head: "request 2".into(), rows };
-            let asked = Inspect::Spans { request: 2 };
+            let asked = Inspect::Spans { request: InspectedRequest::numbered(2) };
             desk.give(Input::Reply(Reply::Inspected { asked, result: Ok(page) }));
             desk.frame();
         }

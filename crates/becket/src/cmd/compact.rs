@@ -18,10 +18,8 @@ use crate::settings::{ForCommand, RunSettings};
 use becket_session::context::{View, present};
 use becket_session::store::SessionSummary;
 use becket_types::{Command, CompactionPlan, EntryKind, Message, MessageId};
-use clap::Parser as _;
 use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
 
@@ -92,17 +90,11 @@ fn agent(
     args: &CompactArgs,
     applies: bool,
 ) -> Result<Live, Failure> {
-    let mut words: Vec<OsString> = ["becket", "--print", "--resume"].map(OsString::from).into();
-    words.push(summary.id.to_string().into());
-    words.push("--cd".into());
-    words.push(summary.cwd.clone().into());
-    if let Some(window) = args.context_window {
-        words.extend(["--context-window".into(), window.to_string().into()]);
-    }
-    if !applies {
-        words.push("--no-session-persistence".into());
-    }
-    let run = Run::try_parse_from(words).map_err(|e| Failure::usage(e.to_string()))?;
+    let mut run = Run::headless().map_err(|error| Failure::error(format!("cannot begin: {error}")))?;
+    run.session.resume = Some(summary.id.to_string());
+    run.config.cd = Some(summary.cwd.clone());
+    run.model.context_window = args.context_window.map(|window| window.to_string());
+    run.session.no_session_persistence = !applies;
     let mut settings = RunSettings::new(run, environment)?;
     settings.command = Some(ForCommand {
         asks_no_model: args.summary.no_model || args.summary.file.is_some(),

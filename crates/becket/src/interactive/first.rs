@@ -24,13 +24,27 @@ use tokio::sync::mpsc;
 
 /// Longest time for a server whose address was entered: the user waits for it, and it may be slow to begin.
 const PATIENCE_FOR_ENTERED: Duration = Duration::from_secs(20);
-const PASTE: &str = "paste";
-const ADDRESS: &str = "address";
-/// The key of a server whose address was entered.
-const SERVER_KEY: &str = "server key";
-const DEMO: &str = "demo";
 /// Advice about an address that does not work.
 const CORRECT: &str = "choose \"enter an address\" to correct it";
+
+/// An answer to the question about the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Choice {
+    /// A model, `provider/name`.
+    Model(String),
+    /// A model of an OpenAI-compatible server.
+    OfServer {
+        base: String,
+        name: String,
+    },
+    /// A key for a known provider.
+    Key,
+    /// The address of a server.
+    Address,
+    /// The key of a server whose address was entered.
+    ServerKey,
+    Demo,
+}
 
 /// Action after the question about the model.
 pub(super) enum Next {
@@ -62,14 +76,14 @@ pub(super) async fn trusted(
         return asked_in_lines(&text).map_err(|e| unusable(&e));
     }
     let entries = vec![
-        Entry::new("no", "no: work here without these", "asked again next time"),
-        Entry::new("yes", "yes: I trust this directory", "remembered for it"),
+        Entry::of(false, "no: work here without these", "asked again next time"),
+        Entry::of(true, "yes: I trust this directory", "remembered for it"),
     ];
     let page = Welcome::new("Do you trust what is in this directory?", text, entries);
     let (_, nothing) = mpsc::unbounded_channel();
     let answer = welcome::run(io::stdout(), theme, page, nothing).await.map_err(|e| unusable(&e))?;
     Ok(match answer {
-        Answer::Chosen(id) => Some(id == "yes"),
+        Answer::Chosen(trusts) => Some(trusts),
         Answer::Written(..) | Answer::None => None,
     })
 }
@@ -128,16 +142,16 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
         let answer =
             welcome::run(io::stdout(), &preferences.theme, page, news).await.map_err(|e| unusable(&e))?;
         let Answer::Written(id, text) = &answer else { break answer };
-        let base = match id.as_str() {
-            ADDRESS => {
+        let base = match id {
+            Choice::Address => {
                 proposed.clone_from(text);
                 address(text).map_err(Failure::usage)?
             }
-            SERVER_KEY => locked.clone().unwrap_or_default(),
-            _ => break answer,
+            Choice::ServerKey => locked.clone().unwrap_or_default(),
+            Choice::Model(_) | Choice::OfServer { .. } | Choice::Key | Choice::Demo => break answer,
         };
         // The key of one server is never sent to another one.
-        entered = (id == SERVER_KEY).then(|| (base.clone(), text.clone()));
+        entered = (*id == Choice::ServerKey).then(|| (base.clone(), text.clone()));
         locked = None;
         let sent = entered.as_ref().map(|(_, key)| Secret::new(key.as_str()));
         match ask(&Server::own(&base), sent.clone(), PATIENCE_FOR_ENTERED).await {
@@ -163,19 +177,20 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
     };
     match answer {
         Answer::None => Ok(Next::End(ExitStatus::Ok)),
-        Answer::Chosen(id) if id == DEMO => {
+        Answer::Chosen(Choice::Demo) => {
             let environment = environment.clone();
             let shown = tokio::task::spawn_blocking(move || {
                 demo::run(&environment, &args::DemoArgs { keep: false, json: false }, &mut io::stdout())
             });
             shown.await.map_err(|e| Failure::error(format!("the demo ended: {e}")))?.map(Next::End)
         }
-        Answer::Chosen(id) => {
-            if let Some((base, key)) = entered.filter(|(base, _)| id.starts_with(&format!("server {base} ")))
+        Answer::Chosen(choice) => {
+            if let (Choice::OfServer { base, .. }, Some((of, key))) = (&choice, &entered)
+                && base == of
             {
-                keep_key(environment, settings, "openai", Some(&base), &key)?;
+                keep_key(environment, settings, "openai", Some(base), key)?;
             }
-            chosen(environment, settings, &id)?;
+            chosen(environment, settings, choice)?;
             Ok(Next::Session)
         }
         Answer::Written(_, key) => pasted(environment, settings, &key).map(|()| Next::Session),
@@ -219,30 +234,32 @@ fn address(text: &str) -> Result<String, String> {
 fn page(
     environment: &Environment,
     settings: &RunSettings,
-    first: Vec<Entry>,
+    first: Vec<Entry<Choice>>,
     note: Option<&str>,
     locked: bool,
-) -> (Welcome, usize) {
+) -> (Welcome<Choice>, usize) {
     let own_server = settings.settings.config.provider("openai").base_url.is_some();
     let mut entries = first;
     let by_key = models::by_key(environment, &settings.settings);
     // With a configured server, the OpenAI key belongs to that server.
     let by_key = by_key.into_iter().filter(|(_, model)| !(own_server && model.starts_with("openai/")));
     entries.extend(
-        by_key
-            .map(|(found, model)| Entry::new(&format!("model {model}"), &model, &format!("key in {found}"))),
+        by_key.map(|(found, model)| {
+            Entry::of(Choice::Model(model.clone()), &model, &format!("key in {found}"))
+        }),
     );
     let found = entries.len();
     if locked {
-        entries.push(Entry::new(SERVER_KEY, "enter its key", "saved in your configuration").secret());
+        entries.push(Entry::of(Choice::ServerKey, "enter its key", "saved in your configuration").secret());
     } else if may_keep(environment, settings) {
         entries.push(
-            Entry::new(PASTE, "paste a key", "Anthropic, OpenAI, Google, OpenRouter and others").secret(),
+            Entry::of(Choice::Key, "paste a key", "Anthropic, OpenAI, Google, OpenRouter and others")
+                .secret(),
         );
     }
-    entries.push(Entry::new(ADDRESS, "enter an address", "of an OpenAI-compatible server").address());
-    entries.push(Entry::new(
-        DEMO,
+    entries.push(Entry::of(Choice::Address, "enter an address", "of an OpenAI-compatible server").address());
+    entries.push(Entry::of(
+        Choice::Demo,
         "the demo",
         "a scripted model on a scratch repository; no key, no network",
     ));
@@ -275,27 +292,29 @@ fn known_key(key: &str) -> Result<String, String> {
     keys::provider(key).map(|provider| format!("a key for {provider}; it will be saved for the next time"))
 }
 
-/// Applies the choice `model NAME` or `server ADDRESS NAME`.
-fn chosen(environment: &Environment, settings: &mut RunSettings, id: &str) -> Result<(), Failure> {
+/// Applies the choice of a model. The other choices name none.
+fn chosen(environment: &Environment, settings: &mut RunSettings, choice: Choice) -> Result<(), Failure> {
     let settings = &mut settings.settings;
     let file = || Source::User(environment.config_dir.join("config.toml"));
-    let model = if let Some(rest) = id.strip_prefix("server ") {
-        let (base, name) = rest.split_once(' ').unwrap_or((rest, ""));
-        let known = settings.config.provider("openai").base_url.as_deref() == Some(base);
-        // Only this server has the model, so its address is saved, too, also if the environment of this start names it.
-        if !known || matches!(settings.source("providers.openai.base_url"), Source::Environment(_)) {
-            keep(environment, "providers.openai", "base_url", base)?;
+    let model = match choice {
+        Choice::OfServer { base, name } => {
+            let known = settings.config.provider("openai").base_url.as_deref() == Some(base.as_str());
+            // Only this server has the model, so its address is saved, too, also if the environment of this start names it.
+            if !known || matches!(settings.source("providers.openai.base_url"), Source::Environment(_)) {
+                keep(environment, "providers.openai", "base_url", &base)?;
+            }
+            if !known {
+                settings.set("providers.openai.base_url", Value::from(base), file());
+            }
+            format!("openai/{name}")
         }
-        if !known {
-            settings.set("providers.openai.base_url", Value::from(base), file());
+        Choice::Model(model) => {
+            if let Some((provider, base)) = address_of_environment(environment, settings, &model) {
+                keep(environment, &format!("providers.{provider}"), "base_url", &base)?;
+            }
+            model
         }
-        format!("openai/{name}")
-    } else {
-        let model = id.strip_prefix("model ").unwrap_or(id).to_owned();
-        if let Some((provider, base)) = address_of_environment(environment, settings, &model) {
-            keep(environment, &format!("providers.{provider}"), "base_url", &base)?;
-        }
-        model
+        Choice::Key | Choice::Address | Choice::ServerKey | Choice::Demo => return Ok(()),
     };
     keep(environment, "", "model", &model)?;
     settings.set("model", Value::from(model), file());
@@ -328,7 +347,7 @@ fn pasted(environment: &Environment, settings: &mut RunSettings, key: &str) -> R
         let failure = Failure::usage(format!("the key for {provider} is saved, but no model is chosen"));
         return Err(failure.hint(format!("start becket with --model {provider}/NAME")));
     };
-    chosen(environment, settings, &format!("model {model}"))
+    chosen(environment, settings, Choice::Model(model))
 }
 
 /// Stores a key for this address of a provider, and uses it there from now on.
@@ -373,6 +392,10 @@ pub(super) async fn project(
 mod tests {
     use super::*;
 
+    fn toy_server() -> Choice {
+        Choice::OfServer { base: "http://127.0.0.1:9/v1".to_owned(), name: "toy".to_owned() }
+    }
+
     /// The choice also holds for settings that are set later, such as the settings of a continued session.
     #[test]
     fn a_choice_outlasts_the_settings_of_a_session() {
@@ -381,7 +404,7 @@ mod tests {
         let environment = Environment::below(dir.path());
         let run = args::Run::try_parse_from(["becket", "-p", "x"]).unwrap();
         let mut settings = RunSettings::new(run, &environment).unwrap();
-        chosen(&environment, &mut settings, "server http://127.0.0.1:9/v1 toy").unwrap();
+        chosen(&environment, &mut settings, toy_server()).unwrap();
         settings.settings.remember("model", Value::from("openai/toy"));
         assert_eq!(settings.settings.config.model.name.as_deref(), Some("openai/toy"));
         let base = settings.settings.config.provider("openai").base_url.as_deref();
@@ -393,27 +416,28 @@ mod tests {
     #[test]
     fn a_choice_outlasts_the_environment() {
         use clap::Parser as _;
-        for (variable, value, id, want) in [
+        let model = || Choice::Model("sglang/toy".to_owned());
+        for (variable, value, choice, want) in [
             (
                 "OPENAI_BASE_URL",
                 "http://127.0.0.1:9/v1",
-                "server http://127.0.0.1:9/v1 toy",
+                toy_server(),
                 "[providers.openai]\nbase_url = \"http://127.0.0.1:9/v1\"",
             ),
             (
                 "SGLANG_BASE_URL",
                 "http://127.0.0.1:9/v1",
-                "model sglang/toy",
+                model(),
                 "[providers.sglang]\nbase_url = \"http://127.0.0.1:9/v1\"",
             ),
-            ("OTHER", "x", "model sglang/toy", ""),
+            ("OTHER", "x", model(), ""),
         ] {
             let dir = tempfile::tempdir().unwrap();
             let vars = [(variable.to_owned(), value.to_owned())].into_iter().collect();
             let environment = Environment { vars, ..Environment::below(dir.path()) };
             let run = args::Run::try_parse_from(["becket", "-p", "x"]).unwrap();
             let mut settings = RunSettings::new(run, &environment).unwrap();
-            chosen(&environment, &mut settings, id).unwrap();
+            chosen(&environment, &mut settings, choice).unwrap();
             let saved = std::fs::read_to_string(environment.config_dir.join("config.toml")).unwrap();
             assert!(saved.contains(want) && saved.contains("/toy\""), "{variable}: {saved}");
             assert_eq!(saved.contains("base_url"), !want.is_empty(), "{variable}: {saved}");

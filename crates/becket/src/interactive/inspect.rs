@@ -14,9 +14,10 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_session::context::compaction::CompactionEffect;
 use becket_session::context::view::CacheState;
-use becket_tui::inspector::{Inspect, Inspected, SentRow, SpanRow};
+use becket_tui::inspector::{Inspect, Inspected, InspectedRequest, SentRow, SpanRow};
 use becket_types::{Entry, EntryKind, Loss, Message, Seq, SpanKind, Usage};
 use std::fmt::Write as _;
+use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -66,19 +67,19 @@ impl ReadSession {
         let Self { reading, made, .. } = self;
         match asked {
             Inspect::Requests => Ok(Inspected::Requests(requests(reading))),
-            Inspect::Spans { request: 0 } => {
+            Inspect::Spans { request: InspectedRequest::Now } => {
                 let spans = now(reading);
                 let tokens: u64 = spans.iter().map(|placed| placed.span.tokens.0).sum();
                 let rows = spans.iter().map(|placed| row(placed, "", None)).collect();
                 let head = format!("what the model would see now: {} tokens", short(tokens));
                 Ok(Inspected::Spans { head, rows })
             }
-            Inspect::Bytes { request: 0, span } => {
+            Inspect::Bytes { request: InspectedRequest::Now, span } => {
                 let spans = now(reading);
                 let placed = spans.get(span).ok_or_else(gone)?;
                 Ok(Inspected::Text { title: title(placed), text: said(placed) })
             }
-            Inspect::Diff { request: 0 } => {
+            Inspect::Diff { request: InspectedRequest::Now } => {
                 let spans = now(reading);
                 let sent = all(&reading.entries);
                 let maker = Maker::new(environment, cwd, reading)?;
@@ -90,23 +91,35 @@ impl ReadSession {
                 let text = if text.is_empty() { "Nothing.\n".to_owned() } else { text };
                 Ok(Inspected::Text { title: format!("since request {}", last.number), text })
             }
-            Inspect::Spans { request } | Inspect::Bytes { request, .. } | Inspect::Diff { request } => {
-                let maker = Maker::new(environment, cwd, reading)?;
-                let sent = all(&reading.entries);
-                let wanted = request_of(&sent, &request.to_string())?;
-                // The user usually looks at the bytes next and compares them, so both requests stay until another one
-                // is asked for.
-                let both: Vec<&Sent<'_>> = before(&sent, wanted).into_iter().chain([wanted]).collect();
-                make(made, &maker, &both)?;
-                let (earlier, made) = made.split_at(both.len() - 1);
-                let (earlier, made) = (earlier.first(), &made[0].1);
-                match asked {
-                    Inspect::Bytes { span, .. } => bytes(wanted, made, span),
-                    Inspect::Diff { .. } => diff(wanted, made, earlier),
-                    _ => Ok(spans(wanted, made, earlier)),
-                }
+            Inspect::Spans { request: InspectedRequest::Sent(number) } => {
+                self.sent(environment, cwd, number, |wanted, made, earlier| Ok(spans(wanted, made, earlier)))
+            }
+            Inspect::Bytes { request: InspectedRequest::Sent(number), span } => {
+                self.sent(environment, cwd, number, |wanted, made, _| bytes(wanted, made, span))
+            }
+            Inspect::Diff { request: InspectedRequest::Sent(number) } => {
+                self.sent(environment, cwd, number, diff)
             }
         }
+    }
+
+    /// Shows a sent request by `show`, which gets it rebuilt, and the previous one with its number.
+    fn sent(
+        &mut self,
+        environment: &Environment,
+        cwd: &Path,
+        number: NonZeroUsize,
+        show: impl FnOnce(&Sent<'_>, &Rebuilt, Option<&(usize, Rebuilt)>) -> Result<Inspected, Failure>,
+    ) -> Result<Inspected, Failure> {
+        let Self { reading, made, .. } = self;
+        let maker = Maker::new(environment, cwd, reading)?;
+        let sent = all(&reading.entries);
+        let wanted = request_of(&sent, number)?;
+        // The user usually looks at the bytes next and compares them, so both requests stay until another one is asked for.
+        let both: Vec<&Sent<'_>> = before(&sent, wanted).into_iter().chain([wanted]).collect();
+        make(made, &maker, &both)?;
+        let (earlier, made) = made.split_at(both.len() - 1);
+        show(wanted, &made[0].1, earlier.first())
     }
 }
 
@@ -175,7 +188,7 @@ fn requests(reading: &mut Reading) -> Vec<SentRow> {
         let why = sent.reported.and_then(|seq| missed.get(&seq.0)).filter(|_| notes.is_empty());
         notes.extend(why.map(|why| format!("not from the cache: {why}")));
         SentRow {
-            number: sent.number,
+            request: InspectedRequest::numbered(sent.number),
             time: when(sent.entry.time),
             tokens: sent.usage.map(|usage| usage.context().0),
             cached: sent.usage.map(|usage| usage.cache_read),

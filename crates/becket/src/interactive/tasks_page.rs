@@ -10,7 +10,7 @@ use serde_json::Value;
 /// Most ended tasks that are shown.
 const ENDED: usize = 10;
 
-/// A command in the background: its number, its description, and if it runs.
+/// A command in the background: its number, its state and text, and if it runs.
 pub(super) type Job = (u64, String, bool);
 
 /// Ends a command in the background.
@@ -38,7 +38,7 @@ pub(super) fn sheet(tasks: &[Value], jobs: &[Job]) -> Sheet {
     let alive = jobs.iter().filter(|(.., running)| *running).count();
     sheet.heading("Commands", format!("{alive} running"));
     for (id, line, _) in jobs {
-        sheet.field(&format!("job {id}"), line.strip_prefix(&format!("job {id} ")).unwrap_or(line));
+        sheet.field(&format!("job {id}"), line);
     }
     if jobs.is_empty() {
         sheet.note("No command was started in the background.");
@@ -72,10 +72,8 @@ mod tests {
     #[test]
     fn running_tasks_come_first_and_say_how_to_stop_them() {
         let task = |id: u64, state: &str| json!({"id": id, "state": state, "agent": "general", "description": "look", "session": "s"});
-        let page = sheet(
-            &[task(1, "completed"), task(2, "running")],
-            &[(3, "job 3 running for 1 s: make".into(), true)],
-        );
+        let page =
+            sheet(&[task(1, "completed"), task(2, "running")], &[(3, "running for 1 s: make".into(), true)]);
         let text = page.spoken();
         let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words}: {text}"));
         assert!(at("running · general: look (session s)") < at("completed · general"), "{text}");

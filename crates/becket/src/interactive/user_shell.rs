@@ -36,7 +36,7 @@ impl UserShell {
         self.shell.running_jobs()
     }
 
-    /// Number, description and liveness of each of the session's commands in the background.
+    /// Number, state with text, and liveness of each of the session's commands in the background.
     pub(super) fn jobs(&self) -> Vec<(u64, String, bool)> {
         self.shell.job_lines()
     }
@@ -69,10 +69,11 @@ impl UserShell {
                     "{editor} was not started: a command after `!` has no terminal of its own. Run it in another window, or \
                      stop becket with Ctrl-Z, run it, and come back with fg."
                 );
-                return Some(Reply::Ran { command, output, failed: true });
+                return Some(Reply::Ran { command, output, failed: true, exit_code: None });
             }
             let output = tool.run(json!({ "command": command }), &env).await;
-            Some(Reply::Ran { command, output: output.content, failed: output.is_error })
+            let exit_code = output.details["exit_code"].as_i64();
+            Some(Reply::Ran { command, output: output.content, failed: output.is_error, exit_code })
         }
     }
 

@@ -413,7 +413,9 @@ impl App {
             }
             Reply::Done(Ok(done)) => self.instead(Weight::Quiet, done),
             Reply::Found(Ok(session)) => return actions::switch(self, To::Session(session)),
-            Reply::Ran { command, output, failed } => self.ran(&command, &output, failed),
+            Reply::Ran { command, output, failed, exit_code } => {
+                self.ran(&command, &output, failed, exit_code);
+            }
             Reply::Prompt { command, text, terms } => {
                 self.pages.overlay = None;
                 self.editor.terms = terms;
@@ -591,9 +593,9 @@ impl App {
     }
 
     /// Handles the end of the user's shell command: shows it now, and keeps it for the model until the next message.
-    fn ran(&mut self, command: &str, output: &str, failed: bool) {
+    fn ran(&mut self, command: &str, output: &str, failed: bool, exit_code: Option<i64>) {
         self.status.set_command(None);
-        self.transcript.shell(command, output, failed);
+        self.transcript.shell(command, output, failed, exit_code);
         self.editor.ran(command, output);
     }
 }

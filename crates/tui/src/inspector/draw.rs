@@ -3,7 +3,7 @@
 //! A row of a list that is too long is cut. The chosen row is then described in full below the list, so nothing is lost.
 
 use super::list::List;
-use super::{ANSWERS, Inspector, Level, SentRow, SpanRow};
+use super::{ANSWERS, InspectedRequest, Inspector, Level, SentRow, SpanRow};
 use crate::answers::{Answer, TAKES, TWICE};
 use crate::hint;
 use crate::text::{self, thousands};
@@ -125,7 +125,10 @@ impl Inspector {
         match self.levels.last() {
             Some(Level::Spans { request, page }) => {
                 let of = page.as_ref().map_or_else(
-                    || if *request == 0 { "now".to_owned() } else { format!("request {request}") },
+                    || match request {
+                        InspectedRequest::Now => "now".to_owned(),
+                        InspectedRequest::Sent(number) => format!("request {number}"),
+                    },
                     |(head, _)| head.clone(),
                 );
                 let columns = if width < WIDE {
@@ -292,7 +295,10 @@ fn mark(chosen: bool) -> &'static str {
 
 fn sent(row: &SentRow, chosen: bool, width: usize) -> String {
     let size = |n: Option<u64>| n.map_or_else(|| "-".to_owned(), thousands);
-    let number = if row.number == 0 { "now".to_owned() } else { row.number.to_string() };
+    let number = match row.request {
+        InspectedRequest::Now => "now".to_owned(),
+        InspectedRequest::Sent(number) => number.to_string(),
+    };
     let (tokens, cached, notes) = (size(row.tokens), size(row.cached), row.notes.join(", "));
     let mark = mark(chosen);
     if width < WIDE {

@@ -15,7 +15,7 @@ use becket_types::{Command, ContextChange, ContextPlan};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use draw::Wrapped;
 use list::List;
-pub use page::{Inspect, Inspected, SentRow, SpanRow};
+pub use page::{Inspect, Inspected, InspectedRequest, SentRow, SpanRow};
 
 /// Answers to a change, in long and short form.
 const ANSWERS: [(&str, &str); 2] = [("Yes, change it", "yes"), ("No, leave it", "no")];
@@ -23,7 +23,7 @@ const ANSWERS: [(&str, &str); 2] = [("Yes, change it", "yes"), ("No, leave it", 
 /// A page, stacked on the page that it was opened from.
 enum Level {
     Requests(Option<List<SentRow>>),
-    Spans { request: usize, page: Option<(String, List<SpanRow>)> },
+    Spans { request: InspectedRequest, page: Option<(String, List<SpanRow>)> },
     Text { title: String, text: Option<Wrapped> },
 }
 
@@ -44,7 +44,7 @@ pub struct Inspector {
 
 impl Inspector {
     /// Opens the list of requests, or the spans of one request.
-    pub fn open(request: Option<usize>) -> (Self, Vec<Effect>) {
+    pub fn open(request: Option<InspectedRequest>) -> (Self, Vec<Effect>) {
         let mut inspector = Self {
             levels: Vec::new(),
             awaited: None,
@@ -242,7 +242,7 @@ impl Inspector {
     fn enter(&mut self) -> Vec<Effect> {
         match self.levels.last() {
             Some(Level::Requests(Some(list))) => {
-                let Some(request) = list.row().map(|row| row.number) else { return Vec::new() };
+                let Some(request) = list.row().map(|row| row.request) else { return Vec::new() };
                 self.levels.push(Level::Spans { request, page: None });
                 self.ask(Inspect::Spans { request })
             }
@@ -256,7 +256,7 @@ impl Inspector {
 
     fn compare(&mut self) -> Vec<Effect> {
         let request = match self.levels.last() {
-            Some(Level::Requests(Some(list))) => list.row().map(|row| row.number),
+            Some(Level::Requests(Some(list))) => list.row().map(|row| row.request),
             Some(Level::Spans { request, .. }) => Some(*request),
             _ => None,
         };

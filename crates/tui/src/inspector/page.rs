@@ -1,20 +1,39 @@
 //! Owns the pages of the inspector as data: the request for one, and the host's answer.
 
-/// Page to request from the host. Request 0 is the one that would be sent now.
+use std::num::NonZeroUsize;
+
+/// A request to a model that the inspector shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InspectedRequest {
+    /// The one that would be sent now.
+    #[default]
+    Now,
+    /// The sent one with this number, counted from 1.
+    Sent(NonZeroUsize),
+}
+
+impl InspectedRequest {
+    /// Returns the request with this number; 0 names the one that would be sent now.
+    pub fn numbered(number: usize) -> Self {
+        NonZeroUsize::new(number).map_or(Self::Now, Self::Sent)
+    }
+}
+
+/// Page to request from the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inspect {
     Requests,
     Spans {
-        request: usize,
+        request: InspectedRequest,
     },
     /// The bytes of the span with this index in [`Inspected::Spans`].
     Bytes {
-        request: usize,
+        request: InspectedRequest,
         span: usize,
     },
     /// The differences to the previous request.
     Diff {
-        request: usize,
+        request: InspectedRequest,
     },
 }
 
@@ -29,8 +48,7 @@ pub enum Inspected {
 /// A request that was sent. Sizes are in tokens, as the provider reported them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SentRow {
-    /// Number of the request, counted from 1; 0 for one that was not sent yet.
-    pub number: usize,
+    pub request: InspectedRequest,
     /// Date and time of day.
     pub time: String,
     pub tokens: Option<u64>,

@@ -290,7 +290,19 @@ impl Status {
             },
             PageRequest::Permissions { .. } => PageRequest::Permissions { mode: mode() },
             PageRequest::Status { .. } => PageRequest::Status { mode: mode() },
-            other => other,
+            PageRequest::Agents
+            | PageRequest::Bug
+            | PageRequest::Config
+            | PageRequest::Cost
+            | PageRequest::Diff
+            | PageRequest::Doctor
+            | PageRequest::Hooks
+            | PageRequest::Mcp { .. }
+            | PageRequest::Memory
+            | PageRequest::Skills
+            | PageRequest::Tasks
+            | PageRequest::Todos
+            | PageRequest::Tools => page,
         }
     }
 

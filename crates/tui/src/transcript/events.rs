@@ -253,17 +253,14 @@ impl Blocks {
     }
 
     /// Adds a shell command of the user that has ended, with the look of a call.
-    pub(super) fn shell(&mut self, command: &str, output: &str, failed: bool) {
+    pub(super) fn shell(&mut self, command: &str, output: &str, failed: bool, exit_code: Option<i64>) {
         let id = CallId(format!("shell-{}", self.len()));
         let mut call = ToolCall::new(id, "!".to_owned(), Arc::clone(&self.view));
         call.input = json!({"command": command});
         // The model reads the exit code in the last line. The user sees it in the title.
-        let (text, code) = match output.trim_end().rsplit_once("[exit code ") {
-            Some((text, code)) => (text, code.strip_suffix(']').and_then(|code| code.parse::<i64>().ok())),
-            None => (output, None),
-        };
-        let text = if code.is_some() { text } else { output };
-        let details = code.map_or(Value::Null, |code| json!({"exit_code": code}));
+        let last = exit_code.map(|code| format!("[exit code {code}]"));
+        let text = last.and_then(|last| output.trim_end().strip_suffix(&last)).unwrap_or(output);
+        let details = exit_code.map_or(Value::Null, |code| json!({"exit_code": code}));
         call.set_result(text.trim_end(), &details);
         call.state = if failed { State::Failed { millis: 0 } } else { State::Done { millis: 0 } };
         // The user wants to read it, so it is open unless it is long.

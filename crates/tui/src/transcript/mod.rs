@@ -417,8 +417,8 @@ impl Transcript {
     }
 
     /// Adds a shell command of the user that has ended.
-    pub fn shell(&mut self, command: &str, output: &str, failed: bool) {
-        self.blocks.shell(command, output, failed);
+    pub fn shell(&mut self, command: &str, output: &str, failed: bool, exit_code: Option<i64>) {
+        self.blocks.shell(command, output, failed, exit_code);
     }
 
     /// True if the newest lines are in view and stay so while more arrive.

@@ -62,7 +62,8 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> 
     let one_line = subject.lines().next().unwrap_or_default();
     let more = if subject.lines().count() > 1 { " …" } else { "" };
     let subject_line = format!("{one_line}{more}");
-    let mut tail = tail(call);
+    let parts = tail(call);
+    let mut tail = joined(&parts);
     let needed = |tail: &str| {
         [mark, &call.name, &subject_line, tail].iter().map(|part| text::width(part)).sum::<usize>() + 4
     };
@@ -71,8 +72,10 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> 
     if matches!(call.state, State::Running { .. }) && !call.open && is_subagent {
         let with_hint = |tail: &str| format!("{tail} · {with_key}");
         // The key is more important than the cost so far.
-        let cheaper = tail.rsplit_once(" · $").map_or(&*tail, |(before, _)| before);
-        let longer = [with_hint(&tail), with_hint(cheaper)].into_iter().find(|tail| needed(tail) <= width);
+        let [before @ .., cost, _] = &parts;
+        let cheaper = if cost.is_empty() { tail.clone() } else { joined(before) };
+        let cheaper = if cheaper.is_empty() { tail.clone() } else { cheaper };
+        let longer = [with_hint(&tail), with_hint(&cheaper)].into_iter().find(|tail| needed(tail) <= width);
         tail = longer.unwrap_or(tail);
     }
     // The task of a subagent is more important than its kind and its number of calls.
@@ -198,12 +201,17 @@ fn checklist(item: &Value, width: usize, theme: &Theme) -> Vec<Row> {
 }
 
 /// Returns the end of the call's line: its result, its duration, how it ended, how the user allowed it.
-fn tail(call: &ToolCall) -> String {
+fn tail(call: &ToolCall) -> [String; 4] {
     let allowed = if call.state == State::Asking { "" } else { call.output.allowed };
     let [what, cost] = call.nested.came_to(agent_kind(call));
     let came_to = Some(came_to(call)).filter(|came_to| !came_to.is_empty()).unwrap_or(what);
-    let parts = [came_to, ended(call), cost, allowed.to_owned()];
-    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
+    [came_to, ended(call), cost, allowed.to_owned()]
+}
+
+/// Joins the parts that are not empty.
+fn joined(parts: &[String]) -> String {
+    let parts = parts.iter().filter(|part| !part.is_empty());
+    parts.map(String::as_str).collect::<Vec<_>>().join(" · ")
 }
 
 /// Returns for example `added 2 lines, removed 5`.

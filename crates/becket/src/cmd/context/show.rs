@@ -10,6 +10,7 @@ use becket_types::{Entry, Tokens, Usage};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write;
+use std::num::NonZeroUsize;
 
 /// Prints `becket context --requests`.
 pub(super) fn list(entries: &[Entry], as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
@@ -62,7 +63,7 @@ pub(super) fn request(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let sent = all(entries);
-    let wanted = request_of(&sent, number)?;
+    let wanted = named(&sent, number)?;
     let earlier = before(&sent, wanted).filter(|_| args.sent.spans || args.sent.diff || args.json);
     let both: Vec<&Sent<'_>> = earlier.into_iter().chain([wanted]).collect();
     let mut numbered: Vec<(usize, Rebuilt)> =
@@ -92,19 +93,29 @@ pub(super) fn request(
     )))
 }
 
-/// Returns the request with this number, or the last one for `last`.
-pub(crate) fn request_of<'a, 'b>(sent: &'a [Sent<'b>], number: &str) -> Result<&'a Sent<'b>, Failure> {
-    let wanted = match number {
-        "last" => sent.last(),
-        text => text.parse::<usize>().ok().and_then(|n| sent.get(n.checked_sub(1)?)),
+/// Returns the request that the command line names: by its number, or the last one for `last`.
+fn named<'a, 'b>(sent: &'a [Sent<'b>], name: &str) -> Result<&'a Sent<'b>, Failure> {
+    match (name, name.parse()) {
+        ("last", _) => sent.last().ok_or_else(|| no_request(sent.len(), name)),
+        (_, Ok(number)) => request_of(sent, number),
+        (_, Err(_)) => Err(no_request(sent.len(), name)),
+    }
+}
+
+/// Returns the request with this number, counted from 1.
+pub(crate) fn request_of<'a, 'b>(
+    sent: &'a [Sent<'b>],
+    number: NonZeroUsize,
+) -> Result<&'a Sent<'b>, Failure> {
+    sent.get(number.get() - 1).ok_or_else(|| no_request(sent.len(), &number.to_string()))
+}
+
+fn no_request(count: usize, name: &str) -> Failure {
+    let what = match count {
+        0 => "this session has no record of a request".to_owned(),
+        n => format!("there is no request {name:?}: they are numbered 1 to {n}"),
     };
-    wanted.ok_or_else(|| {
-        let what = match sent.len() {
-            0 => "this session has no record of a request".to_owned(),
-            n => format!("there is no request {number:?}: they are numbered 1 to {n}"),
-        };
-        Failure::usage(what).hint("becket context SESSION --requests lists them")
-    })
+    Failure::usage(what).hint("becket context SESSION --requests lists them")
 }
 
 /// Returns the previous request with the same purpose.

@@ -3,7 +3,7 @@
 //! Owns the search, which goes on while the page is shown, and the entries of the models that were found. A model of a
 //! known server is chosen under that server's own name, so the name `openai` stays free. Stores nothing.
 
-use super::wants_key;
+use super::{Choice, wants_key};
 use crate::cmd::one_line;
 use crate::environment::Environment;
 use crate::providers;
@@ -72,7 +72,7 @@ pub(super) fn look(
     own: Option<(String, Option<Secret>)>,
     before: usize,
     mut said: Option<Note>,
-) -> mpsc::UnboundedReceiver<News> {
+) -> mpsc::UnboundedReceiver<News<Choice>> {
     let (sender, news) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         let mut silent = servers;
@@ -133,7 +133,7 @@ pub(super) fn look(
 /// Answer of a server to the question for its models.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Listing {
-    Models(Vec<Entry>),
+    Models(Vec<Entry<Choice>>),
     /// It refuses a request without a key, or with this one.
     WantsKey,
     /// It has no address, or it answers, but not as a model server does. The text goes on after "the server at …".
@@ -172,12 +172,12 @@ pub(super) async fn ask(server: &Server, key: Option<Secret>, patience: Duration
         _ => return Listing::Nothing,
     };
     let entry = |model: &becket_model::probe::Listed| {
-        let id = match provider {
-            Some(provider) => format!("model {provider}/{}", model.name),
-            None => format!("server {base} {}", model.name),
+        let choice = match provider {
+            Some(provider) => Choice::Model(format!("{provider}/{}", model.name)),
+            None => Choice::OfServer { base: base.clone(), name: model.name.clone() },
         };
         let shown = format!("{}/{}", provider.unwrap_or("openai"), one_line(&model.name, 80));
-        Entry::new(&id, &shown, &format!("{title} at {base}"))
+        Entry::of(choice, &shown, &format!("{title} at {base}"))
     };
     Listing::Models(models.iter().take(MODELS).map(entry).collect())
 }
@@ -198,7 +198,8 @@ mod tests {
         while ids.is_empty() {
             ids.extend(news.recv().await.unwrap().entries.into_iter().map(|e| e.id));
         }
-        assert_eq!(ids, [format!("server {base} qwen"), format!("server {base} a b")]);
+        let of_server = |name: &str| Choice::OfServer { base: base.clone(), name: name.to_owned() };
+        assert_eq!(ids, [of_server("qwen"), of_server("a b")]);
     }
 
     /// The first two queries find no server.
@@ -228,7 +229,7 @@ mod tests {
                 break entry.id.clone();
             }
         };
-        assert_eq!(found, format!("server {base} late"));
+        assert_eq!(found, Choice::OfServer { base, name: "late".to_owned() });
         thread.join().unwrap();
     }
 
@@ -262,6 +263,6 @@ mod tests {
         let Listing::Models(found) = ask(servers.last().unwrap(), None, Duration::from_secs(20)).await else {
             panic!()
         };
-        assert_eq!(found[0].id, "model sglang/qwen");
+        assert_eq!(found[0].id, Choice::Model("sglang/qwen".to_owned()));
     }
 }
