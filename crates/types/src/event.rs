@@ -291,6 +291,10 @@ pub enum Event {
     SideQuestionFailed {
         why: String,
     },
+    /// A command that plans, undoes or redoes a change found nothing to do. A notice for people says so too.
+    NothingToDo {
+        reason: String,
+    },
     /// The subagent of this call goes on in the background, and the call has its result.
     MovedToBackground {
         call_id: CallId,

@@ -289,10 +289,7 @@ impl Compactor<'_> {
         let last = lock(&self.conversation.core.session).view().compaction().map(|(seq, _)| seq);
         self.state.give_up_preparation(self.conversation, "an undo");
         let Some(entry) = last else {
-            return self
-                .conversation
-                .core
-                .say(NoticeLevel::Info, "There is no compaction to undo.".to_owned());
+            return self.conversation.core.nothing_to_do("There is no compaction to undo.".to_owned());
         };
         self.conversation.core.append(vec![EntryKind::Revert { entry }], Durability::Synced);
         self.conversation.budget.meter.forget();

@@ -68,6 +68,12 @@ impl Core {
         self.emit(Event::Notice { level, text });
     }
 
+    /// Answers a command for which there is nothing to do: to people by a notice, to programs by an event of its own.
+    pub(crate) fn nothing_to_do(&self, reason: String) {
+        self.say(NoticeLevel::Info, reason.clone());
+        self.emit(Event::NothingToDo { reason });
+    }
+
     /// Adds an entry to the pending commit.
     pub(crate) fn push(&mut self, entry: EntryKind) {
         self.pending.push(entry);

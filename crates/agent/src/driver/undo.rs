@@ -150,7 +150,7 @@ impl Undoing {
     /// Shows the user the plan or the result. A plan becomes the one that can be carried out.
     pub(super) fn show(&mut self, done: Done, core: &mut Core, files: Option<&Arc<Files>>) {
         match done {
-            Done::Planned(Planning(Err(why))) => core.say(NoticeLevel::Info, why.to_owned()),
+            Done::Planned(Planning(Err(why))) => core.nothing_to_do(why.to_owned()),
             Done::Planned(Planning(Ok(planned))) => {
                 self.plan += 1;
                 let shown = planned.draft.shown(self.plan);
@@ -158,7 +158,7 @@ impl Undoing {
                 core.emit(Event::UndoPlanned(Box::new(shown)));
             }
             Done::Change(Err(Refused { why, hint })) => {
-                core.say(NoticeLevel::Info, format!("Nothing was changed: {why} ({hint})."));
+                core.nothing_to_do(format!("Nothing was changed: {why} ({hint})."));
             }
             Done::Change(Ok(mut edit)) => {
                 self.plan += 1;
@@ -178,7 +178,7 @@ impl Undoing {
                 core.notice(NoticeLevel::Info, format!("The compaction of entry {entry} counts again."));
                 core.tell_notices();
             }
-            Done::Nothing(why) => core.say(NoticeLevel::Info, why.to_owned()),
+            Done::Nothing(why) => core.nothing_to_do(why.to_owned()),
             Done::Changed(text) => {
                 core.tell_notices();
                 core.emit(Event::ContextChanged { text });

@@ -218,7 +218,11 @@ async fn a_compaction_is_undone_and_redone() {
     let mut rig = long_talk(vec![say("four"), say("five")]).await;
     rig.send(Command::RedoCompaction).await;
     let none = rig.event(|event| matches!(event, Event::Notice { .. })).await;
-    assert!(matches!(none, Event::Notice { text, .. } if text.contains("no undone compaction")));
+    let Event::Notice { text, .. } = none else { panic!() };
+    assert!(text.contains("no undone compaction"), "{text}");
+    // Programs wait for this event, because a notice may be about something else.
+    let nothing = rig.event(|event| matches!(event, Event::NothingToDo { .. })).await;
+    assert_eq!(nothing, Event::NothingToDo { reason: text });
     rig.send(Command::Compact { focus: None }).await;
     let boundary = rig.event(|event| matches!(event, Event::CompactBoundary { .. })).await;
     let Event::CompactBoundary { entry, post_tokens, .. } = boundary else { panic!() };

@@ -32,8 +32,9 @@ async fn a_running_session_is_shown_as_its_ledger_has_it() {
         let mut derived = View::fold(policy, scope, &entries);
         derived.set_calls_may_run(true);
         snapshot.view.set_calls_may_run(true);
-        let shown =
-            |view: &mut View| format!("{:?}", view.context().messages) + &format!("{:?}", view.system_items());
+        let shown = |view: &mut View| {
+            format!("{:?}", view.context().messages) + &format!("{:?}", view.system_items())
+        };
         assert_eq!(shown(&mut snapshot.view), shown(&mut derived));
         rig.end().await;
         assert!(queries.ask(Query::LastEntry).await.is_err(), "the agent has ended");

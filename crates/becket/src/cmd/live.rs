@@ -169,11 +169,14 @@ impl Live {
                 Event::ContextChanged { .. } => return Ok(Answer::ContextChanged),
                 Event::CompactionPlanned(plan) => return Ok(Answer::CompactionPlanned(plan)),
                 Event::CompactBoundary { .. } => return Ok(Answer::Compacted),
-                Event::CompactionFailed { reason } => return Ok(Answer::Nothing(reason)),
+                Event::CompactionFailed { reason } | Event::NothingToDo { reason } => {
+                    return Ok(Answer::Nothing(reason));
+                }
                 Event::CompactionReverted { entry, .. } => return Ok(Answer::CompactionReverted(entry)),
-                Event::Notice { level: NoticeLevel::Info, text } => return Ok(Answer::Nothing(text)),
                 Event::Notice { level: NoticeLevel::Error, text } => return Err(Failure::error(text)),
-                Event::Notice { text, .. } => self.warnings.push(text),
+                Event::Notice { level: NoticeLevel::Warning, text } => self.warnings.push(text),
+                // A notice of this level is about something else, so it answers no command.
+                Event::Notice { level: NoticeLevel::Info, .. } => {}
                 _ => {}
             }
         }

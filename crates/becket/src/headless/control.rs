@@ -429,11 +429,9 @@ impl Front {
                 }
             }
             Event::UndoDone(_) => rewinding.plan.take().unwrap_or_else(|| json!({ "canRewind": true })),
-            // Before there is a plan, a notice of any level says why there is none.
-            Event::Notice { level, text }
-                if rewinding.plan.is_none() || matches!(level, NoticeLevel::Warning | NoticeLevel::Error) =>
-            {
-                json!({ "canRewind": false, "error": text })
+            Event::NothingToDo { reason: why }
+            | Event::Notice { level: NoticeLevel::Warning | NoticeLevel::Error, text: why } => {
+                json!({ "canRewind": false, "error": why })
             }
             _ => return Ok(()),
         };

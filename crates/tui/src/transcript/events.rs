@@ -97,6 +97,7 @@ impl Blocks {
             | Event::ModelChosen { .. }
             | Event::ModeChanged { .. }
             | Event::Grants { .. }
+            | Event::NothingToDo { .. }
             | Event::SideQuestionFailed { .. }
             | Event::MovedToBackground { .. }
             | Event::WorkspaceChanged { .. }
