@@ -10,11 +10,10 @@ use super::sent::RequestTerms;
 use crate::quota::QuotaWait;
 use crate::reply_error;
 use crate::settings::{Auxiliary, FindModel};
-use becket_model::{ErrorKind, Model, ModelError, Prepared, ToolChoice};
+use becket_model::{Digest, ErrorKind, Model, ModelError, Prepared, ToolChoice};
 use becket_session::context::cache::CachePolicy;
 use becket_types::NoticeLevel;
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 /// Limit on refused requests that are remembered.
@@ -56,8 +55,9 @@ pub(super) struct ChosenModels {
 /// Requests that servers refused.
 #[derive(Default)]
 pub(crate) struct Refusals {
-    /// Hash of each model and body that was permanently refused, with the error.
-    bodies: HashMap<u64, ModelError>,
+    /// The model's id and the body's digest of each request that was permanently refused, with the error. Another model may
+    /// accept the same bytes.
+    bodies: HashMap<(String, Digest), ModelError>,
     /// Models whose servers needed another layout of messages. The user has been informed of each.
     laid_out: HashSet<String>,
     /// Number of requests in a row that were made smaller.
@@ -137,7 +137,7 @@ impl Wire {
         if self.refusals.bodies.is_empty() {
             return None;
         }
-        self.refusals.bodies.get(&self.request_hash(prepared)).cloned()
+        self.refusals.bodies.get(&self.key(prepared)).cloned()
     }
 
     /// Remembers a refused request by its bytes.
@@ -145,18 +145,12 @@ impl Wire {
         if self.refusals.bodies.len() >= MAX_REFUSED {
             self.refusals.bodies.clear();
         }
-        let hash = self.request_hash(prepared);
-        self.refusals.bodies.insert(hash, error.clone());
+        let key = self.key(prepared);
+        self.refusals.bodies.insert(key, error.clone());
     }
 
-    /// The hash includes the model, because another one may accept the same bytes.
-    fn request_hash(&self, prepared: &Prepared) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        self.model.info().id.hash(&mut hasher);
-        for piece in &prepared.body {
-            hasher.write(piece);
-        }
-        hasher.finish()
+    fn key(&self, prepared: &Prepared) -> (String, Digest) {
+        (self.model.info().id.clone(), prepared.digest)
     }
 }
 

@@ -166,9 +166,11 @@ impl Model for Scripted {
             serde_json::to_vec(&request.context.messages.iter().map(|m| &m.message).collect::<Vec<_>>())
                 .unwrap();
         let tag = prepared.len() as u64 - 1;
+        let hex = becket_tool::sha256(&body);
+        let digest = std::array::from_fn(|at| u8::from_str_radix(&hex[2 * at..][..2], 16).unwrap());
         Ok(Prepared {
             body: vec![body.into()],
-            digest: [0; 32],
+            digest,
             tag,
             layout: request.layout.unwrap_or_default(),
             replaceable: false,
