@@ -19,7 +19,7 @@ mod session;
 pub mod store;
 pub mod walk;
 
-pub use session::{CreateOptions, History, Peek, Session, SessionInfo, Snapshot};
+pub use session::{CreateOptions, History, Peek, Session, SessionInfo, SessionLabel, Snapshot};
 pub use store::{Durability, StoreError};
 
 fn unhex(text: &str) -> Option<Vec<u8>> {

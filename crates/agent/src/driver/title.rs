@@ -7,7 +7,7 @@ use super::conversation::Conversation;
 use super::sent::{Question, RequestTerms, asked};
 use crate::spend::{RequestCost, Reservation};
 use becket_model::{Model, ModelError, ModelEvent, ToolChoice};
-use becket_session::Durability;
+use becket_session::{Durability, SessionLabel};
 use becket_types::{CacheLifetime, Context, EntryKind, Event, NoticeLevel, Part, Usage, cut_end, is_blank};
 use futures::stream::{BoxStream, StreamExt as _};
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl Titling {
     pub(super) fn rename(&mut self, title: String, conversation: &mut Conversation) {
         self.titled = true;
         self.end(conversation);
-        conversation.core.append(vec![EntryKind::Title { title: title.clone() }], Durability::Synced);
+        conversation.core.append(vec![SessionLabel::Title(title.clone()).entry()], Durability::Synced);
         conversation.core.emit(Event::Renamed { title });
     }
 

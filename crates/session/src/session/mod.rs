@@ -11,11 +11,13 @@
 
 mod checkpoint;
 mod info;
+mod label;
 mod snapshot;
 mod storable;
 
 pub(crate) use info::FORMAT;
 pub use info::SessionInfo;
+pub use label::SessionLabel;
 pub use snapshot::{History, Snapshot};
 
 use crate::blobs::BlobStore;

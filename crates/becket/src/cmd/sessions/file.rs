@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use becket_session::context::ModelScope;
 use becket_session::index;
 use becket_session::store::{self, Outside, SessionSummary, trash};
-use becket_session::{Durability, StoreError};
+use becket_session::{SessionLabel, StoreError};
 use becket_types::{EntryKind, Millis};
 use serde_json::{Value, json};
 use std::io::Write;
@@ -30,7 +30,7 @@ pub(super) fn run(
             if title.is_empty() {
                 return Err(Failure::usage("a title needs a letter"));
             }
-            append(environment, &summary, EntryKind::Title { title: title.clone() })?;
+            set_label(environment, &summary, SessionLabel::Title(title.clone()))?;
             if *json {
                 return write(out, &format!("{}\n", json!({ "session": summary.id, "title": title })));
             }
@@ -84,9 +84,13 @@ fn now() -> Millis {
     Millis(u64::try_from(jiff::Timestamp::now().as_millisecond()).unwrap_or(0))
 }
 
-fn append(environment: &Environment, summary: &SessionSummary, kind: EntryKind) -> Result<(), Failure> {
+fn set_label(
+    environment: &Environment,
+    summary: &SessionSummary,
+    label: SessionLabel,
+) -> Result<(), Failure> {
     let mut session = open(environment, summary, ModelScope::no_model())?;
-    session.append(vec![kind], Durability::Synced).map_err(store_failure)?;
+    session.set_label(label).map_err(store_failure)?;
     if session.flush() { Ok(()) } else { Err(not_saved(&mut session)) }
 }
 
@@ -115,11 +119,7 @@ fn tag(
         }
     }
     if now != before {
-        append(
-            environment,
-            summary,
-            EntryKind::State { key: SessionSummary::TAGS.to_owned(), value: json!(now) },
-        )?;
+        set_label(environment, summary, SessionLabel::Tags(now.clone()))?;
     }
     if as_json {
         return write(out, &format!("{}\n", json!({ "session": summary.id, "tags": now })));
@@ -139,11 +139,7 @@ fn archive(
     let mut rows = Vec::new();
     for query in some(&ids.sessions)? {
         let summary = pick_session(environment, cwd, Some(query))?;
-        append(
-            environment,
-            &summary,
-            EntryKind::State { key: SessionSummary::ARCHIVED.to_owned(), value: json!(away) },
-        )?;
+        set_label(environment, &summary, SessionLabel::Archived(away))?;
         if ids.json {
             rows.push(json!({ "session": summary.id, "archived": away }));
             continue;
