@@ -24,7 +24,7 @@ use becket_session::context::compaction::Floor;
 use becket_session::context::scale::ContextScale;
 use becket_session::context::{ModelScope, Policy, View};
 use becket_session::ledger::{BadRecord, Proof};
-use becket_session::store::{self, LedgerFigures, SessionSummary};
+use becket_session::store::{self, Disk, LedgerFigures, SessionSummary};
 use becket_session::walk::{Walked, walk, walk_again};
 use becket_session::{Snapshot, StoreError};
 use becket_types::{BlobId, Blobs as _, Entry, EntryKind, Millis, Seq, Span, SpanKind, Tokens, ToolSpec};
