@@ -1,9 +1,9 @@
 //! becket's engine on a session: the real ledger, view, governor, prune and compaction, with a summary of a fixed size.
 
-use crate::cache::price::{Request, warm_every};
+use crate::cache::price::{Account, Request};
 use crate::cache::shapes::Step;
 use becket_session::context::budget::{Budget, Meter, estimate_text};
-use becket_session::context::cache::{CacheTtl, idle_compaction_pays, lifetime, warming_pays};
+use becket_session::context::cache::{CacheTtl, CacheWarm, idle_compaction_pays};
 use becket_session::context::compaction::{
     Failure, Floor, Governor, InputKind, Need, Owed, Request as Compact, Snapshot, Step as Next, Summariser,
     begin,
@@ -11,8 +11,8 @@ use becket_session::context::compaction::{
 use becket_session::context::{ModelScope, Policy, due};
 use becket_session::{CreateOptions, Durability, Session};
 use becket_types::{
-    CacheLifetime, CallId, CompactionTrigger, ContextMessage, EntryKind, FinishReason, JournalState, Message,
-    MessageId, Millis, Part, Prices, Tokens,
+    CallId, CompactionTrigger, ContextMessage, EntryKind, FinishReason, JournalState, Message, MessageId,
+    Millis, Part, Prices, Tokens,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(crate) enum AtPause {
 #[derive(Clone, Debug)]
 pub(crate) enum Plan {
     /// becket's own rules, with these settings.
-    Own { ttl: CacheTtl, warm: bool, idle_compaction: bool },
+    Own { ttl: CacheTtl, warm: CacheWarm, idle_compaction: bool },
     /// One for each pause of more than five minutes.
     Given(Vec<AtPause>),
 }
@@ -59,9 +59,8 @@ struct Becket {
     run: Run,
     /// Seconds since the last request.
     gap: u64,
-    of: CacheLifetime,
     begins: bool,
-    ttl: CacheTtl,
+    account: Account,
     /// The call of each step, and the size of its output.
     calls: Vec<Option<(CallId, u64)>>,
     ids: u64,
@@ -95,11 +94,10 @@ pub(crate) fn run(
         sent: Vec::new(),
         run: Run::default(),
         gap: 0,
-        of: CacheLifetime::default(),
         begins: true,
-        ttl: match plan {
-            Plan::Own { ttl, .. } => *ttl,
-            Plan::Given(_) => CacheTtl::Auto,
+        account: match plan {
+            Plan::Own { ttl, warm, .. } => Account::new(prices, *ttl, *warm),
+            Plan::Given(_) => Account::new(prices, CacheTtl::Auto, CacheWarm::Off),
         },
         calls: Vec::new(),
         ids: 0,
@@ -140,7 +138,8 @@ impl Becket {
         let compacts = match plan {
             Plan::Own { idle_compaction, .. } => {
                 let after = FLOOR + (self.budget.usable() / 10).clamp(1_000, 8_000) + 4_000;
-                *idle_compaction && idle_compaction_pays(&self.prices, self.of, self.used().0, after)
+                *idle_compaction
+                    && idle_compaction_pays(&self.prices, self.account.lifetime(), self.used().0, after)
             }
             Plan::Given(_) => at == Some(AtPause::Compact),
         };
@@ -230,25 +229,8 @@ impl Becket {
         self.put(entries)
     }
 
-    /// Seconds since the cache was used last, with the warming requests of these settings.
-    fn unused(&self, warm: bool) -> u64 {
-        let (mut gap, mut sent) = (self.gap, 0);
-        let tokens = self.used().0;
-        while warm
-            && self.begins
-            && gap > warm_every(self.of)
-            && warming_pays(&self.prices, self.of, tokens, sent)
-        {
-            (gap, sent) = (gap - warm_every(self.of), sent + 1);
-        }
-        gap
-    }
-
     fn request(&mut self, output: u64, plan: &Plan) -> Result<(), String> {
-        let ttl = self.of.duration().0 / 1_000;
-        if let Plan::Own { warm, .. } = plan
-            && self.unused(*warm) > ttl
-        {
+        if matches!(plan, Plan::Own { .. }) && self.account.is_cold(self.gap, self.begins) {
             self.prune(self.policy.prune_batch)?;
         }
         for _ in 0..3 {
@@ -274,15 +256,14 @@ impl Becket {
     }
 
     fn push(&mut self, request: Request) {
-        let gap = std::mem::take(&mut self.gap);
-        let first = self.run.requests.is_empty();
-        self.of = lifetime(self.ttl, self.of, (!first).then_some(Millis(gap * 1_000)));
-        self.run.requests.push(Request { gap, ..request });
+        let request = Request { gap: std::mem::take(&mut self.gap), ..request };
+        self.account.send(&request);
+        self.run.requests.push(request);
     }
 
     fn compact(&mut self, trigger: CompactionTrigger) -> Result<(), String> {
         let used = self.used();
-        let warm = self.gap <= self.of.duration().0 / 1_000;
+        let warm = !self.account.is_cold(self.gap, self.begins);
         let model = Summariser {
             name: "p/m".into(),
             budget: self.budget,

@@ -9,7 +9,7 @@ pub(crate) mod rules;
 pub(crate) mod shapes;
 
 use becket::{AtPause, Plan, Run};
-use becket_session::context::cache::CacheTtl;
+use becket_session::context::cache::{CacheTtl, CacheWarm};
 use becket_types::{CacheLifetime, Prices};
 use price::{by_rule, in_hindsight};
 use rules::Rules;
@@ -21,31 +21,34 @@ pub(crate) enum Way {
     /// `threshold`: share of the usable window at which older history is compacted.
     Becket {
         ttl: CacheTtl,
-        warm: bool,
+        warm: CacheWarm,
         idle_compaction: bool,
         threshold: f64,
     },
     Other(Rules, CacheLifetime),
 }
 
-const fn becket(ttl: CacheTtl, warm: bool, idle_compaction: bool) -> Way {
+const fn becket(ttl: CacheTtl, warm: CacheWarm, idle_compaction: bool) -> Way {
     Way::Becket { ttl, warm, idle_compaction, threshold: 0.9 }
 }
 
 /// A low threshold forgets more and repeats less.
 const fn early(threshold: f64, idle_compaction: bool) -> Way {
-    Way::Becket { ttl: CacheTtl::Auto, warm: false, idle_compaction, threshold }
+    Way::Becket { ttl: CacheTtl::Auto, warm: CacheWarm::Auto, idle_compaction, threshold }
 }
 
 use CacheLifetime::{FiveMinutes, Hour};
 
 pub(crate) const WAYS: [(Way, &str); 13] = [
-    (becket(CacheTtl::Auto, false, false), "becket"),
-    (becket(CacheTtl::Fixed(FiveMinutes), false, false), "`cache_ttl = \"5m\"`"),
-    (becket(CacheTtl::Fixed(Hour), false, false), "`cache_ttl = \"1h\"`"),
-    (becket(CacheTtl::Auto, true, false), "`cache_warm = \"idle\"`"),
-    (becket(CacheTtl::Auto, false, true), "`idle_compaction`"),
-    (becket(CacheTtl::Auto, true, true), "both"),
+    (becket(CacheTtl::Auto, CacheWarm::Auto, false), "becket"),
+    (
+        becket(CacheTtl::Fixed(FiveMinutes), CacheWarm::Off, false),
+        "`cache_ttl = \"5m\"`, `cache_warm = \"off\"`",
+    ),
+    (becket(CacheTtl::Fixed(Hour), CacheWarm::Off, false), "`cache_ttl = \"1h\"`, `cache_warm = \"off\"`"),
+    (becket(CacheTtl::Auto, CacheWarm::Off, false), "`cache_warm = \"off\"`"),
+    (becket(CacheTtl::Auto, CacheWarm::Idle, false), "`cache_warm = \"idle\"`"),
+    (becket(CacheTtl::Auto, CacheWarm::Auto, true), "`idle_compaction`"),
     (early(0.3, false), "`threshold = 0.3`"),
     (early(0.3, true), "0.3 and `idle_compaction`"),
     (early(0.2, true), "0.2 and `idle_compaction`"),
@@ -123,7 +126,7 @@ pub(crate) fn cost(way: Way, steps: &[Step], window: u64, prices: Prices) -> Res
         }
         Way::Other(rules, lifetime) => {
             let run = rules::run(rules, steps, window);
-            Ok(Cost::of(&run, by_rule(&run.requests, &prices, CacheTtl::Fixed(lifetime), false)))
+            Ok(Cost::of(&run, by_rule(&run.requests, &prices, CacheTtl::Fixed(lifetime), CacheWarm::Off)))
         }
     }
 }
@@ -132,18 +135,20 @@ pub(crate) fn cost(way: Way, steps: &[Step], window: u64, prices: Prices) -> Res
 pub(crate) fn parts(steps: &[Step], window: u64, prices: Prices) -> Result<Vec<(String, Cost)>, String> {
     let pauses = steps.iter().filter(|step| step.gap > 300).count();
     let plan = |warm| Plan::Own { ttl: CacheTtl::Auto, warm, idle_compaction: false };
-    let own = becket::run(steps, window, prices, 0.9, &plan(false))?;
-    let warm = becket::run(steps, window, prices, 0.9, &plan(true))?;
-    let auto = |run: &Run| Cost::of(run, by_rule(&run.requests, &prices, CacheTtl::Auto, false));
-    let mut out = vec![
-        ("own".to_owned(), auto(&own)),
-        ("own, warmed".to_owned(), Cost::of(&warm, by_rule(&warm.requests, &prices, CacheTtl::Auto, true))),
-        ("own, warmed, best lifetimes".to_owned(), Cost::of(&warm, in_hindsight(&warm.requests, &prices))),
-        ("own, best lifetimes".to_owned(), Cost::of(&own, in_hindsight(&own.requests, &prices))),
-    ];
+    let auto = |run: &Run, warm| Cost::of(run, by_rule(&run.requests, &prices, CacheTtl::Auto, warm));
+    let mut out = Vec::new();
+    for (name, warm) in [
+        ("own", CacheWarm::Auto),
+        ("own, not warmed", CacheWarm::Off),
+        ("own, always warmed", CacheWarm::Idle),
+    ] {
+        let run = becket::run(steps, window, prices, 0.9, &plan(warm))?;
+        out.push((name.to_owned(), auto(&run, warm)));
+        out.push((format!("{name}, best lifetimes"), Cost::of(&run, in_hindsight(&run.requests, &prices))));
+    }
     for decision in [AtPause::Nothing, AtPause::Prune, AtPause::Compact] {
         let run = becket::run(steps, window, prices, 0.9, &Plan::Given(vec![decision; pauses]))?;
-        out.push((format!("{decision:?} at each pause"), auto(&run)));
+        out.push((format!("{decision:?} at each pause"), auto(&run, CacheWarm::Auto)));
         out.push((
             format!("{decision:?}, best lifetimes"),
             Cost::of(&run, in_hindsight(&run.requests, &prices)),

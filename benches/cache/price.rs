@@ -3,7 +3,7 @@
 //! The cache holds a prefix. Its beginning may be kept for an hour, the rest for five minutes, each since the last use. Reading
 //! is cheap and renews; what is not there is written, at the price of the chosen lifetime.
 
-use becket_session::context::cache::{CacheTtl, ahead, lifetime, warming_pays, write_price};
+use becket_session::context::cache::{CacheTtl, CacheWarm, Keeper, Turn, ahead, write_price};
 use becket_types::{CacheLifetime, Millis, Prices};
 use std::collections::BTreeMap;
 
@@ -63,25 +63,68 @@ fn sends(prices: &Prices, kept: Kept, survived: u64, request: &Request, of: Cach
     (cost / MILLION, Kept { hour, all: request.total })
 }
 
-/// The cost under a rule for the lifetime, with or without warming requests.
-pub(crate) fn by_rule(requests: &[Request], prices: &Prices, ttl: CacheTtl, warm: bool) -> f64 {
-    let (mut cost, mut kept, mut of) = (0.0, Kept::default(), CacheLifetime::default());
-    for (n, request) in requests.iter().enumerate() {
-        let mut gap = request.gap;
-        if warm && request.begins {
-            let every = warm_every(of);
-            let mut sent = 0;
-            while gap > every && warming_pays(prices, of, kept.all, sent) {
-                cost += kept.all as f64 * prices.cache_read / MILLION;
-                (gap, sent) = (gap - every, sent + 1);
-            }
-        }
-        let pause = (n > 0).then_some(Millis(request.gap * 1_000));
-        of = lifetime(ttl, of, pause);
-        let (each, next) = sends(prices, kept, kept.after(gap), request, of);
-        (cost, kept) = (cost + each, next);
+/// A session under a rule for lifetime and warming, request by request.
+#[derive(Clone, Debug)]
+pub(crate) struct Account {
+    ttl: CacheTtl,
+    warm: CacheWarm,
+    prices: Prices,
+    keeper: Keeper,
+    kept: Kept,
+    first: bool,
+    pub(crate) cost: f64,
+}
+
+impl Account {
+    pub(crate) fn new(prices: Prices, ttl: CacheTtl, warm: CacheWarm) -> Self {
+        let (keeper, kept) = (Keeper::default(), Kept::default());
+        Self { ttl, warm, prices, keeper, kept, first: true, cost: 0.0 }
     }
-    cost
+
+    pub(crate) fn lifetime(&self) -> CacheLifetime {
+        self.keeper.lifetime
+    }
+
+    /// Seconds since the cache was used last, after the warming requests of this pause, and their number.
+    fn unused(&self, gap: u64, begins: bool) -> (u64, u32) {
+        let (mut gap, mut sent, every) = (gap, 0, warm_every(self.keeper.lifetime));
+        while begins && gap > every && self.keeper.warms(self.kept.all, sent) {
+            (gap, sent) = (gap - every, sent + 1);
+        }
+        (gap, sent)
+    }
+
+    /// True if the cache has expired for a request after this pause.
+    pub(crate) fn is_cold(&self, gap: u64, begins: bool) -> bool {
+        self.unused(gap, begins).0 > self.keeper.lifetime.duration().0 / 1_000
+    }
+
+    pub(crate) fn send(&mut self, request: &Request) {
+        let (gap, sent) = self.unused(request.gap, request.begins);
+        self.cost += f64::from(sent) * self.kept.all as f64 * self.prices.cache_read / MILLION;
+        let cold = self.is_cold(request.gap, request.begins);
+        if request.begins {
+            let pause = (!self.first).then(|| Keeper::pause(Millis(request.gap * 1_000), true));
+            let turn = Turn { pause, context: request.total, cold };
+            self.keeper.choose(turn, self.ttl, self.warm, &self.prices, true);
+        }
+        let survived = self.kept.after(gap);
+        if !cold && !request.apart {
+            self.keeper.wrote(request.total - survived.min(request.same).min(request.total));
+        }
+        let (each, kept) = sends(&self.prices, self.kept, survived, request, self.keeper.lifetime);
+        (self.kept, self.first) = (kept, false);
+        self.cost += each;
+    }
+}
+
+/// The cost under a rule for the lifetime, with or without warming requests.
+pub(crate) fn by_rule(requests: &[Request], prices: &Prices, ttl: CacheTtl, warm: CacheWarm) -> f64 {
+    let mut account = Account::new(*prices, ttl, warm);
+    for request in requests {
+        account.send(request);
+    }
+    account.cost
 }
 
 /// The lowest cost of these requests: each turn has the lifetime, and each pause the number of warming requests, that turn out

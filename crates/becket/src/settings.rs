@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use becket_config::Config;
 use becket_config::{ConfigError, Flag, Inputs, Places, SandboxMode, SettingSources, Settings, Source};
 use becket_print::{Format, Schema};
-use becket_session::context::cache::{CachePolicy, CacheTtl};
+use becket_session::context::cache::{CachePolicy, CacheTtl, CacheWarm};
 use becket_session::context::{Policy, SummaryPolicy};
 use becket_types::{CacheLifetime, PermissionMode};
 use host::HostLimits;
@@ -172,7 +172,11 @@ pub(crate) fn cache(config: &Config) -> CachePolicy {
         becket_config::CacheTtl::FiveMinutes => CacheTtl::Fixed(CacheLifetime::FiveMinutes),
         becket_config::CacheTtl::Hour => CacheTtl::Fixed(CacheLifetime::Hour),
     };
-    let warm = config.context.cache_warm == becket_config::CacheWarm::Idle;
+    let warm = match config.context.cache_warm {
+        becket_config::CacheWarm::Off => CacheWarm::Off,
+        becket_config::CacheWarm::Auto => CacheWarm::Auto,
+        becket_config::CacheWarm::Idle => CacheWarm::Idle,
+    };
     CachePolicy { ttl, warm, idle_compaction: config.context.idle_compaction }
 }
 

@@ -70,8 +70,8 @@ pub struct ContextConfig {
     /// Lifetime of the provider's cache, where a request can choose it (Anthropic): `5m`, `1h`, or `auto`: five minutes, and
     /// an hour after the first pause that an hour would have covered. Not from a project.
     pub cache_ttl: CacheTtl,
-    /// `idle`: keep the provider's cache from expiring between turns with small requests, while that pays. They cost money.
-    /// `off`: let it expire. Not from a project.
+    /// Small requests between turns that keep the provider's cache from expiring. `auto`: if they would have paid for the pauses
+    /// of this session; none before such a pause. `idle`: also before. `off`: none. Not from a project.
     pub cache_warm: CacheWarm,
     /// User turns that stay word for word.
     pub tail_turns: usize,
@@ -95,7 +95,7 @@ impl Default for ContextConfig {
             prepare: true,
             idle_compaction: false,
             cache_ttl: CacheTtl::Auto,
-            cache_warm: CacheWarm::Off,
+            cache_warm: CacheWarm::Auto,
             tail_turns: 2,
             keep_recent_tokens: None,
             reattach: 0.15,
@@ -133,8 +133,9 @@ pub enum CacheTtl {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CacheWarm {
-    #[default]
     Off,
+    #[default]
+    Auto,
     Idle,
 }
 

@@ -1,8 +1,9 @@
 //! The provider's cache of the conversation: its lifetime, the time of its last use, and the request that keeps it warm.
 //!
 //! Model: between turns the agent wakes up shortly before the cache expires (`warming`). Both measures, a warming request and a
-//! compaction, cost money that nobody asked for at that moment. So both are off unless the user configured them, and each is
-//! taken only while it pays by the model's prices (`session::context::cache`).
+//! compaction, cost money that nobody asked for at that moment. So a compaction is off unless the user configured it, warming
+//! begins only after a pause of this session for which it would have paid, and each is taken only while it pays by the model's
+//! prices (`session::context::cache`).
 //!
 //! Nothing happens during a turn: the gaps between its requests are those of tools, and a context with open calls cannot be
 //! sent.
@@ -10,8 +11,8 @@
 use crate::spend::{Reservation, millis};
 use becket_model::{Model, ModelError, ModelEvent, ModelInfo};
 use becket_session::context::View;
-use becket_session::context::cache::{CachePolicy, CacheTtl, ahead, lifetime};
-use becket_types::{CacheLifetime, EntryKind, Millis, Usage};
+use becket_session::context::cache::{CachePolicy, CacheTtl, CacheWarm, Keeper, Turn, ahead};
+use becket_types::{CacheLifetime, EntryKind, Millis, Prices, Tokens, Usage};
 use futures::stream::{BoxStream, StreamExt as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,14 +27,18 @@ pub(super) const MAX_OUTPUT: u64 = 16;
 /// Expected tokens of a compaction's result beside system prompt, tools and tail.
 pub(super) const SUMMARY_AND_STATE: u64 = 4_000;
 
-/// The session's state with the lifetime that was chosen automatically.
+/// Assumed prices of a model without prices: shares of the price of input, as vendors have them.
+const USUAL_PRICES: Prices = Prices { input: 1.0, output: 5.0, cache_read: 0.1, cache_write: 1.25 };
+
+/// The session's state with the choice of lifetime and warming, and the pauses that it follows from.
 const LIFETIME: &str = "cache_lifetime";
 
 #[derive(Default)]
 pub(crate) struct ProviderCache {
     pub(super) policy: CachePolicy,
-    /// The lifetime that requests ask for.
-    pub(crate) lifetime: CacheLifetime,
+    pub(super) keeper: Keeper,
+    /// True if the running request writes the whole prefix, because the cache was cold.
+    pub(super) rewrites: bool,
     /// Time at which the last request was sent. The cache stays warm for a while after it.
     pub(super) last_sent: Option<Instant>,
     /// True if the cache is known to be cold (resume, model switch).
@@ -55,9 +60,14 @@ pub(super) struct Warming {
 }
 
 impl ProviderCache {
+    /// The lifetime that requests ask for.
+    pub(crate) fn lifetime(&self) -> CacheLifetime {
+        self.keeper.lifetime
+    }
+
     /// Time for which the provider keeps the prefix of the last request.
     pub(super) fn ttl(&self, info: &ModelInfo) -> Millis {
-        if info.server.hour_cache { self.lifetime.duration() } else { info.cache_ttl }
+        if info.server.hour_cache { self.keeper.lifetime.duration() } else { info.cache_ttl }
     }
 
     pub(crate) fn is_cold(&self, info: &ModelInfo) -> bool {
@@ -65,26 +75,41 @@ impl ProviderCache {
         self.cold || self.last_sent.is_some_and(|at| at.elapsed() > ttl)
     }
 
-    /// Chooses the lifetime for the next request of a turn, by the pause since the last one. Returns the entry that records
-    /// an automatic choice, so that a resumed session keeps it.
-    pub(super) fn choose_lifetime(&mut self, info: &ModelInfo) -> Option<EntryKind> {
-        if !info.server.hour_cache {
-            self.lifetime = CacheLifetime::default();
+    /// Chooses lifetime and warming for the next request of a turn, by the pauses of the session. Returns the entry that
+    /// records the choice, so that a resumed session keeps it. `begins`: the request begins a turn.
+    pub(super) fn choose(&mut self, info: &ModelInfo, begins: bool, context: Tokens) -> Option<EntryKind> {
+        let elapsed = self.last_sent.map(|at| millis(at.elapsed()));
+        let cold = self.is_cold(info);
+        self.rewrites = cold;
+        if !begins && elapsed.is_none_or(|elapsed| elapsed <= CacheLifetime::default().duration()) {
             return None;
         }
-        let pause = self.last_sent.map(|at| millis(at.elapsed()));
-        let before = self.lifetime;
-        self.lifetime = lifetime(self.policy.ttl, before, pause);
-        let chosen = self.policy.ttl == CacheTtl::Auto && self.lifetime != before;
-        let value = serde_json::to_value(self.lifetime).unwrap_or_default();
-        chosen.then(|| EntryKind::State { key: LIFETIME.to_owned(), value })
+        let prices = info.prices.unwrap_or(USUAL_PRICES);
+        let pause = elapsed.map(|elapsed| Keeper::pause(elapsed, begins));
+        let turn = Turn { pause, context: context.0, cold };
+        let (ttl, warm) = (self.policy.ttl, self.policy.warm);
+        let chosen = self.keeper.choose(turn, ttl, warm, &prices, info.server.hour_cache);
+        let is_known = ttl != CacheTtl::Auto && warm != CacheWarm::Auto;
+        let value = serde_json::to_value(&self.keeper).unwrap_or_default();
+        (chosen && !is_known).then(|| EntryKind::State { key: LIFETIME.to_owned(), value })
     }
 
-    /// Takes the state of a resumed session: its provider's cache counts as cold, and the chosen lifetime stays.
+    /// Counts what an answer of a turn reports to have been written.
+    pub(super) fn count(&mut self, usage: &Usage) {
+        if !std::mem::take(&mut self.rewrites) {
+            self.keeper.wrote(usage.input + usage.cache_write);
+        }
+    }
+
+    /// True if one more warming request pays.
+    pub(super) fn warms(&self, tokens: u64) -> bool {
+        self.keeper.warms(tokens, self.warmed)
+    }
+
+    /// Takes the state of a resumed session: its provider's cache counts as cold, and what its pauses showed stays.
     pub(super) fn resume(&mut self, view: &View) {
         self.cold = true;
-        let chosen = view.state(LIFETIME).and_then(|value| serde_json::from_value(value.clone()).ok());
-        self.lifetime = chosen.unwrap_or_default();
+        self.keeper = view.state(LIFETIME).and_then(Keeper::from_state).unwrap_or_default();
     }
 
     /// A request of a turn is sent.
@@ -96,7 +121,7 @@ impl ProviderCache {
     /// The time shortly before an unused cache expires, at which it is warmed or the session is compacted. `None` if
     /// neither is wanted.
     pub(super) fn act_at(&self, info: &ModelInfo) -> Option<Instant> {
-        let wanted = self.policy.warm || self.policy.idle_compaction;
+        let wanted = self.policy.warm != CacheWarm::Off || self.policy.idle_compaction;
         if !wanted || self.over || self.cold || self.warming.is_some() {
             return None;
         }

@@ -338,7 +338,7 @@ impl Conversation {
         let want = self.settings.requests.max_output.map_or(reserve, |max| max.min(reserve));
         let read = self.used().0;
         let cost =
-            RequestCost::of(self.wire.model.info(), read, self.cached_tokens(), self.wire.cache.lifetime);
+            RequestCost::of(self.wire.model.info(), read, self.cached_tokens(), self.wire.cache.lifetime());
         Ok((cost, self.spending.limits.room(cost.input, cost.output_price, want)?))
     }
 
@@ -377,6 +377,7 @@ impl Conversation {
         self.spending.turn.add(used.clone());
         self.spending.limits.add(used);
         if purpose == "turn" {
+            self.wire.cache.count(&usage);
             let caches = usage.cache_read + usage.cache_write > 0;
             self.budget.cached = if caches { usage.context() } else { Tokens(0) };
         }

@@ -157,8 +157,9 @@ impl Agent {
             }
         }
         prune_if_cold(&mut self.conversation);
-        let info = self.conversation.wire.model.info();
-        if let Some(chosen) = self.conversation.wire.cache.choose_lifetime(info) {
+        let used = self.conversation.used();
+        let wire = &mut self.conversation.wire;
+        if let Some(chosen) = wire.cache.choose(wire.model.info(), step == 1, used) {
             self.conversation.core.push(chosen);
         }
         self.tools

@@ -278,7 +278,7 @@ impl Conversation {
             max_output: request.max_output,
             effort: self.settings.requests.effort.as_deref().filter(|_| cached),
             tool_choice: ToolChoice::None,
-            cache: if cached { self.wire.cache.lifetime } else { CacheLifetime::default() },
+            cache: if cached { self.wire.cache.lifetime() } else { CacheLifetime::default() },
         };
         let tools: &[ToolSpec] = if cached { &self.offered } else { &[] };
         let question = Question { system: &request.system, prompt: &request.prompt };

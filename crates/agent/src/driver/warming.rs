@@ -10,7 +10,7 @@ use crate::host::lock;
 use crate::spend::RequestCost;
 use becket_model::ToolChoice;
 use becket_session::Durability;
-use becket_session::context::cache::{idle_compaction_pays, warming_pays};
+use becket_session::context::cache::idle_compaction_pays;
 use becket_types::{NoticeLevel, Usage};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 /// Warms the provider's cache, or returns true if the context should be compacted before it expires, whatever is configured
 /// and pays. A compaction comes first, because after it there is nothing left to keep warm.
 pub(super) fn act_before_expiry(conversation: &mut Conversation) -> bool {
-    let (info, lifetime) = (conversation.model().info().clone(), conversation.wire.cache.lifetime);
+    let (info, lifetime) = (conversation.model().info().clone(), conversation.wire.cache.lifetime());
     let cached = conversation.budget.cached.0;
     let Some(prices) = info.prices.filter(|_| cached > 0 && conversation.wire.is_warm()) else {
         conversation.wire.cache.over = true;
@@ -34,7 +34,7 @@ pub(super) fn act_before_expiry(conversation: &mut Conversation) -> bool {
             return true;
         }
     }
-    if policy.warm && warming_pays(&prices, lifetime, cached, conversation.wire.cache.warmed) {
+    if conversation.wire.cache.warms(cached) {
         warm(conversation);
         return false;
     }
@@ -67,7 +67,7 @@ fn warm(conversation: &mut Conversation) {
         cache::MAX_OUTPUT
     };
     let (used, cached) = (conversation.used().0, conversation.cached_tokens());
-    let cost = RequestCost::of(model.info(), used, cached, conversation.wire.cache.lifetime);
+    let cost = RequestCost::of(model.info(), used, cached, conversation.wire.cache.lifetime());
     let reservation = match conversation.spending.limits.room(cost.input, cost.output_price, max_output) {
         Ok(most) if most == max_output => Some(conversation.spending.limits.reserve(cost.need(most))),
         // The limits of the run are for its task.
@@ -82,7 +82,7 @@ fn warm(conversation: &mut Conversation) {
         effort: conversation.settings.requests.effort.as_deref(),
         // Another choice would be another prefix for some providers.
         tool_choice: ToolChoice::Auto,
-        cache: conversation.wire.cache.lifetime,
+        cache: conversation.wire.cache.lifetime(),
     };
     let question = Question { system: "", prompt: cache::QUESTION };
     let prepared =

@@ -95,7 +95,7 @@ impl Wire {
             max_output: self.max_output,
             effort,
             tool_choice: if self.wrap_up { ToolChoice::None } else { ToolChoice::Auto },
-            cache: self.cache.lifetime,
+            cache: self.cache.lifetime(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use becket_model::Model as _;
-use becket_session::context::cache::{CachePolicy, CacheTtl};
+use becket_session::context::cache::{CachePolicy, CacheTtl, CacheWarm};
 use becket_types::{
     CacheLifetime, Command, EntryKind, Event, FinishReason, Part, Prices, SystemItem, SystemKind, Usage,
 };
@@ -46,7 +46,7 @@ async fn nothing_is_sent_between_turns_without_being_configured() {
 
 #[tokio::test(start_paused = true)]
 async fn warming_requests_end_before_they_cost_too_much() {
-    let warm = CachePolicy { warm: true, ..CachePolicy::default() };
+    let warm = CachePolicy { warm: CacheWarm::Idle, ..CachePolicy::default() };
     let replies = vec![cached("done", written(100_000)), cached("done", read(100_000))];
     let setup = setup(replies, warm);
     setup.model.script.lock().unwrap().summaries = vec![cached("OK", read(100_000)); 20].into();
@@ -74,8 +74,42 @@ async fn warming_requests_end_before_they_cost_too_much() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn warming_begins_after_a_pause_for_which_it_would_have_paid() {
+    let auto = CachePolicy { warm: CacheWarm::Auto, ..CachePolicy::default() };
+    let replies = (0..6).map(|n| cached("done", written(100_000 + n))).collect();
+    let item = SystemItem { kind: SystemKind::Prompt, path: None, text: "Recorded prompt.".into() };
+    let setup = setup(replies, auto).left(vec![EntryKind::System { items: vec![item] }]);
+    setup.model.script.lock().unwrap().summaries = vec![cached("OK", read(100_000)); 20].into();
+    let mut rig = setup.start();
+    rig.turn("go").await;
+    // Nothing is known of the pauses, then only that they are short.
+    minutes(3).await;
+    rig.turn("more").await;
+    minutes(8).await;
+    assert_eq!(rig.model.seen().len(), 2);
+    rig.turn("and more").await;
+    minutes(8).await;
+    assert_eq!(rig.model.seen().len(), 4, "one warming request");
+    assert!(rig.model.seen()[3].lines().last().unwrap().contains("OK alone"));
+    rig.turn("again").await;
+    minutes(600).await;
+    let seen = rig.model.seen().len();
+    assert!((6..=5 + 5).contains(&seen), "a night is not kept warm: {seen}");
+    // A resumed session knows its pauses.
+    let mut again = rig.again(vec![cached("done", written(100_000))]).await;
+    again.cache = auto;
+    Arc::get_mut(&mut again.model).unwrap().info.prices = Some(PRICES);
+    again.settings.asking.headless = false;
+    again.model.script.lock().unwrap().summaries = vec![cached("OK", read(100_000)); 20].into();
+    let mut rig = again.start();
+    rig.turn("go on").await;
+    minutes(5).await;
+    assert_eq!(rig.model.seen().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_provider_that_caches_nothing_is_not_asked_again() {
-    let warm = CachePolicy { warm: true, ..CachePolicy::default() };
+    let warm = CachePolicy { warm: CacheWarm::Idle, ..CachePolicy::default() };
     let first = setup(vec![cached("done", Usage { input: 100_000, output: 10, ..Usage::default() })], warm);
     let mut rig = first.start();
     rig.turn("go").await;
@@ -91,7 +125,7 @@ async fn a_provider_that_caches_nothing_is_not_asked_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_large_context_is_compacted_before_its_cache_expires() {
-    let policy = CachePolicy { warm: true, idle_compaction: true, ..CachePolicy::default() };
+    let policy = CachePolicy { warm: CacheWarm::Idle, idle_compaction: true, ..CachePolicy::default() };
     let big = |n: usize| bash(&format!("c{n}"), &format!("big {}", 36_000 + n * 12));
     let mut replies: Vec<Reply> = (0..8).map(big).collect();
     replies.push(cached("done", written(80_000)));

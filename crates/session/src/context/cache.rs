@@ -5,21 +5,35 @@
 
 use becket_types::{CacheLifetime, Millis, Prices, Usage};
 
+mod keeper;
+pub use keeper::{Keeper, Pause, Turn};
+
 /// The user's choice of a lifetime.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CacheTtl {
-    /// Five minutes, and an hour after the first pause that an hour would have covered.
+    /// Five minutes at first, then what the session's pauses make cheaper ([`Keeper`]).
     #[default]
     Auto,
     Fixed(CacheLifetime),
+}
+
+/// The user's choice about requests that only keep the cache warm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CacheWarm {
+    #[default]
+    Off,
+    /// As many as would have paid for the pauses of this session. None before there was such a pause.
+    Auto,
+    /// Also before there was a pause, as long as they cost at most half of a cold request.
+    Idle,
 }
 
 /// Settings for the provider's cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CachePolicy {
     pub ttl: CacheTtl,
-    /// Send small requests between turns so that the cache does not expire, while that pays.
-    pub warm: bool,
+    /// Small requests between turns so that the cache does not expire.
+    pub warm: CacheWarm,
     /// Compact between turns before the cache expires, if that pays.
     pub idle_compaction: bool,
 }
@@ -34,25 +48,6 @@ const SUMMARY: u64 = 1_500;
 /// A compaction has to save this many times its cost, because the user may also come back in time, or never.
 const MARGIN: f64 = 2.0;
 
-/// Chooses the lifetime for a request that follows the previous one after `pause`. `None`: there was no previous one.
-///
-/// Automatic: a pause that only an hour would have covered is the sign that others follow, and the whole context is written
-/// again at that moment anyway. So the dearer writes begin exactly there.
-pub fn lifetime(ttl: CacheTtl, current: CacheLifetime, pause: Option<Millis>) -> CacheLifetime {
-    match ttl {
-        CacheTtl::Fixed(lifetime) => lifetime,
-        CacheTtl::Auto => match pause {
-            Some(pause)
-                if pause > CacheLifetime::FiveMinutes.duration()
-                    && pause <= CacheLifetime::Hour.duration() =>
-            {
-                CacheLifetime::Hour
-            }
-            _ => current,
-        },
-    }
-}
-
 /// The time before the end of a lifetime at which becket acts: long enough for a slow request.
 pub fn ahead(lifetime: Millis) -> Millis {
     Millis((lifetime.0 / 10).min(5 * 60 * 1000))
@@ -66,13 +61,12 @@ pub fn write_price(prices: &Prices, lifetime: CacheLifetime) -> f64 {
     }
 }
 
-/// True if one more request that only keeps `tokens` warm costs less than the risk that it covers. `sent`: such requests since
-/// the last real one. Together they cost at most half of what a cold request costs more.
-pub fn warming_pays(prices: &Prices, lifetime: CacheLifetime, tokens: u64, sent: u32) -> bool {
+/// The largest number of requests in a row that only keep the cache warm. Together they cost at most half of what a cold
+/// request costs more.
+fn most_warm(prices: &Prices, lifetime: CacheLifetime) -> u32 {
     let most = MOST_WARM.iter().find(|(of, _)| *of == lifetime).map_or(0, |(_, most)| *most);
-    let each = prices.cache_read;
-    let cold = write_price(prices, lifetime) - prices.cache_read;
-    tokens >= WORTH && sent < most && each > 0.0 && each * f64::from(sent + 1) <= cold / 2.0
+    let (each, cold) = (prices.cache_read, write_price(prices, lifetime) - prices.cache_read);
+    if each <= 0.0 || cold <= 0.0 { 0 } else { most.min((cold / 2.0 / each + 1e-9) as u32) }
 }
 
 /// True if a compaction from `used` to about `after` tokens saves more than it costs when the next request is cold.
@@ -93,34 +87,15 @@ mod tests {
     use CacheLifetime::{FiveMinutes, Hour};
 
     #[test]
-    fn an_hour_is_chosen_after_a_pause_that_it_would_have_covered() {
-        let minutes = |n: u64| Some(Millis(n * 60_000));
-        for (ttl, current, pause, want) in [
-            (CacheTtl::Auto, FiveMinutes, None, FiveMinutes),
-            (CacheTtl::Auto, FiveMinutes, minutes(5), FiveMinutes),
-            (CacheTtl::Auto, FiveMinutes, minutes(8), Hour),
-            (CacheTtl::Auto, FiveMinutes, minutes(60), Hour),
-            (CacheTtl::Auto, FiveMinutes, minutes(61), FiveMinutes),
-            (CacheTtl::Auto, Hour, minutes(1), Hour),
-            (CacheTtl::Auto, Hour, minutes(600), Hour),
-            (CacheTtl::Fixed(FiveMinutes), Hour, minutes(8), FiveMinutes),
-            (CacheTtl::Fixed(Hour), FiveMinutes, None, Hour),
-        ] {
-            assert_eq!(lifetime(ttl, current, pause), want, "{ttl:?} {current:?} {pause:?}");
-        }
-    }
-
-    #[test]
     fn warming_ends_before_it_costs_more_than_half_of_a_cold_request() {
         for (lifetime, most) in [(FiveMinutes, 5), (Hour, 3)] {
-            let sent = (0..50).take_while(|sent| warming_pays(&OPUS, lifetime, 100_000, *sent)).count();
-            assert_eq!(sent, most, "{lifetime:?}");
+            assert_eq!(most_warm(&OPUS, lifetime), most, "{lifetime:?}");
         }
-        assert!(!warming_pays(&OPUS, FiveMinutes, 2_000, 0), "too small");
-        let free = Prices::default();
-        assert!(!warming_pays(&free, FiveMinutes, 100_000, 0), "a model on this machine");
+        assert_eq!(most_warm(&Prices::default(), FiveMinutes), 0, "a model on this machine");
         let no_discount = Prices { cache_read: 5.0, cache_write: 5.0, ..OPUS };
-        assert!(!warming_pays(&no_discount, FiveMinutes, 100_000, 0), "no cache");
+        assert_eq!(most_warm(&no_discount, FiveMinutes), 0, "no cache");
+        let dear = Prices { cache_read: 2.0, cache_write: 5.0, ..OPUS };
+        assert_eq!(most_warm(&dear, FiveMinutes), 0, "one of them costs more than half");
     }
 
     #[test]
