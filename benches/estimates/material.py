@@ -54,6 +54,11 @@ def machine(rng):
     yield "base64", (base64.b64encode(rng.randbytes(57)).decode() for _ in itertools.count())
     yield "json", (json.dumps({"id": number(10**6), "name": rng.choice(["alpha", "beta", "gamma"]), "created_at": f"2026-0{1 + number(9)}-1{number(9)}T10:00:00Z",
                                "tags": rng.sample(["ui", "core", "bug", "p1", "docs"], 2), "score": round(rng.random(), 4), "owner": {"login": f"user{number(500)}", "url": f"https://api.example.com/users/{number(500)}"}}, indent=2) + "," for _ in itertools.count())
+    yield "minified JSON", ("[" + ",".join(json.dumps({"id": number(10**6), "uid": hexes(8), "name": rng.choice(["alpha", "beta", "gamma"]), "ts": 1700000000 + number(10**7), "ok": bool(number(2)),
+                                                      "tags": rng.sample(["ui", "core", "bug", "p1"], 2), "score": round(rng.random(), 4), "owner": {"login": f"user{number(500)}"}}, separators=(",", ":")) for _ in range(200)) + "]" for _ in itertools.count())
+    yield "base64 in one line", (base64.b64encode(rng.randbytes(30_000)).decode() for _ in itertools.count())
+    yield "hex in one line", (hexes(20_000) for _ in itertools.count())
+    yield "ids", (f"{hexes(4)}-{hexes(2)}-{hexes(2)}-{hexes(2)}-{hexes(6)}" for _ in itertools.count())
     yield "csv", (f"{number(9999)},{rng.choice(['Berlin', 'Paris', 'Tokyo'])},{rng.random() * 100:.2f},{rng.choice(['true', 'false'])},2026-0{1 + number(9)}-0{1 + number(9)}" for _ in itertools.count())
     word = lambda: rng.choice(["timeout", "cache", "max", "pool", "retry", "user", "path", "level", "http", "db", "size", "limit", "host", "queue"])
     value = lambda: rng.choice([str(number(10**6)), rng.choice(["true", "false", "null", "info", "eu-west-1"]), hexes(6), f"{rng.random() * 100:.3f}", f"/var/lib/{word()}/{word()}.db", f"{number(255)}.{number(255)}.{number(255)}.{number(255)}:{number(65536)}"])
