@@ -143,7 +143,7 @@ fn an_environment_that_makes_no_sense_is_told() {
                 ("ALL_PROXY", "ftp://user:secret@h:1"),
             ],
             2,
-            "\"ftp\" is no way to speak to a proxy",
+            "\"ftp\" is not a supported proxy scheme",
             "or unset it",
         ),
     ];
@@ -241,7 +241,7 @@ fn a_session_that_stays_as_it_is() {
         (&["rewind", "it", "999", "--both", "--yes"], "this session has no message"),
         (&["context", "it", "--drop", "999"], "that can be changed"),
         (&["context", "it", "--restore", "999"], "was removed by a compaction"),
-        (&["context", "it", "--undo"], "no change of the context is there to undo"),
+        (&["context", "it", "--undo"], "there is no change of the context to undo"),
         (&["context", "it", "--redo"], "no undone change"),
         (&["context", "it", "--request", "999"], "999"),
         (&["compact", "it", "--undo"], "this session has no compaction"),

@@ -101,7 +101,7 @@ fn a_machine_that_can_confine_nothing_says_so_in_one_line_and_asks() {
         assert_eq!(ran.code, 5, "{lacking}: {}", ran.stderr);
         let reasons: Vec<&str> = ran.stderr.lines().filter(|line| line.contains("only reads")).collect();
         assert_eq!(reasons.len(), 1, "{lacking}: {}", ran.stderr);
-        assert!(reasons[0].contains("nothing keeps it to that here"), "{lacking}: {}", reasons[0]);
+        assert!(reasons[0].contains("no sandbox can enforce that here"), "{lacking}: {}", reasons[0]);
         // If confinement is required, nothing runs.
         let server =
             MockServer::start([Answer::tool("c1", "bash", json!({"command": "ls"})), Answer::text("done")]);

@@ -85,7 +85,7 @@ fn deny_rules_for_files_hold_where_no_word_says_which() {
     assert!(bench.project.path("b.txt").exists() && told.contains("hello"), "{told}");
 }
 
-/// A pattern may name files where becket does not look before a command starts. That is said once, and by `becket sandbox`.
+/// A pattern may name files where becket does not look before a command starts. A notice reports that once, and so does `becket sandbox`.
 #[test]
 fn a_deny_rule_that_is_not_looked_up_everywhere_is_said() {
     let bench = Bench::new(&[("a.lock", "locked\n"), ("target/b.lock", "built\n"), ("dist/c.js", "built\n")]);
@@ -376,7 +376,7 @@ fn what_a_server_makes_for_other_programs_is_undone_and_reported() {
     let told = requests[1].text();
     assert!(told.contains(".envrc was created; what was written is now .envrc.refused"), "{told}");
     assert!(
-        told.contains("the sandbox keeps MCP servers from this file, which other programs obey"),
+        told.contains("the sandbox does not let MCP servers change this file, because other programs may run commands from it"),
         "{told}"
     );
     assert!(!requests[2].text().contains(".gitattributes was"), "{}", requests[2].text());
@@ -545,7 +545,7 @@ fn what_cannot_be_confined_is_asked_for() {
     assert!(told.contains("hello"), "{told}");
     if skipped(&bench) {
         let (told, _) = command(&bench, "cat a.txt", &[]);
-        assert!(told.contains("nothing keeps it to that here"), "{told}");
+        assert!(told.contains("no sandbox can enforce that here"), "{told}");
     }
 }
 

@@ -367,12 +367,12 @@ fn a_request_that_changes_nothing_is_answered_with_an_error() {
     for (request, part) in [
         (json!({ "subtype": "undo" }), ""),
         (json!({ "subtype": "redo" }), ""),
-        (json!({ "subtype": "carry_out", "plan": 7 }), "does not hold any more"),
+        (json!({ "subtype": "carry_out", "plan": 7 }), "is out of date"),
         (
             json!({ "subtype": "change_context", "change": "collapse", "items": ["call_9"] }),
             "Nothing was changed",
         ),
-        (json!({ "subtype": "edit_compaction", "plan": 7, "summary": "s" }), "does not hold any more"),
+        (json!({ "subtype": "edit_compaction", "plan": 7, "summary": "s" }), "is out of date"),
     ] {
         let why = session.refusal(request.clone());
         assert!(!why.is_empty() && why.contains(part), "{request}: {why}");
@@ -384,9 +384,7 @@ fn a_request_that_changes_nothing_is_answered_with_an_error() {
     session.ask(json!({ "subtype": "carry_out", "plan": plan }));
     session.line(&["undo_done"]);
     assert!(!bench.project.exists("b.txt"));
-    assert!(
-        session.refusal(json!({ "subtype": "carry_out", "plan": plan })).contains("does not hold any more")
-    );
+    assert!(session.refusal(json!({ "subtype": "carry_out", "plan": plan })).contains("is out of date"));
 }
 
 #[test]

@@ -109,13 +109,13 @@ fn an_edit_is_undone_and_redone_in_other_processes() {
     assert_eq!(bench.project.read("a.txt"), "one\n2\n");
     let shown = becket(&bench, &["undo", "--dry-run"], 0);
     assert!(shown.contains("restore") && shown.contains("a.txt +1 -1"), "{shown}");
-    assert!(shown.starts_with("Would be taken back: "), "{shown}");
+    assert!(shown.starts_with("Would be undone: "), "{shown}");
     assert_eq!(tree(bench.project.root()), after, "a dry run changes nothing");
     let refused = run(bench.command().arg("undo")).expect(2);
     assert!(refused.stderr.contains("--yes"), "{}", refused.stderr);
-    assert!(refused.stdout.starts_with("Would be taken back: "), "{}", refused.stdout);
+    assert!(refused.stdout.starts_with("Would be undone: "), "{}", refused.stdout);
     let done = becket(&bench, &["undo", "--yes"], 0);
-    assert!(done.starts_with("Taken back: "), "{done}");
+    assert!(done.starts_with("Undone: "), "{done}");
     assert_eq!(tree(bench.project.root()), before);
     assert!(becket(&bench, &["undo", "--yes"], 0).contains("Nothing to undo"));
     becket(&bench, &["redo", "--yes"], 0);

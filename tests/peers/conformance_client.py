@@ -88,6 +88,6 @@ for _ in range(3):
     with open(os.path.join(work, "script.json"), "w") as file:
         json.dump({"steps": [{"calls": [step["call"]]} for step in steps] + [{"text": "done"}]}, file)
     done = run("-p", "--model", "script:script.json", "--permission-mode", "bypassPermissions", "--mcp-elicitation", "defaults", "--output-format", "stream-json", "--verbose", "--", "go")
-    if "wants an authorization" not in done.stdout or not login():
+    if "needs an authorization" not in done.stdout or not login():
         break
 sys.exit(0 if state.get("status") == "connected" else 1)

@@ -178,7 +178,7 @@ impl Conversation {
                 }
                 if !answered.insert(id.clone()) {
                     repeated += 1;
-                    notes.push((time, note_of(&message, "whose call already has one")));
+                    notes.push((time, note_of(&message, "whose call already has a result")));
                     continue;
                 }
             }

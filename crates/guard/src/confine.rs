@@ -217,7 +217,7 @@ impl Guard {
         }
         if found.asks.is_empty() && !found.why.is_empty() {
             let why = self.runs_by_reading(found).then(|| works(SandboxLevel::ReadOnly).err()).flatten()?;
-            let reason = format!("`{shown}` only reads, but nothing keeps it to that here: {why}");
+            let reason = format!("`{shown}` should only read, but no sandbox can enforce that here: {why}");
             return Some(Verdict::Ask { reason, rule: found.kind_rule.clone() });
         }
         let free = self.mode_confines();

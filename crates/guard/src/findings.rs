@@ -130,7 +130,7 @@ impl PartNotes {
         if !self.asks.is_empty() {
             return Part { text, verb: Verb::Ask, reason: self.asks.join("; "), rule: None };
         }
-        let reason = why.last().cloned().unwrap_or_else(|| "nothing in it needs a question".to_owned());
+        let reason = why.last().cloned().unwrap_or_else(|| "no part of it needs permission".to_owned());
         Part { text, verb: Verb::Allow, reason, rule: self.covered }
     }
 }
@@ -173,7 +173,7 @@ mod tests {
                 PartNotes { covered: covered.clone(), ..PartNotes::default() },
                 Verb::Allow,
                 Some("Bash(y)"),
-                "nothing in it needs a question",
+                "no part of it needs permission",
             ),
         ] {
             let part = notes.into_part("t".to_owned(), &[]);

@@ -176,12 +176,12 @@ fn repository<'a>(
                     if !tree.is_named_by(&inner) {
                         let (dot, inner) = (dot.display(), inner.display());
                         return Some(Err(format!(
-                            "{dot} leads to {inner}, which does not name this folder in return"
+                            "{dot} leads to {inner}, which is not the git directory of this folder"
                         )));
                     }
                     inner
                 }
-                None => return Some(Err(format!("{} is no repository's link", dot.display()))),
+                None => return Some(Err(format!("{} does not lead to a git directory", dot.display()))),
             },
             Err(e) if e.kind() == io::ErrorKind::IsADirectory => {
                 let inner = resolve(&dot);

@@ -407,7 +407,7 @@ impl Guard {
     pub(crate) fn write_path(&self, tool: &str, path: &Path) -> Verdict {
         let sensitive = self
             .obeyed_later(path)
-            .map(|found| format!("it belongs to {found}, which other programs obey later"))
+            .map(|found| format!("it belongs to {found}, from which other programs may run commands later"))
             .or_else(|| secret::secret(path).map(|found| format!("{found} may hold secrets")))
             .or_else(|| self.has_other_names(path).then(|| OTHER_NAMES.to_owned()));
         let free = self.edits_freely();
@@ -475,8 +475,10 @@ impl Guard {
         let shown = becket_types::cut_end(command.trim(), 200);
         match self.settings.mode {
             PermissionMode::BypassPermissions if found.uncertain && self.has_command_rules() => {
-                let doubt =
-                    found.asks.first().map_or("it cannot be read for sure", |ask| ask.reason.as_str());
+                let doubt = found
+                    .asks
+                    .first()
+                    .map_or("the command cannot be parsed reliably", |ask| ask.reason.as_str());
                 return Verdict::Ask {
                     reason: format!("deny rules cannot be checked on `{shown}`: {doubt}"),
                     rule: None,

@@ -297,8 +297,7 @@ impl Inner {
                 let mut text = format!("{} hook {label}: {why}", call.event);
                 let mut outcome = HookOutcome::default();
                 if job.handler.fails_closed {
-                    let reason =
-                        format!("the hook {label} could not answer, and it is set to refuse then: {why}");
+                    let reason = format!("the hook {label} failed, and its on_failure is \"block\": {why}");
                     outcome = answer::refusal(call.event, &label, &reason);
                     text.push_str(" (on_failure: block)");
                 }
@@ -365,7 +364,7 @@ impl Inner {
             Kind::Callback { id } => {
                 let callback = self.callback.read().unwrap_or_else(PoisonError::into_inner).clone();
                 let Some(callback) = callback else {
-                    return Ran::NotStarted("nobody answers callbacks here".to_owned());
+                    return Ran::NotStarted("no program answers hook callbacks in this run".to_owned());
                 };
                 let answer = callback(id.clone(), input, call.call_id.as_ref().map(ToString::to_string));
                 timed(limit, async { answer.await.map(|value| value.to_string()) }).await

@@ -70,7 +70,7 @@ pub(crate) async fn call(
 fn lenient(result: ServerResult) -> Result<CallToolResult, CallError> {
     let value = serde_json::to_value(result).unwrap_or(Value::Null);
     serde_json::from_value(value)
-        .map_err(|_| CallError::Odd("the server answered with something else than a result".to_owned()))
+        .map_err(|_| CallError::Odd("the server sent something that is not a tool result".to_owned()))
 }
 
 /// Answers all questions of an unfinished result.

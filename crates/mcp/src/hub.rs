@@ -92,7 +92,7 @@ impl Hub {
                 State::Failed(why) => out.errors.push((name, why)),
                 State::NeedsAuth => {
                     out.errors
-                        .push((name.clone(), format!("it wants an authorization: becket mcp login {name}")));
+                        .push((name.clone(), format!("it needs an authorization: becket mcp login {name}")));
                 }
                 State::Disabled | State::Pending | State::Connected { .. } => {}
             }

@@ -43,7 +43,7 @@ pub fn repaired(schema: &Map<String, Value>) -> (Value, Option<String>) {
         Some(_) => false,
     };
     if !is_object {
-        return (any(), Some("its schema is not one of an object".to_owned()));
+        return (any(), Some("its schema does not describe an object".to_owned()));
     }
     root.insert("type".to_owned(), json!("object"));
     if !root.get("properties").is_some_and(Value::is_object) {

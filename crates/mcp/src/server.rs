@@ -293,7 +293,7 @@ impl Server {
             (State::Connected { .. }, Some(live)) => Ok(live.clone()),
             (State::Disabled, _) => Err("is switched off".to_owned()),
             (State::NeedsAuth, _) => Err(format!(
-                "wants an authorization; the user can give it with: becket mcp login {}",
+                "needs an authorization; the user can log in with: becket mcp login {}",
                 self.config.name
             )),
             (State::Failed(why), _) => Err(format!("cannot be reached: {why}")),
@@ -457,7 +457,7 @@ impl Server {
     fn relisted(&self, mut listing: Listing, notified: u64) {
         if notified > 20 {
             listing.notes.push(format!(
-                "it said {notified} times at once that its lists changed; they were read once"
+                "it reported {notified} changes of its lists at once; becket read the lists once"
             ));
         }
         if *self.listing() != listing {

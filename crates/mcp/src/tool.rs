@@ -146,7 +146,7 @@ pub(crate) fn failed(server: &Arc<Server>, error: &CallError) -> ToolOutput {
         CallError::NeedsAuth(challenge) => {
             server.note_challenge(challenge.as_deref());
             ToolOutput::error(format!(
-                "The MCP server {name} wants an authorization for this. The user can give it with: becket mcp login {name}"
+                "The MCP server {name} needs an authorization for this call. The user can log in with: becket mcp login {name}"
             ))
         }
         CallError::Odd(why) => ToolOutput::error(format!("No result of the MCP server {name}: {why}.")),

@@ -127,13 +127,14 @@ impl Transport {
         let made = self.client.get_or_init(|| build(&self.url, self.local, &self.settings));
         made.as_ref().map_err(|why| match issuers_fault(&self.settings.issuers) {
             Some(fault) => {
-                let message =
-                    format!("No server can be trusted, because no issuer of certificates is known: {fault}");
+                let message = format!(
+                    "TLS certificates cannot be checked, because no CA certificate could be loaded: {fault}"
+                );
                 ModelError::new(ErrorKind::Tls, message).hint("Correct the variable, or unset it.")
             }
             None if why.contains("No CA certificates") => {
                 let message =
-                    "No server can be trusted, because this machine knows no issuer of certificates";
+                    "TLS certificates cannot be checked, because this machine has no CA certificates";
                 ModelError::new(ErrorKind::Tls, message).hint("Install the system's package ca-certificates.")
             }
             None => ModelError::new(ErrorKind::Tls, format!("No HTTP client can be made: {why}")),

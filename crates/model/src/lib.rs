@@ -425,7 +425,7 @@ fn adjust(
     let set = settings.window.map(|window| (window, "set by the user"));
     let known = endpoint.models.iter().any(|own| own.name == info.name && own.window.is_some());
     let said =
-        said.and_then(|said| said.window).filter(|_| !known).map(|window| (window, "said by its server"));
+        said.and_then(|said| said.window).filter(|_| !known).map(|window| (window, "reported by its server"));
     if let Some((window, source)) = set.or(said) {
         info.window = window;
         info.input_limit = window;

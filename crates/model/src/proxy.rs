@@ -29,10 +29,10 @@ pub(crate) fn proxies(settings: &Settings) -> Result<Vec<Proxy>, ModelError> {
         };
         let scheme = address.split_once("://").map(|(scheme, _)| scheme.trim().to_ascii_lowercase());
         if let Some(scheme) = scheme.filter(|scheme| !PROXY_SCHEMES.contains(&scheme.as_str())) {
-            return Err(bad(&format!("{scheme:?} is no way to speak to a proxy")));
+            return Err(bad(&format!("{scheme:?} is not a supported proxy scheme")));
         }
         let proxy = if secure { Proxy::https(address) } else { Proxy::http(address) };
-        let proxy = proxy.map_err(|_| bad("it is no address"))?;
+        let proxy = proxy.map_err(|_| bad("it is not a valid URL"))?;
         out.push(proxy.no_proxy(exceptions.clone()));
     }
     Ok(out)
@@ -172,11 +172,11 @@ mod tests {
             assert_eq!(proxies(&with(address)).unwrap().len(), 1, "{address}");
         }
         for (address, why) in [
-            ("http://user:pw@:x", "it is no address"),
-            ("not a url", "it is no address"),
-            ("http://h:99999", "it is no address"),
-            ("ftp://h:1", "\"ftp\" is no way to speak to a proxy"),
-            ("://h", "\"\" is no way to speak to a proxy"),
+            ("http://user:pw@:x", "it is not a valid URL"),
+            ("not a url", "it is not a valid URL"),
+            ("http://h:99999", "it is not a valid URL"),
+            ("ftp://h:1", "\"ftp\" is not a supported proxy scheme"),
+            ("://h", "\"\" is not a supported proxy scheme"),
         ] {
             let error = proxies(&with(address)).unwrap_err();
             let want = format!("The proxy in HTTPS_PROXY or ALL_PROXY cannot be used: {why}.");

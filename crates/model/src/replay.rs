@@ -89,7 +89,9 @@ impl Recording {
                 Line::Request { exchange: number, model, sha256, keep, add } => {
                     let before = exchanges.iter().rev().find(|known| known.model == model);
                     let before = before.map_or("", |known| known.body.as_str());
-                    let start = before.get(..keep).ok_or_else(|| bad("it repeats more than there was"))?;
+                    let start = before
+                        .get(..keep)
+                        .ok_or_else(|| bad("it keeps more bytes than the previous request had"))?;
                     let body = format!("{start}{add}");
                     let items = Vec::new();
                     exchanges.push(Exchange { number, model, sha256, body, items, played: false });

@@ -83,7 +83,9 @@ impl HostRules {
 
     /// Returns rules that allow no host, because an entry of the configuration cannot be parsed.
     pub fn unreadable(entry: &BadHost) -> Self {
-        let why = format!("nothing is reached, because in sandbox.allow_hosts or sandbox.deny_hosts {entry}");
+        let why = format!(
+            "no host is allowed, because an entry of sandbox.allow_hosts or sandbox.deny_hosts is invalid: {entry}"
+        );
         Self { unreadable: Some(why), ..Self::default() }
     }
 

@@ -55,7 +55,7 @@ fn greeting(bytes: &[u8]) -> Read {
         None => Read::More,
         // Method 0: without a password.
         Some(methods) if methods.contains(&0) => Read::Greeting(used),
-        Some(_) => Read::Bad("SOCKS5 without a password is spoken here"),
+        Some(_) => Read::Bad("the proxy of the sandbox accepts SOCKS5 only without a password"),
     }
 }
 
@@ -66,7 +66,9 @@ pub(crate) fn read_socks(bytes: &[u8]) -> Read {
         return Read::Bad("this is not SOCKS5");
     }
     if *command != 1 {
-        return Read::Bad("SOCKS5 connects only: it neither listens nor passes UDP on");
+        return Read::Bad(
+            "the proxy of the sandbox supports only the SOCKS5 command CONNECT (no BIND, no UDP)",
+        );
     }
     let (host, length) = match kind {
         1 => match rest.first_chunk::<4>() {
@@ -110,13 +112,13 @@ fn http(bytes: &[u8]) -> Read {
     let Ok(head) = std::str::from_utf8(&bytes[..end]) else { return Read::Bad("the head is not text") };
     // Some servers take a single line feed or carriage return for the end of a line, others do not.
     if head.replace("\r\n", "").contains(['\r', '\n', '\0']) {
-        return Read::Bad("a line does not end as lines do");
+        return Read::Bad("a header line does not end with CR LF");
     }
     let mut lines = head.split("\r\n");
     let words: Vec<&str> = lines.next().unwrap_or_default().split(' ').collect();
-    let [method, target, version] = words[..] else { return Read::Bad("this is no request of HTTP") };
+    let [method, target, version] = words[..] else { return Read::Bad("this is not an HTTP request") };
     if !version.starts_with("HTTP/1.") {
-        return Read::Bad("only HTTP/1 is spoken here");
+        return Read::Bad("the proxy of the sandbox accepts only HTTP/1");
     }
     let used = end + 4;
     if method == "CONNECT" {
@@ -125,7 +127,9 @@ fn http(bytes: &[u8]) -> Read {
             None => Read::Bad("CONNECT is followed by HOST:PORT"),
         };
     }
-    let Ok(url) = Url::parse(target) else { return Read::Bad("the address is not whole (http://HOST/PATH)") };
+    let Ok(url) = Url::parse(target) else {
+        return Read::Bad("the URL is incomplete (expected http://HOST/PATH)");
+    };
     if url.scheme() != "http" || !url.username().is_empty() || url.password().is_some() {
         return Read::Bad("only http:// without a login is passed on; everything else goes through CONNECT");
     }

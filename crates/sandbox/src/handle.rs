@@ -297,7 +297,7 @@ impl Sandbox {
     /// The same as whole sentences, for changes that only an MCP server can have made.
     pub fn undone_of_servers(&self) -> Vec<String> {
         let lines = self.leases.server_lines().into_iter();
-        let what = "the sandbox keeps MCP servers from this file, which other programs obey";
+        let what = "the sandbox does not let MCP servers change this file, because other programs may run commands from it";
         lines
             .map(|line| format!("{what}: {line} (if you made this change yourself, make it again)"))
             .collect()

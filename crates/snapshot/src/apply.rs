@@ -174,7 +174,9 @@ impl Run<'_> {
             && !self.failed.iter().any(|f| f.path.0 == p.path)
         {
             let reason = match error.kind() {
-                io::ErrorKind::DirectoryNotEmpty => "it contains files that are not part of this".to_owned(),
+                io::ErrorKind::DirectoryNotEmpty => {
+                    "it contains files that this undo does not cover".to_owned()
+                }
                 _ => error.to_string(),
             };
             self.failed.push(SkippedPath { path: FilePath(p.path.clone()), reason });
@@ -191,7 +193,7 @@ impl Run<'_> {
             _ => true,
         };
         if !expected {
-            return Err(io::Error::other("it changed in this moment"));
+            return Err(io::Error::other("it changed while it was being restored"));
         }
         match &p.want {
             Some(FileNode::Symlink { target }) => place.put_link(&target.0),

@@ -200,7 +200,7 @@ fn plan_path(path: PathBuf, step: Step, force: bool, store: &dyn Store, packs: &
             .to_owned(),
         )
     } else if gap && !force {
-        Action::Conflict("changed by somebody else between the calls".to_owned())
+        Action::Conflict("changed outside becket between the tool calls".to_owned())
     } else if !force && !as_left(&path, left.as_ref(), now.as_ref(), bytes_now.as_deref(), store, packs) {
         Action::Conflict("changed since".to_owned())
     } else if want.is_none() {

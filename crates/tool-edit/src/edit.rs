@@ -194,7 +194,10 @@ fn edit(
             Ok(output) => return Ok(output),
         }
     }
-    Err(format!("{} is being written by somebody else; nothing was changed. Try again.", env.display(&path)))
+    Err(format!(
+        "{} is being written by another program; nothing was changed. Try again.",
+        env.display(&path)
+    ))
 }
 
 fn attempt(

@@ -98,7 +98,7 @@ impl Rights {
             return Ok(());
         }
         Err(FileError::Refused(format!(
-            "{} has rights (mode {:04o}) that a write by anybody but its owner takes away; nothing was changed. Its owner or root must edit it.",
+            "{} has permission bits (mode {:04o}) that are lost if another user writes it; nothing was changed. Its owner or root must edit it.",
             path.display(),
             self.mode
         )))

@@ -95,7 +95,7 @@ pub(crate) fn target(env: &ToolEnv, written: &str) -> Result<PathBuf, String> {
     let unseen = path.chars().any(char::is_control) || becket_tool::text::clean(&path) != path;
     if unseen && real.symlink_metadata().is_err() {
         return Err(format!(
-            "`path` has characters that nobody sees: {}; there is no such file, and none is made. Nothing was changed.",
+            "`path` contains invisible characters: {}; there is no such file, and none was created. Nothing was changed.",
             becket_types::cut_end(&path.escape_debug().to_string(), 200)
         ));
     }

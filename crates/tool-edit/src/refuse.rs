@@ -62,7 +62,7 @@ fn several(subject: &Subject<'_>, tier: Tier, at: &[usize]) -> String {
     }
     let (how, all) = match tier {
         Tier::Exact => ("`old` occurs".to_owned(), ", or set replace_all to change them all"),
-        _ => (format!("`old` is nowhere exactly, and matches {}", tier.words()), ""),
+        _ => (format!("`old` has no exact match, and matches {}", tier.words()), ""),
     };
     format!(
         "{how} at {} places in {}; nothing was changed. Add lines around it until it is unique{all}. Lines:{shown}",

@@ -194,7 +194,7 @@ pub(crate) fn delete(path: &Path, current: &Current) -> Result<Done, FileError> 
         return Err(match dir.rename_new(&aside, &name) {
             Ok(()) => FileError::Changed,
             Err(e) => FileError::Refused(format!(
-                "{} was written by somebody else while it was deleted ({e}); what it held is in {}.",
+                "{} was written by another program while it was deleted ({e}); what it held is in {}.",
                 path.display(),
                 path.with_file_name(&aside).display()
             )),

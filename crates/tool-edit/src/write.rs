@@ -103,7 +103,7 @@ fn write(input: &Input, env: &ToolEnv, hunk_filter: &mut HunkFilter) -> Result<T
     outcome.map_err(|error| match error {
         FileError::Refused(text) => text,
         FileError::Missing | FileError::Changed => format!(
-            "{} was written by somebody else in the same moment; nothing was changed. Read it, then decide.",
+            "{} was written by another program at the same time; nothing was changed. Read it, then decide.",
             env.display(&path)
         ),
     })

@@ -127,7 +127,7 @@ impl Pool {
         }
         if life.starts >= MAX_STARTS {
             let why = life.ended.as_ref().map_or(String::new(), |why| format!(" ({why})"));
-            return Err(format!("it ended {MAX_STARTS} times and is left alone in this session{why}"));
+            return Err(format!("it ended {MAX_STARTS} times and is not started again in this session{why}"));
         }
         let prepared = self.programs.prepare(ProgramKind::LanguageServer).map_err(|e| e.to_string())?;
         life.starts += 1;

@@ -78,7 +78,8 @@ pub(crate) fn plan(edit: &Value, encoding: Encoding, env: &ToolEnv) -> Result<Ve
 
 fn changed(path: PathBuf, edits: &[&Value], encoding: Encoding) -> Result<FileEdit, String> {
     let old = read_text(&path)?;
-    let bad = || format!("its edits of {} make no sense", path.display());
+    let bad =
+        || format!("its edits of {} are invalid: a position is missing, or edits overlap", path.display());
     let position = |edit: &Value, end: &str| {
         let number = |key: &str| edit.pointer(&format!("/range/{end}/{key}")).and_then(Value::as_u64);
         Some(Position::new(u32::try_from(number("line")?).ok()?, u32::try_from(number("character")?).ok()?))

@@ -36,7 +36,7 @@ pub(crate) fn read_text(path: &Path) -> Result<String, String> {
 pub(crate) fn replace(path: &Path, old: &str, new: &str) -> Result<(), String> {
     let fail = |e: io::Error| format!("{}: {e}", path.display());
     if read_text(path)? != old {
-        return Err(format!("{} was changed by somebody else in the same moment", path.display()));
+        return Err(format!("{} was changed by another program at the same time", path.display()));
     }
     let meta = path.symlink_metadata().map_err(fail)?;
     if plain(path, &meta) { rename_over(path, &meta, new) } else { in_place(path, new) }.map_err(fail)

@@ -209,11 +209,11 @@ async fn a_server_that_crashes_is_started_three_times() {
         let line = s.edit("a.toy", &format!("{n}")).await;
         assert!(line.lines().count() <= 1, "{line}");
         told.push_str(&line);
-        if line.contains("left alone") {
+        if line.contains("not started again") {
             break;
         }
     }
-    assert!(told.contains("it ended 3 times and is left alone in this session"), "{told}");
+    assert!(told.contains("it ended 3 times and is not started again in this session"), "{told}");
     assert_eq!(s.edit("a.toy", "again").await, "");
 }
 

@@ -151,7 +151,7 @@ impl Shell {
         let Some(sandbox) = &self.settings.sandbox else { return Vec::new() };
         sandbox.check_protected();
         let lines = sandbox.undone().into_iter();
-        let lines = lines.map(|line| format!("the sandbox keeps commands from this file: {line}"));
+        let lines = lines.map(|line| format!("the sandbox does not let commands change this file: {line}"));
         lines.chain(sandbox.undone_of_servers()).collect()
     }
 }

@@ -251,7 +251,7 @@ impl Jobs {
         drop(self.loaded(host));
         let running = self.running();
         (running >= MAX_RUNNING)
-            .then(|| format!("{running} jobs are running, the most there can be. End one with job_kill"))
+            .then(|| format!("{running} jobs are running, which is the limit. End one with job_kill"))
     }
 
     /// Turns a process into a job: either its shell still runs, or (with `ended`) it left other processes running.

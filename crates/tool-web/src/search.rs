@@ -70,7 +70,7 @@ pub(crate) enum SearchError {
     #[error("The search provider cannot be reached: {0}.")]
     Network(String),
     #[error(
-        "The search provider answers something that is not understood. The user has to look at web.search."
+        "The search provider sent an answer that becket cannot read. The user can correct web.search in the configuration."
     )]
     Malformed,
     #[error("The search provider answers with more than {} MB; it was not read.", MAX_BODY >> 20)]

@@ -63,9 +63,10 @@ pub async fn noted(
     let told = pin!(AssertUnwindSafe(hook.after(&changes, mode, env)).catch_unwind());
     let note = match select(told, pin!(env.cancel.cancelled())).await {
         Either::Left((Ok(note), _)) => note,
-        Either::Left((Err(_), _)) => {
-            EditNote { text: "What runs after an edit failed inside.".to_owned(), details: Value::Null }
-        }
+        Either::Left((Err(_), _)) => EditNote {
+            text: "The checks after the edit stopped because of an internal error.".to_owned(),
+            details: Value::Null,
+        },
         Either::Right(_) => EditNote::default(),
     };
     if !note.text.is_empty() {
@@ -145,7 +146,7 @@ mod tests {
     fn a_hook_that_panics_or_hangs_loses_no_result() {
         let (env, _) = testing::env(std::path::Path::new("/"));
         let out = block_on(noted(&Behaviour::Panics, changed(Value::Null), PermissionMode::Default, &env));
-        assert_eq!(out.content, "Edited a.\nWhat runs after an edit failed inside.");
+        assert_eq!(out.content, "Edited a.\nThe checks after the edit stopped because of an internal error.");
         let cancel = env.cancel.clone();
         let (out, ()) = block_on(async {
             let hook = Behaviour::NeverEnds;

@@ -249,7 +249,7 @@ fn an_item_is_dropped_after_one_question_and_that_is_undone() {
     assert_eq!(stage.key(KeyCode::Char('u')), change(ContextChange::Undo));
     assert_eq!(stage.key(KeyCode::Char('r')), change(ContextChange::Redo));
     // A refusal by the agent is shown in the pane, not in the transcript that the pane hides.
-    let refused = "Nothing was changed: message 12 is pinned (take the pin back first, by undo).";
+    let refused = "Nothing was changed: message 12 is pinned (undo the pin first).";
     stage.event(Event::Notice { level: NoticeLevel::Info, text: refused.into() });
     assert!(stage.screen().contains("message 12 is pinned"), "{}", stage.screen());
     // The list is older than the change, so it is requested again.

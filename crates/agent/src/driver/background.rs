@@ -99,7 +99,7 @@ impl Subagents {
         let ended = async move {
             let output = match run.await {
                 Ok(output) => output.ok(),
-                Err(_) => Some(ToolOutput::error("The subagent failed inside.")),
+                Err(_) => Some(ToolOutput::error("The subagent stopped because of an internal error.")),
             };
             Ended { call: id, output }
         };

@@ -350,7 +350,10 @@ fn prove_present(core: &mut Core) {
     core.flush(Durability::Buffered);
     let found = present::check(lock(&core.session).view_mut());
     for missing in found.iter().filter(|item| !item.there) {
-        let text = format!("After the compaction, this is missing from the context: {}.", missing.what);
+        let text = format!(
+            "The compaction lost something that must stay in the context: {}. To undo it: /compact undo, or becket compact --undo",
+            missing.what
+        );
         core.notice(NoticeLevel::Warning, text);
     }
 }

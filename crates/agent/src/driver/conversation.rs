@@ -302,7 +302,7 @@ impl Conversation {
         if let Err(violation) = session.view_mut().check() {
             // This is a defect of the view. Send the request anyway: the provider may accept it, and a check must not make a
             // session unusable.
-            self.core.say(NoticeLevel::Error, format!("The history breaks a rule of providers: {violation}"));
+            self.core.say(NoticeLevel::Error, format!("The conversation breaks a rule of the providers, so the next request may be refused: {violation}"));
         }
         let stubs = session.view().tool_stubs(&self.offered);
         let with_stubs: Vec<ToolSpec>;

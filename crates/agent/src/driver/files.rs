@@ -105,8 +105,10 @@ impl Files {
             (left, before)
         });
         let Ok((left, before)) = looked.await else {
-            return self
-                .say("What this call may change could not be kept: undo will not bring it back.".to_owned());
+            return self.say(
+                "The files that this tool call may change could not be saved, so undo cannot restore them."
+                    .to_owned(),
+            );
         };
         let mut entries: Vec<EntryKind> =
             left.into_iter().map(|changes| EntryKind::FileChanges(Box::new(changes))).collect();
@@ -166,7 +168,9 @@ impl Files {
 
     fn append(&self, entries: Vec<EntryKind>, durability: Durability) {
         if let Err(error) = lock(&self.session).append(entries, durability) {
-            self.say(format!("What a call does to files could not be recorded for undo: {error}"));
+            self.say(format!(
+                "The file changes of a tool call could not be recorded, so undo cannot restore them: {error}"
+            ));
         }
     }
 

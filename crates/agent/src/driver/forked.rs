@@ -35,9 +35,9 @@ pub(super) fn begin_fork(
     let why = if kinds.is_empty() || tools.registry.get(TASK).is_none() {
         Some("this session has no subagents")
     } else if conversation.settings.prompt.answer.is_some() {
-        Some("the answer of this run has a fixed form")
+        Some("this run has a JSON schema for its answer")
     } else if tools.subagents.forked.is_some() {
-        Some("another command has a subagent in this turn")
+        Some("another command already runs in a subagent in this turn")
     } else {
         None
     };
@@ -51,7 +51,9 @@ pub(super) fn begin_fork(
     let images = input.parts.iter().filter(|part| matches!(part, Part::Image { .. })).cloned().collect();
     let mut forked = ForkedCommand { typed, fork, images, model, effort, steered, call: None };
     if let Err(why) = TaskTool::new(Arc::clone(kinds)).task(&forked.input()) {
-        let text = format!("The command names an agent that cannot be used: {why} It runs in a general one.");
+        let text = format!(
+            "The command names an agent that cannot be used: {why} It runs in the agent general instead."
+        );
         conversation.core.say(NoticeLevel::Warning, text);
         forked.fork.agent = None;
     }

@@ -29,7 +29,7 @@ pub(super) const INBOX: &str = "inbox";
 pub(crate) struct Inbox {
     pub(super) commands: mpsc::Receiver<Command>,
     pub(super) queries: mpsc::UnboundedReceiver<Query>,
-    /// False once the front end is gone.
+    /// False once nobody is connected to answer.
     pub(super) is_open: bool,
     prompts: BTreeMap<PromptId, PromptInput>,
     /// Messages of becket's own that wait like prompts, with their ids for front ends. They are lost with the process.

@@ -110,7 +110,7 @@ fn tell_unfinished(conversation: &Conversation) {
     };
     let turn = words.map_or_else(|| "The last turn".to_owned(), |words| format!("The last turn ({words:?})"));
     let next = if conversation.settings.asking.headless {
-        "A message continues it, and so does `becket -p --continue` without one."
+        "To continue it, send a message, or run `becket -p --continue` without a task."
     } else {
         "Press Enter to continue it, or send a message."
     };

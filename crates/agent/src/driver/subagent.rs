@@ -79,7 +79,10 @@ impl ToolRunner<'_> {
         let asks: Vec<String> = asks.collect();
         tools.retain(|name| !asks.iter().any(|asks| asks == name));
         if tools.is_empty() && self.conversation.settings.tools.source.is_none() {
-            return Err(format!("Not run: the agent {} has no tool that is here.", task.kind.name));
+            return Err(format!(
+                "Not run: none of the tools of the agent {} is available in this session.",
+                task.kind.name
+            ));
         }
         let model = self.subagent_model(&task);
         let session = lock(&self.conversation.core.session).for_subagent(
@@ -158,7 +161,7 @@ impl ToolRunner<'_> {
         };
         find(name).unwrap_or_else(|error| {
             let text = format!(
-                "The agent {} runs on this session's model: the one it names, {name}, cannot be had ({}).",
+                "The agent {} runs on this session's model, because its own model, {name}, cannot be used ({}).",
                 task.kind.name,
                 error.trim_end_matches('.')
             );
@@ -268,11 +271,12 @@ impl ToolRunner<'_> {
     pub(super) fn background_is_full(&self) -> Option<String> {
         if self.conversation.settings.prompt.answer.is_some() {
             return Some(
-                "the answer of this run has a fixed form, so it waits for all of its work".to_owned(),
+                "this run has a JSON schema for its answer, so it waits for all of its work".to_owned(),
             );
         }
         let running = self.tools.subagents.in_background().count();
-        (running >= MOST).then(|| format!("{running} subagents run there, the most there can be"))
+        (running >= MOST)
+            .then(|| format!("{running} subagents already run in the background, which is the limit"))
     }
 
     /// Moves running commands and subagents to the background: those of one call, or of all. `Err` says why the call that was

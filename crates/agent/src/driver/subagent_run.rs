@@ -35,7 +35,7 @@ pub(super) async fn waited(
             receiver.await
         }
     };
-    output.unwrap_or_else(|_| ToolOutput::error("The subagent was given up."))
+    output.unwrap_or_else(|_| ToolOutput::error("The subagent ended without a result."))
 }
 
 /// A subagent's run, from the view of its call.

@@ -479,7 +479,7 @@ impl ToolRunner<'_> {
                     self.conversation.core.say(
                         NoticeLevel::Warning,
                         format!(
-                            "Masked in the output of {name} before it is sent: {kinds}. With secrets = \"send\" it is sent."
+                            "becket masked {kinds} in the output of {name} before sending it to the model. To send secrets unchanged, set secrets = \"send\"."
                         ),
                     );
                 }

@@ -156,7 +156,7 @@ impl Toolset {
         if change == RuleChange::Remove {
             for rule in rules.get(&RuleKind::Allow).into_iter().flatten() {
                 let text = match removed {
-                    0 => format!("There is no such permission: {rule}"),
+                    0 => format!("There is no such allow rule: {rule}"),
                     _ => format!("No longer allowed without asking: {rule}"),
                 };
                 core.say(NoticeLevel::Info, text);

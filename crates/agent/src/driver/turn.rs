@@ -239,7 +239,7 @@ impl Agent {
         let go_on = go_on && !stopped;
         if go_on && sent_back + 1 == MAX_STOP_BLOCKS {
             let text = format!(
-                "{event} hooks have sent the model back {MAX_STOP_BLOCKS} times; they are not asked again in this turn."
+                "{event} hooks kept the model from stopping {MAX_STOP_BLOCKS} times. They do not run again in this turn."
             );
             self.conversation.core.notice(NoticeLevel::Warning, text);
         }
@@ -324,8 +324,7 @@ impl Agent {
     /// Plans a compaction that is only shown. It runs like a manual one, but is not written to the ledger.
     pub(super) fn plan_compaction(&mut self, focus: Option<String>) {
         if self.flow.phase() != Phase::Idle {
-            let text = "A compaction is shown beforehand only between turns. Interrupt this one and ask again, or compact \
-                        without looking: /compact.";
+            let text = "A compaction can be previewed only between turns. Interrupt this turn and try again, or compact without a preview: /compact.";
             return self.conversation.core.say(NoticeLevel::Warning, text.to_owned());
         }
         self.compaction.focus = focus;

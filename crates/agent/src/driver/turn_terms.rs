@@ -32,14 +32,14 @@ pub(super) fn begin_terms(terms: &TurnTerms, conversation: &mut Conversation, to
         Ok(model) => {
             let id = model.info().id.clone();
             conversation.wire.chosen.before_turn.get_or_insert(chosen);
-            let text = format!("The command names the model of this turn: {id}.");
+            let text = format!("The command asks for the model of this turn: {id}.");
             conversation.core.say(NoticeLevel::Info, text);
             conversation.core.emit(Event::ModelChosen { model: id });
         }
         Err(why) => {
             let id = &chosen.info().id;
             let text = format!(
-                "The command names the model {name}, so this turn should run with it: {why} It runs with {id}."
+                "The command asks for the model {name}, which cannot be used: {why} This turn runs with {id}."
             );
             conversation.core.say(NoticeLevel::Warning, text);
         }

@@ -111,9 +111,7 @@ impl Undoing {
         if let Want::CarryOut { plan, .. } | Want::Edit { plan, .. } = want
             && (self.planned.is_none() || plan != self.plan)
         {
-            return Err(
-                "That plan does not hold any more, so nothing was changed. Ask for it again.".to_owned()
-            );
+            return Err("This plan is out of date, so nothing was changed. Request a new plan.".to_owned());
         }
         self.want = Some(want);
         Ok(())
@@ -175,7 +173,7 @@ impl Undoing {
             }
             Done::Redone(entry) => {
                 core.emit(Event::CompactionReverted { entry, counts: true });
-                core.notice(NoticeLevel::Info, format!("The compaction of entry {entry} counts again."));
+                core.notice(NoticeLevel::Info, format!("The compaction of entry {entry} is applied again."));
                 core.tell_notices();
             }
             Done::Nothing(why) => core.nothing_to_do(why.to_owned()),
@@ -191,7 +189,7 @@ impl Undoing {
                 core.emit(Event::UndoDone(outcome));
             }
             Done::Failed(why) => {
-                core.say(NoticeLevel::Error, format!("This could not be done to its end: {why}"));
+                core.say(NoticeLevel::Error, format!("Not completed: {why}"));
             }
         }
     }
@@ -242,7 +240,7 @@ impl Done {
         match self {
             Self::Planned(Planning(Err(why))) | Self::Nothing(why) => Some((*why).to_owned()),
             Self::Change(Err(Refused { why, hint })) => Some(format!("Nothing was changed: {why} ({hint}).")),
-            Self::Failed(why) => Some(format!("This could not be done to its end: {why}")),
+            Self::Failed(why) => Some(format!("Not completed: {why}")),
             _ => None,
         }
     }
@@ -355,7 +353,7 @@ impl Around {
             Want::Redo => (
                 UndoKind::Redo,
                 Some(UndoScope::LastUndo),
-                "Nothing to redo: no undo came last, or a call changed files since.",
+                "Nothing to redo: the last change was not an undo, or a tool call has changed files since the undo.",
             ),
             Want::Rewind { to, what } => {
                 let Some(prompt) = history.prompts().iter().find(|prompt| prompt.id == *to) else {
@@ -366,7 +364,11 @@ impl Around {
                     conversation = Some(back).filter(|back| !back.entries.is_empty());
                 }
                 let scope = (*what != RewindWhat::Conversation).then_some(UndoScope::Since(prompt.seq));
-                (UndoKind::Rewind, scope, "Nothing to go back from: nothing was said or changed since.")
+                (
+                    UndoKind::Rewind,
+                    scope,
+                    "Nothing to rewind: no message was sent and no file was changed since.",
+                )
             }
             Want::Clear => {
                 if let Some(first) = history.prompts().first() {
@@ -423,8 +425,8 @@ mod tests {
             (Want::Undo, Phase::RunningTools, Some("Files and conversation go back only between turns")),
             (Want::RedoCompaction, Phase::Requesting, Some("The context is changed only between turns")),
             // No plan was shown.
-            (carry_out, Phase::Idle, Some("That plan does not hold any more")),
-            (edit, Phase::Idle, Some("That plan does not hold any more")),
+            (carry_out, Phase::Idle, Some("This plan is out of date")),
+            (edit, Phase::Idle, Some("This plan is out of date")),
         ] {
             let mut undoing = Undoing::default();
             let answer = undoing.ask(want.clone(), phase);

@@ -175,7 +175,9 @@ impl Refusals {
         let id = &model.info().id;
         if self.laid_out.insert(id.clone()) {
             let said = reply_error::sentence(&error.message);
-            let text = format!("{said} becket sends the messages of {id} in a stricter form from now on.");
+            let text = format!(
+                "{said} From now on, becket arranges the messages for {id} as its chat template requires."
+            );
             core.notice(NoticeLevel::Warning, text);
         }
         true

@@ -57,7 +57,7 @@ async fn a_message_that_is_dropped_is_not_sent_and_is_back_after_an_undo() {
     assert!(plan.tokens_after < plan.tokens_before, "{plan:?}");
     assert_eq!(rig.changed(plan.plan).await.unwrap(), "Left out of the context by hand: 1 message.");
     // Carried out once.
-    assert!(rig.changed(plan.plan).await.unwrap_err().contains("does not hold any more"));
+    assert!(rig.changed(plan.plan).await.unwrap_err().contains("is out of date"));
     rig.turn("third").await;
     assert!(!sent(&rig, "first") && sent(&rig, "second") && sent(&rig, "third"));
 
@@ -65,7 +65,7 @@ async fn a_message_that_is_dropped_is_not_sent_and_is_back_after_an_undo() {
     // A turn makes a plan void.
     rig.turn("fourth").await;
     assert!(!sent(&rig, "first"));
-    assert!(rig.changed(plan.plan).await.unwrap_err().contains("does not hold any more"));
+    assert!(rig.changed(plan.plan).await.unwrap_err().contains("is out of date"));
     rig.model.script.lock().unwrap().replies.push_back(say("five"));
     let plan = rig.planned(ContextChange::Undo).await.unwrap();
     rig.changed(plan.plan).await.unwrap();

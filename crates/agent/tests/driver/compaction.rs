@@ -148,7 +148,7 @@ async fn a_compaction_is_shown_edited_and_then_applied() {
     assert!(refused.notices.iter().any(|notice| notice.contains("longer than")), "{:?}", refused.notices);
     assert_eq!(refused.summary, plan.summary);
     let old = rig.shown(Command::EditCompaction { plan: plan.plan, summary: "x".into() }).await.unwrap_err();
-    assert!(old.contains("does not hold any more"), "{old}");
+    assert!(old.contains("is out of date"), "{old}");
 
     let summary = "## Goal\n- by hand".to_owned();
     let edited = rig.shown(Command::EditCompaction { plan: refused.plan, summary }).await.unwrap();
@@ -191,7 +191,7 @@ async fn a_turn_makes_a_shown_compaction_void_and_none_is_shown_within_one() {
     rig.turn("and now").await;
     assert_eq!(rig.model.turns().pop().unwrap().lines()[..before.len()], before);
     let late = rig.shown(Command::CarryOut { plan: plan.plan, force: false }).await.unwrap_err();
-    assert!(late.contains("does not hold any more"), "{late}");
+    assert!(late.contains("is out of date"), "{late}");
     rig.send(prompt("hang")).await;
     rig.event(|event| matches!(event, Event::TextDelta { .. })).await;
     let busy = rig.shown(Command::PlanCompaction { focus: None }).await.unwrap_err();

@@ -102,5 +102,5 @@ async fn a_question_that_nobody_can_answer_any_more_is_answered_with_no() {
     let Rig { handle, task, model, .. } = rig;
     drop(handle);
     task.await.unwrap();
-    assert!(model.turns()[1].last().contains("the front end is gone"));
+    assert!(model.turns()[1].last().contains("nobody is connected to answer"));
 }

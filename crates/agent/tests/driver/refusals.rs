@@ -132,9 +132,8 @@ async fn a_request_that_a_chat_template_refused_is_prepared_again_with_one_notic
     assert_eq!((result.end, result.text.as_str()), (TurnEnd::Completed, "ok"));
     assert_eq!(rig.model.turns().len(), 3);
     assert_eq!(rig.turn("more").await.text, "later");
-    let told = rig
-        .log
-        .iter()
-        .filter(|event| matches!(event, Event::Notice { text, .. } if text.contains("stricter form")));
+    let told = rig.log.iter().filter(
+        |event| matches!(event, Event::Notice { text, .. } if text.contains("arranges the messages")),
+    );
     assert_eq!(told.count(), 1, "{:?}", rig.log);
 }

@@ -65,7 +65,7 @@ async fn calls_that_cannot_run_get_a_result_that_says_so() {
              line 1 column 14. They begin: {\"command\": nope}",
             "result m: command is missing",
             "result f: it failed",
-            "result p: The tool failed inside: boom",
+            "result p: The tool stopped because of an internal error: boom",
         ]
     );
 }

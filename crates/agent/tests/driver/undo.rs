@@ -103,7 +103,7 @@ async fn undo_is_shown_confirmed_and_redone_and_the_next_call_is_recorded_rightl
     assert_eq!((outcome.restored, outcome.deleted, outcome.failed.len()), (1, 1, 0));
     assert_eq!((rig.file("a.txt").as_deref(), rig.file("b.txt")), (Some("one"), None));
     let (_, text) = rig.told(Command::CarryOut { plan: plan.plan, force: false }).await;
-    assert!(text.contains("does not hold any more"), "{text}");
+    assert!(text.contains("is out of date"), "{text}");
     let plan = rig.plan(Command::Redo).await;
     assert_eq!(plan.kind, UndoKind::Redo);
     rig.carry_out(plan.plan, false).await;
@@ -115,7 +115,7 @@ async fn undo_is_shown_confirmed_and_redone_and_the_next_call_is_recorded_rightl
     rig.turn("third").await;
     assert_eq!(
         rig.told(Command::Redo).await.1,
-        "Nothing to redo: no undo came last, or a call changed files since."
+        "Nothing to redo: the last change was not an undo, or a tool call has changed files since the undo."
     );
     let plan = rig.plan(Command::Undo).await;
     assert_eq!(fates(&plan), [("a.txt".to_owned(), PathFate::Restore)]);
@@ -222,7 +222,7 @@ async fn nothing_goes_back_under_a_turn_and_a_turn_voids_a_plan() {
     rig.world.go.notify_one();
     rig.finished().await;
     let (_, text) = rig.told(Command::CarryOut { plan: plan.plan, force: false }).await;
-    assert!(text.contains("does not hold any more"), "{text}");
+    assert!(text.contains("is out of date"), "{text}");
     assert_eq!(rig.file("a.txt").as_deref(), Some("one"));
     let (session, _dir) = rig.left_behind().await;
     let kinds = kinds(&session);

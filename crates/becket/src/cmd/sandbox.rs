@@ -70,7 +70,8 @@ pub(crate) fn run(
     drop(lease);
     for line in sandbox.undone() {
         let line = becket_print::clean(&line).into_owned();
-        let _ = writeln!(std::io::stderr(), "becket: the sandbox denies commands this file: {line}");
+        let _ =
+            writeln!(std::io::stderr(), "becket: the sandbox does not let commands change this file: {line}");
     }
     // The command itself saw only "403", or nothing at all.
     for line in confined.pass.iter().flat_map(|pass| pass.refusals()) {

@@ -300,10 +300,10 @@ fn shown(plan: &UndoPlan, cwd: &Path, force: bool, is_done: bool) -> String {
 /// Names the turns of the plan, and reports that newer ones are skipped.
 fn heading(plan: &UndoPlan, is_done: bool, text: &mut String) {
     let what = match (plan.kind, is_done) {
-        (UndoKind::Redo, true) => "Done again",
-        (UndoKind::Redo, false) => "Would be done again",
-        (_, true) => "Taken back",
-        (_, false) => "Would be taken back",
+        (UndoKind::Redo, true) => "Redone",
+        (UndoKind::Redo, false) => "Would be redone",
+        (_, true) => "Undone",
+        (_, false) => "Would be undone",
     };
     match plan.turns.as_slice() {
         [] => {

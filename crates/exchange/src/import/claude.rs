@@ -116,7 +116,7 @@ impl Reader {
                     return out.leave_out(if other {
                         "messages of other sessions in the file"
                     } else {
-                        "messages of branches that were left"
+                        "messages of abandoned branches"
                     });
                 }
                 out.id = session.map(str::to_owned).or(out.id.take());

@@ -337,14 +337,14 @@ impl Judge<'_> {
                         && !says(&found)
                         && !excused
                     {
-                        return Some(format!("`{text}` may hold secrets, which {name} does not name"));
+                        return Some(format!("{name} may reach `{text}`, which may hold secrets"));
                     }
                     if let Some(found) = protected(&path, &self.guard.settings.own)
                         && !says(&found)
                         && !excused
                     {
                         return Some(format!(
-                            "`{text}` belongs to {found}, which other programs obey later, and {name} does not name it"
+                            "`{text}` belongs to {found}, from which other programs may run commands later, and {name} does not name it"
                         ));
                     }
                 }

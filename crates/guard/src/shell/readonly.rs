@@ -109,7 +109,7 @@ fn by_table(entry: &Entry, words: &[Word]) -> Result<Vec<PathArg>, String> {
     if entry.names == "tree"
         && let Some(word) = words.iter().find(|w| joins_values(w))
     {
-        return Err(format!("letters behind a value in {} may be options of their own", word.raw));
+        return Err(format!("letters after a value in {} may be options too", word.raw));
     }
     let parsed = options(words, entry.flags, entry.valued, entry.long, entry.tame)?;
     if let Some(why) = walks_through_links(entry, &parsed.seen) {

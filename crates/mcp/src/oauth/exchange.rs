@@ -191,7 +191,9 @@ async fn post(
     basic: Option<String>,
 ) -> Result<Value, AuthError> {
     if !is_safe(address) {
-        return Err(failed(format!("nothing is sent to {address}, because it would be readable on the way")));
+        return Err(failed(format!(
+            "nothing is sent to {address}, because the connection is not encrypted; use https"
+        )));
     }
     let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(form).finish();
     let mut request = client
@@ -270,6 +272,6 @@ mod tests {
     async fn nothing_is_sent_where_others_can_read_it() {
         let form: Form = vec![("assertion", "secret".to_owned())];
         let error = post(&Client::new(), "http://login.example/token", &form, None).await.unwrap_err();
-        assert!(error.to_string().contains("readable on the way") && !error.to_string().contains("secret"));
+        assert!(error.to_string().contains("not encrypted") && !error.to_string().contains("secret"));
     }
 }

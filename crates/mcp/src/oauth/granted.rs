@@ -64,7 +64,7 @@ impl Granted {
         let metadata = discovery::metadata(&manager, &self.client, &self.url, &self.config, None).await?;
         if !is_safe(&metadata.token_endpoint) {
             return Err(AuthError::OAuthError(format!(
-                "no secret is sent to {}, because it would be readable on the way",
+                "no secret is sent to {}, because the connection is not encrypted; use https",
                 metadata.token_endpoint
             )));
         }

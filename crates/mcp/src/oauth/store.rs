@@ -95,7 +95,7 @@ impl TokenStore {
     pub fn forget(&self, server: &str, url: &Url) -> io::Result<bool> {
         let file = self.file(server, url);
         if let Some(entry) = std::fs::read(&file).ok().and_then(|text| entry_of(&text)) {
-            let keychain = self.keychain.as_ref().ok_or("there is none".to_owned());
+            let keychain = self.keychain.as_ref().ok_or("this system has no keychain".to_owned());
             let removed = keychain.and_then(|keychain| keychain.remove(&entry));
             removed
                 .map_err(|why| io::Error::other(format!("its tokens are in the system's keychain: {why}")))?;
@@ -183,7 +183,7 @@ impl ServerTokens {
         let Some(entry) = entry_of(&text) else {
             return serde_json::from_slice(&text).map(Some).map_err(|e| e.to_string());
         };
-        let keychain = self.keychain.as_ref().ok_or("there is none".to_owned());
+        let keychain = self.keychain.as_ref().ok_or("this system has no keychain".to_owned());
         let text = keychain.and_then(|keychain| keychain.read(&entry)).map_err(|why| {
             format!(
                 "they are in the system's keychain: {why}. Unlock it, or store new ones in a file: becket mcp login {} --file",

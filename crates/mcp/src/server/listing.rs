@@ -78,7 +78,7 @@ async fn list_tools(server: &str, peer: &Peer<RoleClient>, out: &mut Listing) ->
             let (schema, why) = schema::repaired(&tool.input_schema);
             let original = why.is_none().then(|| schema::original(&tool.input_schema, &schema)).flatten();
             if let Some(why) = why {
-                out.notes.push(format!("its tool {:?} takes any object: {why}", tool.name));
+                out.notes.push(format!("the input schema of its tool {:?} is not used: {why}", tool.name));
             }
             let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
             let hints = tool.annotations.as_ref().map_or([None; 3], |hints| {

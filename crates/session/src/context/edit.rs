@@ -235,12 +235,13 @@ fn drop_items(view: &View, items: &[Item]) -> Result<Vec<EntryKind>, Refused> {
     let last = view.live().rev().find(|m| m.is_user_turn()).map(|m| m.id);
     for message in items.iter().flat_map(|item| whole(view, item)) {
         if Some(message.id) == last || message.metadata.compaction_continue {
-            let why = format!("message {} is what the model is working on, and stays", message.seq);
-            return refused(why, "a rewind goes back to before a message");
+            let why =
+                format!("message {} cannot be dropped, because the model is working on it", message.seq);
+            return refused(why, "to go back to before it: /rewind, or becket rewind");
         }
         if view.is_pinned(&message.id) || message.result_of().is_some_and(|id| view.is_call_pinned(id)) {
             let why = format!("message {} is pinned", message.seq);
-            return refused(why, "take the pin back first, by undo");
+            return refused(why, "undo the pin first");
         }
         out.insert(message.seq);
     }
@@ -361,18 +362,24 @@ type Back = (Vec<EntryKind>, String, Option<Seq>);
 
 fn undo(entries: &[Entry]) -> Result<Back, Refused> {
     let Some((of, text, list)) = changes(entries).0.pop() else {
-        return refused("no change of the context is there to undo", "a compaction has an undo of its own");
+        return refused(
+            "there is no change of the context to undo",
+            "to undo a compaction: /compact undo, or becket compact --undo",
+        );
     };
     let kinds = list.into_iter().rev().map(|entry| EntryKind::Revert { entry }).collect();
-    Ok((kinds, format!("Taken back: {text}"), Some(of)))
+    Ok((kinds, format!("Undone: {text}"), Some(of)))
 }
 
 fn redo(entries: &[Entry]) -> Result<Back, Refused> {
     let Some(((of, text, _), list)) = changes(entries).1.pop() else {
-        return refused("no undone change of the context is there to redo", "an undo comes first");
+        return refused(
+            "there is no undone change of the context to redo",
+            "only an undone change can be redone",
+        );
     };
     let kinds = list.into_iter().rev().map(|entry| EntryKind::Revert { entry }).collect();
-    Ok((kinds, format!("Done again: {text}"), Some(of)))
+    Ok((kinds, format!("Redone: {text}"), Some(of)))
 }
 
 /// Effect of a change: sizes before and after, and the first message that differs.

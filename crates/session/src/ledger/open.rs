@@ -143,8 +143,7 @@ impl DiskLedger {
         match moved {
             Ok(path) => {
                 self.warnings.push(format!(
-                    "The last write to this session did not end ({} bytes): set aside as {}. Everything before it is \
-                     there.",
+                    "The last write to this session was cut off ({} bytes) and set aside as {}. Everything before it is intact.",
                     total - good,
                     path.display()
                 ));
@@ -154,8 +153,7 @@ impl DiskLedger {
                 self.end.len = None;
                 self.end.dirty = true;
                 self.warnings.push(format!(
-                    "The last write to this session did not end ({} bytes) and could not be set aside ({error}); it \
-                     is passed over.",
+                    "The last write to this session was cut off ({} bytes) and could not be set aside ({error}). It is skipped.",
                     total - good
                 ));
                 None

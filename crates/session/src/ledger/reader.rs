@@ -65,15 +65,15 @@ impl fmt::Display for BadRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {} ({} bytes at {}): ", self.line, self.bytes, self.offset)?;
         match &self.why {
-            BadKind::Torn => f.write_str("not a whole line; passed over, kept in the file"),
-            BadKind::Altered => f.write_str("changed after it was written; passed over, kept in the file"),
-            BadKind::TooLong => f.write_str("too long; passed over, kept in the file"),
-            BadKind::Repeated => f.write_str("the line before it again (kept, has no effect)"),
+            BadKind::Torn => f.write_str("incomplete line; skipped, kept in the file"),
+            BadKind::Altered => f.write_str("changed after it was written; skipped, kept in the file"),
+            BadKind::TooLong => f.write_str("too long; skipped, kept in the file"),
+            BadKind::Repeated => f.write_str("duplicate of the previous line (kept, has no effect)"),
             BadKind::Empty => f.write_str("empty (kept, has no effect)"),
             BadKind::Malformed(why) => write!(f, "unreadable record (kept): {why}"),
-            BadKind::OutOfOrder => f.write_str("repeated or out of order; passed over, kept in the file"),
+            BadKind::OutOfOrder => f.write_str("repeated or out of order; skipped, kept in the file"),
             BadKind::ChainBreak => {
-                f.write_str("does not follow the line before: lines are missing or were exchanged")
+                f.write_str("does not follow the line before: lines are missing or in the wrong order")
             }
             BadKind::Entry(seq) => write!(f, "unreadable entry {seq} (kept, has no effect)"),
         }

@@ -151,7 +151,7 @@ impl DiskLedger {
             Ok(()) => {
                 if std::mem::take(&mut self.failing) {
                     self.warnings
-                        .push(format!("Saving works again: {waited} commits that waited are on disk."));
+                        .push(format!("Saving works again: {waited} waiting writes are on disk now."));
                 }
                 self.force();
                 true
@@ -162,7 +162,7 @@ impl DiskLedger {
                     // waiting.
                     if self.taken_over && self.backlog.len() > 1 {
                         self.warnings.push(format!(
-                            "{} commits that waited for the disk are in memory only: another process took this session over.",
+                            "{} waiting writes were not saved and are in memory only, because another process took this session over.",
                             self.backlog.len() - 1
                         ));
                     }
@@ -327,7 +327,7 @@ impl DiskLedger {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::WouldBlock.into()),
             Err(TryLockError::Error(error)) => self.warnings.push(format!(
-                "The file system of {} has no locks ({error}): do not open this session twice.",
+                "The file system of {} has no file locks ({error}), so becket cannot stop a second process from writing to this session. Do not open it twice.",
                 self.dir.display()
             )),
         }
@@ -362,7 +362,7 @@ impl DiskLedger {
             Err(error) => {
                 if !std::mem::replace(&mut self.sync.failing, true) {
                     self.warnings.push(format!(
-                        "{} is written but could not be forced to disk ({error}): a power loss now may cost its end.",
+                        "{} was written but could not be synced to disk ({error}): a power failure now may lose its last entries.",
                         layout::ledger_path(&self.dir).display()
                     ));
                 }

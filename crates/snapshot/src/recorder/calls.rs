@@ -318,7 +318,7 @@ impl Recorder {
             let Some(change) = changes.get_mut(*at) else { continue };
             let Some(FileNode::File(file)) = &mut change.before else { continue };
             let refused = match bytes.filter(|bytes| bytes.len() as u64 == file.size) {
-                None => Some("its repository does not give it any more"),
+                None => Some("git could not read it from its repository"),
                 Some(bytes) => self
                     .keeper
                     .take(Content::new(bytes), file, &mut pack, &self.settings.caps)

@@ -75,7 +75,7 @@ pub(super) fn set_attributes(file: BorrowedFd<'_>, attributes: &Attributes) {
 pub(super) fn set_mode(dir: BorrowedFd<'_>, name: &OsStr, inode: u64, mode: u32) -> io::Result<()> {
     let file = openat(dir, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
     if fstat(&file)?.st_ino != inode {
-        return Err(io::Error::other("it changed in this moment"));
+        return Err(io::Error::other("it changed while it was being restored"));
     }
     let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
     chmodat(CWD, opened, Mode::from_raw_mode(mode), AtFlags::empty())?;

@@ -209,7 +209,7 @@ impl ParentFolder {
     pub(crate) fn set_file_mode(&self, mode: u32, stamp: FileStamp) -> io::Result<FileStamp> {
         let meta = self.meta()?;
         if meta.kind != Kind::File || meta.stamp != stamp {
-            return Err(io::Error::other("it changed in this moment"));
+            return Err(io::Error::other("it changed while it was being restored"));
         }
         #[cfg(target_os = "linux")]
         linux::set_mode(self.dir.as_fd(), &self.name, stamp.2, mode)?;

@@ -107,7 +107,7 @@ fn change(input: &Input, env: &ToolEnv, hunk_filter: &mut HunkFilter) -> Result<
         FileError::Missing => input::missing(env, &path),
         FileError::Changed => {
             format!(
-                "{} was written by somebody else in the same moment; nothing was changed.",
+                "{} was written by another program at the same time; nothing was changed.",
                 env.display(&path)
             )
         }

@@ -177,7 +177,7 @@ fn apply(patch: Vec<Section>, env: &ToolEnv, hunk_filter: &mut HunkFilter) -> Re
             Err(FileError::Refused(text)) => return Err(text),
         }
     }
-    Err("A file of the patch is being written by somebody else; nothing was changed. Try again.".to_owned())
+    Err("A file of the patch is being written by another program; nothing was changed. Try again.".to_owned())
 }
 
 /// Groups the sections by file. Several updates of one file are combined.
@@ -244,7 +244,7 @@ fn words(error: FileError, path: &Path, env: &ToolEnv) -> String {
             input::missing(env, path).replace(" To create it, use write.", "")
         ),
         FileError::Changed => {
-            format!("{} is being written by somebody else; nothing was changed.", env.display(path))
+            format!("{} is being written by another program; nothing was changed.", env.display(path))
         }
     }
 }
@@ -420,7 +420,7 @@ fn write(steps: &[Step]) -> Result<(), FileError> {
     }
     let why = match error {
         FileError::Refused(text) => text.replace(" Nothing was changed.", ""),
-        _ => "A file was written by somebody else in the same moment.".to_owned(),
+        _ => "A file was written by another program at the same time.".to_owned(),
     };
     Err(FileError::Refused(format!("{why} {}", left.join(" "))))
 }

@@ -114,7 +114,7 @@ fn tail(call: &ToolCall, most: usize, style: Style, width: usize, theme: &Theme)
     if let (Some(prominent), Some(result)) = (prominent, rows.last_mut()) {
         result.iter_mut().filter(|span| span.style == style).for_each(|span| span.style = prominent);
     }
-    // Why a command failed is said whole.
+    // The reason why a command failed is shown whole.
     let result = if failed { rows.pop() } else { None };
     out.extend(rows.into_iter().map(|spans| barred(spans, call, width, theme)));
     out.extend(result.iter().flat_map(|spans| wrapped(spans, call, width, theme)));

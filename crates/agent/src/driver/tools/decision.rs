@@ -69,7 +69,7 @@ impl ToolRunner<'_> {
                             batch.alone = matches!(taken, Taken::Running { alone: true });
                         }
                         Ok(_) => {
-                            slot.refuse("Not run: what it would touch changed while the user was asked.");
+                            slot.refuse("Not run: the target of this call changed while the user was asked. Make the call again.");
                         }
                         Err(why) => slot.refuse(why),
                     }
@@ -117,7 +117,7 @@ impl ToolRunner<'_> {
         }
     }
 
-    /// Called when the front end is gone: answers open questions with no.
+    /// Called when nobody is connected to answer: answers open questions with no.
     pub(in crate::driver) fn nobody_decides(&mut self) {
         self.tools.subagents.nobody_decides();
         let Op::Tools(batch) = &self.flow.op else { return };
@@ -128,7 +128,7 @@ impl ToolRunner<'_> {
         };
         if let Some(slot) = asked {
             let id = slot.call.id.clone();
-            self.decided(&id, Decision::Deny { reason: Some("the front end is gone".to_owned()) });
+            self.decided(&id, Decision::Deny { reason: Some("nobody is connected to answer".to_owned()) });
         }
     }
 

@@ -149,8 +149,9 @@ pub(super) async fn run(
         };
         return timed_out(limit, &said);
     };
-    let mut output = ended
-        .unwrap_or_else(|panic| ToolOutput::error(format!("The tool failed inside: {}", words(&*panic))));
+    let mut output = ended.unwrap_or_else(|panic| {
+        ToolOutput::error(format!("The tool stopped because of an internal error: {}", words(&*panic)))
+    });
     if output.interrupted && !output.content.to_lowercase().contains("interrupted") {
         output.content = format!("{INTERRUPTED}{}", output.content);
     }

@@ -175,7 +175,7 @@ impl fmt::Display for StopReason {
                 "two compactions in a row left no room to show the model any result of its calls"
             }
             Self::Breaker { .. } => {
-                "three compactions in a row failed; automatic compaction rests for an hour"
+                "three compactions in a row failed; automatic compaction is paused for an hour"
             }
         })
     }
@@ -214,8 +214,12 @@ impl Stop {
     /// not made. The other reasons come up only when the next request does not fit.
     fn with_room(&self) -> Option<String> {
         let full = part_of(self.breakdown.usable.0, FULL_SHARE);
-        (self.reason == StopReason::NotEnough && self.breakdown.total().0 < full)
-            .then(|| format!("There is room, and {}. The context holds {}.", self.reason, self.breakdown))
+        (self.reason == StopReason::NotEnough && self.breakdown.total().0 < full).then(|| {
+            format!(
+                "Not compacted: the context still has room, and {}. It holds {}.",
+                self.reason, self.breakdown
+            )
+        })
     }
 
     /// Returns the message for headless use, where no command can be typed.

@@ -291,7 +291,9 @@ impl Rendering {
             let start = repair::missing_start(raw);
             self.push(start, raw.seq, vec!["repaired: start missing".to_owned()]);
             let notices = &mut conversation.notices;
-            notices.add("the history starts with the model's words: a line was put before them".to_owned());
+            notices.add(
+                "the conversation starts with a message of the model: a line was put before it".to_owned(),
+            );
         }
         // An unchanged message was already estimated when it was added.
         let tokens = if Arc::ptr_eq(&message, raw) {
