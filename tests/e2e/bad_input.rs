@@ -133,7 +133,7 @@ fn an_environment_that_makes_no_sense_is_told() {
                 ("HTTPS_PROXY", "http://user:secret@:x"),
             ],
             2,
-            "The proxy in HTTPS_PROXY or ALL_PROXY cannot be used: it is no address.",
+            "The proxy in HTTPS_PROXY or ALL_PROXY cannot be used: it is not a valid URL.",
             "http://HOST:PORT",
         ),
         (

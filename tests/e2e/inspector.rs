@@ -140,7 +140,7 @@ fn items_are_dropped_collapsed_and_pinned_and_all_of_it_can_be_taken_back() {
     let dropped = spans(&bench);
     assert!(!dropped.iter().any(|s| s["preview"].as_str().unwrap().contains("b.txt")), "{dropped:#?}");
     let last = edit(&["--drop", &seq("user", "third question"), "--yes"]).expect(2);
-    assert!(last.stderr.contains("stays"), "{}", last.stderr);
+    assert!(last.stderr.contains("cannot be dropped"), "{}", last.stderr);
 
     let collapsed = edit(&["--collapse", "c1", "--yes", "--json"]).expect(0);
     let effect: Value = serde_json::from_str(&collapsed.stdout).unwrap();

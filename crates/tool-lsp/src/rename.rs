@@ -191,8 +191,8 @@ mod tests {
             (json!({"changes": {"https://a.b/": [edit(0, 0, 1, "y")]}}), "no file"),
             (json!({"documentChanges": [{"kind": "delete", "uri": uri}]}), "would delete a file"),
             (json!({"changes": {uri.clone(): 7}}), "no list"),
-            (json!({"changes": {uri.clone(): [{"newText": "y"}]}}), "no sense"),
-            (json!({"changes": {uri: [edit(0, 0, 1, "y"), edit(0, 0, 1, "z")]}}), "no sense"),
+            (json!({"changes": {uri.clone(): [{"newText": "y"}]}}), "are invalid"),
+            (json!({"changes": {uri: [edit(0, 0, 1, "y"), edit(0, 0, 1, "z")]}}), "are invalid"),
         ] {
             let why = plan(&edit, Encoding::Utf16, &env).unwrap_err();
             assert!(why.contains(want), "{why}");

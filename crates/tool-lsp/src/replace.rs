@@ -90,7 +90,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().canonicalize().unwrap().join("a");
         std::fs::write(&path, "somebody's").unwrap();
-        assert!(replace(&path, "ours", "new").unwrap_err().contains("somebody else"));
+        assert!(replace(&path, "ours", "new").unwrap_err().contains("another program"));
         std::fs::write(&path, b"\xff\xfe").unwrap();
         assert!(read_text(&path).unwrap_err().contains("not UTF-8"));
         std::fs::write(&path, vec![b'x'; MAX_FILE as usize + 1]).unwrap();

@@ -219,7 +219,7 @@ fn network(config: &SandboxConfig, given: Network, level: SandboxLevel) -> Strin
                 text = format!("{text}; never: {}", config.deny_hosts.join(", "));
             }
             if let Err(entry) = HostRules::new(&config.allow_hosts, &config.deny_hosts) {
-                text = format!("{text}; nothing is reached, because {entry}");
+                text = format!("{text}; no host is allowed, because an entry is invalid: {entry}");
             }
             text
         }

@@ -5,8 +5,7 @@
 //!
 //! | module | what it is for |
 //! |---|---|
-//! | `keys`, `asked` | routing of keys to panes; keys and texts while a question is open |
-//! | `actions` | submitted texts, and commands of the interface |
+//! | `keys`, `asked`, `actions` | keys to panes; keys and texts while a question is open; submitted texts and commands |
 //! | `draw` | layout of the panes, full screen and inline |
 //! | `editor` | the user's text, and messages that were not delivered yet |
 //! | `pages` | pages and lists over the transcript: compactions, keys of providers |
