@@ -362,7 +362,7 @@ mod stored {
         file.write_all(b"{\"prev\":\"torn").unwrap();
         drop(file);
         let said = notices(&dir).concat();
-        assert!(said.contains("did not end (13 bytes)"), "{said}");
+        assert!(said.contains("was cut off (13 bytes)"), "{said}");
         assert_agree(&dir);
         let mut session = open(&dir);
         for n in 0..3 {
