@@ -234,7 +234,8 @@ def png(screen, path):
             if 9 in on:
                 draw.line((x, top + h // 2, x + cols * w - 1, top + h // 2), fill=fore)
             x += cols * w
-    image.quantize(128, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(path, optimize=True)
+    # All colours: with 128 of them the pale bands of light themes disappear.
+    image.save(path, optimize=True)
 
 
 def drawn(font, text):

@@ -99,7 +99,8 @@ fn a_machine_that_can_confine_nothing_says_so_in_one_line_and_asks() {
         let mut command = bench.print(Api::Anthropic, &server);
         let ran = run(&mut on_machine(lacking, command.args(["--", "go"])));
         assert_eq!(ran.code, 5, "{lacking}: {}", ran.stderr);
-        let reasons: Vec<&str> = ran.stderr.lines().filter(|line| line.contains("should only read")).collect();
+        let reasons: Vec<&str> =
+            ran.stderr.lines().filter(|line| line.contains("should only read")).collect();
         assert_eq!(reasons.len(), 1, "{lacking}: {}", ran.stderr);
         assert!(reasons[0].contains("no sandbox can enforce that here"), "{lacking}: {}", reasons[0]);
         // If confinement is required, nothing runs.

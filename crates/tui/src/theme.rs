@@ -154,11 +154,12 @@ impl Theme {
         Some(Style::new().bg(Color::Rgb(r, g, b)))
     }
 
-    /// Returns the style of the user's messages over the full width. A theme without backgrounds reverses them: a line of its own in the
-    /// colours of the text is readable in every palette.
+    /// Returns the style of the user's messages over the full width. Reverse video is left to the selected answer: with sixteen
+    /// colours a band is grey, and without colours the text is bold and the whole row underlined.
     pub(crate) fn prompt_band(&self) -> Style {
-        let reversed = Style::new().fg(Color::Reset).bg(Color::Reset).add_modifier(Modifier::REVERSED);
-        self.band().unwrap_or(reversed)
+        let grey = Style::new().fg(Color::White).bg(Color::DarkGray);
+        let ruled = Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED);
+        self.band().unwrap_or(if self.is_colourless() { ruled } else { grey })
     }
 
     /// Returns the background of an added or removed line of code; `None` if the text's own colour must show it.
@@ -498,8 +499,13 @@ mod tests {
     fn messages_of_the_user_have_a_band_in_every_theme() {
         for theme in Theme::NAMES.map(|name| Theme::by_name(name).unwrap()) {
             let band = theme.prompt_band();
-            let shows = band.add_modifier.contains(Modifier::REVERSED)
+            let shows = band.add_modifier.contains(Modifier::UNDERLINED)
                 || band.bg.is_some_and(|colour| colour != Color::Reset);
+            assert!(
+                !band.add_modifier.contains(Modifier::REVERSED),
+                "{}: like a selected answer",
+                theme.name
+            );
             assert!(shows, "{}", theme.name);
         }
     }

@@ -766,14 +766,20 @@ fn the_status_line_says_what_fills_the_context_and_sheds_what_has_no_room() {
     let screen = stage.screen();
     let rows: Vec<&str> = screen.lines().collect();
     let bar = format!("{}{}{}┃·····", "█".repeat(6), "░".repeat(24), "·".repeat(24));
-    let all = ["script/demo · default mode · context 50% of 100k · /home/u/project (dev)", bar.as_str()];
-    assert_eq!(rows[rows.len() - 2..], all);
+    let legend = "█ system ▓ rules ▒ tools ▚ messages ░ outputs ┃ compaction · Ctrl-S fewer details";
+    let all =
+        ["script/demo · default mode · context 50% of 100k · /home/u/project (dev)", bar.as_str(), legend];
+    assert_eq!(rows[rows.len() - 3..], all);
     // Facts that have no room in one row continue in the next one.
     stage.resize(40, 12);
     let screen = stage.screen();
     let rows: Vec<&str> = screen.lines().collect();
-    let all = ["script/demo · default · 50% of 100k", "project (dev) · ██░░░░░░░░········┃·"];
-    assert_eq!(rows[rows.len() - 2..], all);
+    let all = [
+        "script/demo · default · 50% of 100k",
+        "project (dev) · ██░░░░░░░░········┃·",
+        "Ctrl-S fewer details",
+    ];
+    assert_eq!(rows[rows.len() - 3..], all);
     stage.resize(8, 12);
     assert!(stage.screen().ends_with("\nscript/…\ndefault\n50% of …"), "{}", stage.screen());
     // A note is shown above the composer and takes no space from its line.
@@ -876,6 +882,43 @@ fn inputs() -> impl Strategy<Value = Input> {
         2 => events.prop_map(Input::Agent),
         1 => replies.prop_map(Input::Reply),
     ]
+}
+
+/// The reason for a question may have scrolled out of view. The question scrolls first, and the transcript where it has no more rows.
+#[test]
+fn the_transcript_scrolls_while_a_question_is_open() {
+    let wheel = |kind| Input::Mouse(MouseEvent { kind, column: 3, row: 3, modifiers: KeyModifiers::NONE });
+    for hunks in [1, 20] {
+        let mut stage = stage(80, 24);
+        for n in 0..40 {
+            let message = Message::new(Role::User, Origin::User, vec![Part::text(format!("message {n}"))]);
+            stage.event(Event::UserMessage { message, client_id: None, steered: false });
+        }
+        stage.event(Event::PermissionAsked(Box::new(question(hunks))));
+        stage.read_question();
+        let screen = stage.screen();
+        assert!(screen.contains("message 39"), "{screen}");
+        // A long change is read to its end first.
+        let mut downs = 0;
+        while stage.screen().contains("to allow") {
+            assert!(stage.screen().contains("message 39"), "{}", stage.screen());
+            stage.key(KeyCode::PageDown);
+            downs += 1;
+            assert!(downs < 30, "{}", stage.screen());
+        }
+        assert_eq!(downs > 0, hunks > 1);
+        for _ in 0..=downs {
+            stage.key(KeyCode::PageUp);
+            stage.screen();
+        }
+        let screen = stage.screen();
+        assert!(!screen.contains("message 39") && screen.contains("Yes, once"), "{screen}");
+        for _ in 0..20 {
+            stage.update(wheel(MouseEventKind::ScrollDown));
+            stage.screen();
+        }
+        assert!(stage.screen().contains("message 39"), "{}", stage.screen());
+    }
 }
 
 /// A draft that arrives while commands are offered: the menu does not apply to it.

@@ -83,7 +83,7 @@ fn a_change_looks_the_same_in_its_question_and_afterwards() {
     }
 }
 
-/// The band of a message goes over the full width in every theme: a background, or reversed where there is none. A mark on it, as
+/// The band of a message goes over the full width in every theme: a background, or a line below where there is none. A mark on it, as
 /// of a search, is visible.
 #[test]
 fn a_message_of_the_user_has_a_band_in_every_theme() {
@@ -92,7 +92,7 @@ fn a_message_of_the_user_has_a_band_in_every_theme() {
         stage.event(started());
         say(&mut stage, "fix the parser");
         let row = row_of(&stage.screen(), "› fix the parser");
-        let has_band = |cell: &vt100::Cell| cell.inverse() || cell.bgcolor() != vt100::Color::Default;
+        let has_band = |cell: &vt100::Cell| cell.underline() || cell.bgcolor() != vt100::Color::Default;
         let cells = stage.cells(row);
         assert!(cells.iter().all(has_band), "{}", theme.name);
         assert!(!stage.cells(row + 1).iter().any(has_band), "{}", theme.name);

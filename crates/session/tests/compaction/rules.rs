@@ -575,7 +575,11 @@ fn a_stop_says_that_there_is_room_only_if_nothing_had_to_fit() {
             assert!(text.starts_with("The context is full") && text.contains("You can "), "{text}");
         }
     }
-    assert!(stop(&before, StopReason::NotEnough).headless().starts_with("Not compacted: the context still has room"));
+    assert!(
+        stop(&before, StopReason::NotEnough)
+            .headless()
+            .starts_with("Not compacted: the context still has room")
+    );
 }
 
 #[test]

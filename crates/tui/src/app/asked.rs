@@ -24,8 +24,9 @@ pub(super) fn asked_key(app: &mut App, key: KeyEvent, action: Option<Do>) -> Vec
             return app.perform(action);
         }
         Some(page @ (Do::PageUp | Do::PageDown)) => {
-            app.approvals.scroll_pages(if page == Do::PageUp { -1 } else { 1 });
-            return Vec::new();
+            let pages = if page == Do::PageUp { -1 } else { 1 };
+            // The reason for the question may have scrolled out of view.
+            return if app.approvals.scroll_pages(pages) { Vec::new() } else { app.perform(page) };
         }
         // The palette would open under the question, and changing the mode does not answer it.
         Some(Do::Palette | Do::NextMode) => return Vec::new(),

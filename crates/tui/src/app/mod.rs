@@ -365,9 +365,8 @@ impl App {
             MouseEventKind::ScrollDown => 3,
             _ => 0,
         };
-        if self.approvals.is_open() {
-            self.approvals.scroll(lines);
-        } else if !self.pages.scroll(lines, &self.look.theme) {
+        let taken = self.approvals.is_open() && (lines == 0 || self.approvals.scroll(lines));
+        if !taken && !self.pages.scroll(lines, &self.look.theme) {
             let outcome = self.reading.mouse(mouse, &mut self.transcript, &self.look.theme);
             return self.read(outcome);
         }

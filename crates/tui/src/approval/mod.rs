@@ -294,14 +294,17 @@ impl Approvals {
         self.list.text_from_before();
     }
 
-    /// Scrolls by rows: up if negative, else down.
-    pub fn scroll(&mut self, lines: isize) {
+    /// Scrolls by rows: up if negative, else down. Returns false if it has no more rows there, so that the transcript may scroll.
+    pub fn scroll(&mut self, lines: isize) -> bool {
+        let most = self.rows.saturating_sub(self.window);
+        let more = if lines < 0 { self.scroll.min(most) > 0 } else { self.scroll < most || !self.seen_end };
         self.scroll = self.scroll.saturating_add_signed(lines);
+        more
     }
 
-    /// Scrolls by windows: up if `pages` is negative, else down.
-    pub(crate) fn scroll_pages(&mut self, pages: isize) {
-        self.scroll(pages * self.window.max(1) as isize);
+    /// Scrolls by windows: up if `pages` is negative, else down. Returns the same as [`Self::scroll`].
+    pub(crate) fn scroll_pages(&mut self, pages: isize) -> bool {
+        self.scroll(pages * self.window.max(1) as isize)
     }
 
     /// Handles a key while a question is open.

@@ -41,6 +41,17 @@ impl Part {
         }
     }
 
+    /// Returns the word for the part in the legend of the status line.
+    fn name(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::Rules => "rules",
+            Self::Tools => "tools",
+            Self::Messages => "messages",
+            Self::Outputs => "outputs",
+        }
+    }
+
     /// Returns the character that draws the part.
     pub fn mark(self) -> char {
         match self {
@@ -119,6 +130,18 @@ impl Meter {
         }
         stacked(&parts, self.usable, Some(self.threshold).filter(|mark| *mark > 0), cells, theme)
     }
+}
+
+/// Returns the meaning of the signs in the bar of the status line.
+pub(crate) fn legend(theme: &Theme) -> Vec<Span<'static>> {
+    let mut out = Vec::new();
+    for part in Part::ALL {
+        out.push(Span::styled(part.mark().to_string(), part.style(theme)));
+        out.push(Span::styled(format!(" {} ", part.name()), theme.dim));
+    }
+    out.push(Span::styled("┃", theme.outcome.warning));
+    out.push(Span::styled(" compaction", theme.dim));
+    out
 }
 
 /// Returns a bar of `cells` cells: `parts` in proportion to `of`, then dots, and `┃` at `mark`.

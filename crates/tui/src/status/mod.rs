@@ -515,6 +515,7 @@ impl Status {
             if self.whole { self.meter.bar(BAR[usize::from(width >= NAMED)], theme) } else { Vec::new() };
         if !bar.is_empty() {
             parts.push((2, bar));
+            parts.push((0, meter::legend(theme)));
         }
         let [details, palette] = &self.keys;
         if headed && !self.whole {
@@ -523,8 +524,9 @@ impl Status {
                 .extend(palette.iter().map(|key| (5, hint::spans(&format!("{key} finds a command"), theme))));
             parts.push((4, hint::spans("Ctrl-R finds an earlier prompt", theme)));
         }
-        if let Some(key) = details.as_ref().filter(|_| !self.whole) {
-            parts.push((5, hint::spans(&format!("{key} details"), theme)));
+        if let Some(key) = details {
+            let (weight, does) = if self.whole { (1, "fewer details") } else { (5, "details") };
+            parts.push((weight, hint::spans(&format!("{key} {does}"), theme)));
         }
         let most = if self.whole { script::ROWS } else { 1 };
         while parts.len() > 1 && rows_of(&parts, width).len() > most {

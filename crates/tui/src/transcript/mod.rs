@@ -242,7 +242,7 @@ impl Transcript {
                 (_, true) => theme.code_band(),
                 _ => Some(line.style),
             };
-            if let Some(band) = band.filter(|band| !self.inline && band.bg.is_some()) {
+            if let Some(band) = band.filter(|band| !self.inline && (is_prompt || band.bg.is_some())) {
                 let row = Rect { y, height: 1, ..area };
                 buffer.set_style(band_area(&line, row, is_prompt || is_code), band);
             }
@@ -295,7 +295,7 @@ impl Transcript {
                 to.min(usize::from(row.width)) as u16 - from.min(to.min(usize::from(row.width)) as u16);
             for x in row.x + from..row.x + from + width {
                 let cell = &mut buffer[(x, row.y)];
-                // On a band that is reversed itself, a mark shows as a gap.
+                // Where the text is reversed itself, a mark shows as a gap.
                 let reversed = style.add_modifier & cell.modifier & Modifier::REVERSED;
                 cell.set_style(style.remove_modifier(reversed));
             }
