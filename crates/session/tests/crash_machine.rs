@@ -172,7 +172,7 @@ fn check(home: &Path, kept: &Kept, case: &str) {
         // A write that never ended was set aside, and said so; the view says what it mends. Nothing else is wrong.
         let said = session.take_notices();
         let known = |n: &String| {
-            n.contains("set aside") || n.contains("not a whole line") || n.contains("has no result")
+            n.contains("set aside") || n.contains("incomplete line") || n.contains("has no result")
         };
         assert!(said.iter().all(known), "{case}: {id}: {said:?}");
         drop(session);

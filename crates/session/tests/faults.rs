@@ -185,7 +185,7 @@ fn a_fault_at_any_call_loses_nothing() {
             assert_eq!(reread[..6], entries, "{case}");
             assert_eq!(reread.len(), 7, "{case}");
             assert_eq!(again.blobs().get(&blob_id), Some(blob()), "{case}");
-            assert!(again.take_notices().iter().all(|n| n.contains("not a whole line")), "{case}");
+            assert!(again.take_notices().iter().all(|n| n.contains("incomplete line")), "{case}");
         }
     }
 }
