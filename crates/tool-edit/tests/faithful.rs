@@ -211,7 +211,7 @@ fn as_nobody(dir: &Path) {
     for (name, want) in [
         ("theirs/root-644", Some("permission denied")),
         ("theirs/root-666", None),
-        ("theirs/root-4777", Some("takes away")),
+        ("theirs/root-4777", Some("are lost")),
         ("theirs/own-4755", None),
         ("sticky/root-666", None),
         ("sticky/own-644", None),

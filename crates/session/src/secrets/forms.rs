@@ -2,16 +2,24 @@
 //! tried. Searches nothing.
 
 use regex::Regex;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 /// A form of secrets. Group 1, if present, is kept in front; group 2 is the secret.
 pub(super) struct Form {
     pub(super) name: &'static str,
-    pub(super) pattern: Regex,
+    source: &'static str,
+    compiled: OnceLock<Option<Regex>>,
     /// True if nothing else has this form.
     pub(super) published: bool,
     /// True if the value must look random.
     pub(super) random: bool,
+}
+
+impl Form {
+    /// Returns the pattern, compiled at its first use: all of them take milliseconds, and most runs need none.
+    pub(super) fn pattern(&self) -> Option<&Regex> {
+        self.compiled.get_or_init(|| Regex::new(self.source).ok()).as_ref()
+    }
 }
 
 /// `(name, pattern)` of forms that nothing else has. A form whose first letters no word ends in needs no border before it. The
@@ -179,11 +187,21 @@ const RANDOM: f64 = 3.6;
 pub(super) static FORMS: LazyLock<Vec<Form>> = LazyLock::new(|| {
     let published = PUBLISHED.iter().map(|(name, form)| (*name, *form, true, false));
     let likely = LIKELY.iter().map(|(name, form, random)| (*name, *form, false, *random));
-    let made = |(name, form, published, random)| {
-        Some(Form { name, pattern: Regex::new(form).ok()?, published, random })
+    let made = |(name, source, published, random)| Form {
+        name,
+        source,
+        compiled: OnceLock::new(),
+        published,
+        random,
     };
-    published.chain(likely).filter_map(made).collect()
+    published.chain(likely).map(made).collect()
 });
+
+/// False if no form of [`LIKELY`] can be in a text: each of them has one of these words or signs.
+pub(super) fn may_be_likely(text: &str) -> bool {
+    let has_word = |word: &[u8]| text.as_bytes().windows(word.len()).any(|at| at.eq_ignore_ascii_case(word));
+    text.bytes().any(|b| matches!(b, b':' | b'=')) || text.contains("eyJ") || has_word(b"bearer")
+}
 
 /// True if a text has letters and digits, and so many different ones that it is not a name.
 pub(super) fn looks_random(text: &str) -> bool {
