@@ -4,7 +4,7 @@
 //! Rules are read from disk when a session starts and again before each compaction; they are never taken from
 //! a summary. Order: the user's own files, then the folders from the repository's root down to the working
 //! directory. Within a folder the order is AGENTS.md (or AGENTS.override.md in its place), CLAUDE.md, .claude/CLAUDE.md,
-//! CLAUDE.local.md, and the files of .claude/rules and .becket/rules; those with `paths` ([`scoped`]) follow when a file that they are for is used. A file
+//! CLAUDE.local.md, and the files of .claude/rules and .becket/rules; those with `paths` (`scoped`) follow when a file that they are for is used. A file
 //! whose text an earlier file of the same folder already contains (by an import, a link or a copy) is
 //! omitted. If the earlier file is in another folder, the later file is replaced by a note that names it.
 //! Files in folders below the working directory are found when a file there is used ([`below`]). [`fit`]

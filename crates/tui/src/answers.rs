@@ -5,7 +5,7 @@
 //!
 //! The keyboard starts in the composer. Tab gives it to the list. While the composer is empty, so do Up, Down, Enter and the number of an
 //! answer, which mark an answer and choose none. Inside the list the arrows move the cursor and Enter chooses. Until the list has the
-//! keyboard, the answer that Enter would mark is on a band, with the sign [`WAITS`] and its keys.
+//! keyboard, the answer that Enter would mark is on a band, with the sign `WAITS` and its keys.
 //!
 //! Enter and digits are also keys of typing. A list that got the keyboard by one of them is *careful*: a number moves the cursor and
 //! chooses nothing, and only Enter after a pause chooses. After Tab or an arrow, a number chooses too.
@@ -18,7 +18,7 @@
 //!   only after another `ARM` without a key. So Tab pressed to queue a message, followed by the next message, chooses nothing, nor do Up
 //!   and Enter, nor a run of Enters, nor an Enter that is held down.
 //! - A key that means nothing to the list gives the keyboard back to the composer, after the digits that a careful list took
-//!   ([`AnswerList::take_typed`]). So a text that begins with a number loses none of it.
+//!   (`AnswerList::take_typed`). So a text that begins with a number loses none of it.
 //!
 //! Holds no clock: [`AnswerList::painted`] asks for a timer, [`AnswerList::due`] reports that it ran out.
 
