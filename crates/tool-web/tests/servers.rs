@@ -287,13 +287,13 @@ async fn a_search_provider_at_its_worst_is_one_sentence() {
         while stream.write_all(&[b'a'; 4096]).is_ok() {}
     });
     for (what, server, want) in [
-        ("wrong JSON", &json("{\"results\": ["), "not understood"),
-        ("another type", &json("{\"results\": 7}"), "not understood"),
-        ("no object", &json("[1,2]"), "not understood"),
+        ("wrong JSON", &json("{\"results\": ["), "cannot read"),
+        ("another type", &json("{\"results\": 7}"), "cannot read"),
+        ("no object", &json("[1,2]"), "cannot read"),
         ("items of another type", &json("{\"results\": [1, null, \"x\", {}]}"), "Nothing found"),
-        ("deep", &json(&"[".repeat(1_000_000)), "not understood"),
-        ("HTML", &Server::fixed(ok("text/html", "", b"<html>login</html>")), "not understood"),
-        ("no text", &Server::fixed(ok("application/json", "", b"\xff\xfe\0")), "not understood"),
+        ("deep", &json(&"[".repeat(1_000_000)), "cannot read"),
+        ("HTML", &Server::fixed(ok("text/html", "", b"<html>login</html>")), "cannot read"),
+        ("no text", &Server::fixed(ok("application/json", "", b"\xff\xfe\0")), "cannot read"),
         ("10 MB", &endless, "more than 2 MB"),
         ("500", &Server::fixed("HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n"), "status 500"),
         (
