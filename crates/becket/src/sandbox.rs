@@ -291,8 +291,9 @@ pub(crate) fn unsearched(environment: &Environment, config: &Config, roots: &[Pa
     denied_places(&Sources::new(environment, config, roots).denied, roots).2
 }
 
+/// Returns the inputs that stay as they are while the session runs. The places among them are empty: [`refresh`] looks them up
+/// for each command, so that a session without commands does not pay for it.
 fn inputs(sources: &Sources, roots: &[PathBuf]) -> PolicyInputs {
-    let Places { secrets, own, deny_read, deny_write, obeyed } = Places::of(sources, roots);
     let Sources { environment, config, .. } = sources;
     let (git_dirs, trees) = repository(environment, roots);
     // Git reads these files with every command. Other files in their folders may be secrets.
@@ -303,20 +304,15 @@ fn inputs(sources: &Sources, roots: &[PathBuf]) -> PolicyInputs {
     PolicyInputs {
         roots: roots.to_vec(),
         home: real_home(environment),
-        obeyed,
         git_dirs,
         read,
         write: real(&config.write),
-        deny_write,
-        deny_read,
-        unix_sockets: real(&config.unix_sockets),
         network: match config.network() {
             SandboxNetwork::Off => Network::Off,
             SandboxNetwork::Proxy => Network::Proxy,
             SandboxNetwork::Full => Network::Full,
         },
-        secrets,
-        own,
+        ..PolicyInputs::default()
     }
 }
 
@@ -327,7 +323,9 @@ pub(crate) fn real_home(environment: &Environment) -> PathBuf {
 }
 
 fn hidden(places: &[PathBuf]) -> Vec<PathBuf> {
-    places.iter().filter_map(|path| path.canonicalize().ok()).filter(|path| readable(path)).collect()
+    // Few of these places exist on a machine. To see that costs less than to resolve them.
+    let there = places.iter().filter(|path| readable(path));
+    there.filter_map(|path| path.canonicalize().ok()).filter(|path| readable(path)).collect()
 }
 
 fn readable(path: &Path) -> bool {
@@ -423,6 +421,7 @@ mod tests {
         let sources = || Sources::new(&environment, &config, &roots);
         let refresh = refresh(sources());
         let mut inputs = inputs(&sources(), &roots);
+        refresh(&mut inputs);
         assert!(inputs.deny_read.is_empty() && inputs.deny_write.is_empty());
         assert!(
             ["ws/dist", "ws/gen"].iter().all(|name| inputs.obeyed.contains(&base.join(name))),

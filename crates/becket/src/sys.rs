@@ -75,6 +75,10 @@ pub(crate) fn written_by_others(path: &Path) -> Option<String> {
     {
         let own = rustix::process::geteuid().as_raw();
         shared::judge(path, own).or_else(|| {
+            // Most paths have no link, and are their real paths already.
+            if !shared::has_link(path) {
+                return None;
+            }
             let real = path.ancestors().find_map(|dir| dir.canonicalize().ok())?;
             shared::judge(&real, own)
         })
@@ -118,6 +122,15 @@ pub(crate) fn private_temp_dir() -> PathBuf {
 mod shared {
     use std::os::unix::fs::MetadataExt as _;
     use std::path::Path;
+
+    /// True if an existing component of `path` is a link, or cannot be judged.
+    pub(super) fn has_link(path: &Path) -> bool {
+        let is_plain = |at: &Path| match at.symlink_metadata() {
+            Ok(meta) => !meta.is_symlink(),
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        };
+        !path.ancestors().all(is_plain)
+    }
 
     /// Judges each existing component of a path.
     pub(super) fn judge(path: &Path, own: u32) -> Option<String> {

@@ -54,7 +54,9 @@ pub(crate) fn folders(what: ContentKind, root: &Path, cwd: &Path) -> Vec<PathBuf
 /// True if a path of the project is a link out of the project, or is below such a link. The texts there are not the
 /// project's, and would be sent to the model.
 pub(crate) fn leads_outside(root: &Path, path: &Path) -> bool {
-    path.canonicalize().is_ok_and(|real| root.canonicalize().is_ok_and(|root| !real.starts_with(root)))
+    // Few of these paths exist. To see that costs less than to resolve them.
+    path.symlink_metadata().is_ok()
+        && path.canonicalize().is_ok_and(|real| root.canonicalize().is_ok_and(|root| !real.starts_with(root)))
 }
 
 /// Returns a note about folders that are not used because they are links out of the project.
