@@ -55,15 +55,19 @@ pub struct Access {
 }
 
 impl Access {
+    /// An access without effects outside the session: no paths, no command.
     pub fn session() -> Self {
         Self { effect: Effect::Session, paths: Vec::new(), command: None, subject: None, unconfined: false }
     }
+    /// An access that reads one file or folder. `path` is absolute.
     pub fn read(path: PathBuf) -> Self {
         Self { effect: Effect::Read, paths: vec![path], ..Self::session() }
     }
+    /// An access that changes one file. `path` is absolute.
     pub fn write(path: PathBuf) -> Self {
         Self { effect: Effect::Write, paths: vec![path], ..Self::session() }
     }
+    /// An access that runs a shell command. `command` is the whole script and may have several lines.
     pub fn execute(command: impl Into<String>) -> Self {
         Self { effect: Effect::Execute, command: Some(command.into()), ..Self::session() }
     }
@@ -110,14 +114,17 @@ pub struct ToolOutput {
 }
 
 impl ToolOutput {
+    /// The output of a call that succeeded: the text that the model reads. It may have several lines.
     pub fn text(content: impl Into<String>) -> Self {
         Self { content: content.into(), ..Self::default() }
     }
+    /// The output of a call that failed. The model reads `content` and can correct its call.
     pub fn error(content: impl Into<String>) -> Self {
         Self { content: content.into(), is_error: true, ..Self::default() }
     }
 }
 
+/// A file that a call created, deleted or changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileChange {
     #[serde(with = "crate::path_form")]
@@ -125,6 +132,7 @@ pub struct FileChange {
     pub kind: FileChangeKind,
 }
 
+/// The way in which a call changed a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileChangeKind {

@@ -38,6 +38,7 @@ impl ContextChange {
         }
     }
 
+    /// Returns the items of the view that are named in the request; empty for an undo and a redo, which name none.
     pub fn items(&self) -> &[String] {
         match self {
             Self::Drop { items }

@@ -29,6 +29,8 @@ pub struct Loss {
 }
 
 impl Loss {
+    /// True if the compaction loses nothing from any of the lists. `outputs` does not count, because `recall` fetches them
+    /// again.
     pub fn is_empty(&self) -> bool {
         self.lists().iter().all(|(_, list)| list.is_empty())
     }

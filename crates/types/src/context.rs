@@ -52,6 +52,7 @@ pub struct Span {
     pub applied: Vec<String>,
 }
 
+/// The kind of one part of a request, as `/context` and the inspector group them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpanKind {

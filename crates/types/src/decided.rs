@@ -14,6 +14,7 @@ pub enum Verb {
 }
 
 impl Verb {
+    /// Returns the word in JSON and on the command line, such as `allow`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",
@@ -46,6 +47,7 @@ pub enum DecidedBy {
 }
 
 impl DecidedBy {
+    /// Returns the word in JSON and on the command line, such as `person`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Rule => "rule",

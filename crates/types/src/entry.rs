@@ -260,6 +260,7 @@ pub struct SystemItem {
     pub text: String,
 }
 
+/// The source of one block of the system prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SystemKind {
@@ -270,6 +271,7 @@ pub enum SystemKind {
     Appended,
 }
 
+/// A tool output that the view shows as a stub. The ledger keeps all of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PrunedCall {
     pub call_id: CallId,
@@ -303,6 +305,7 @@ pub struct CutInput {
     pub keep: u64,
 }
 
+/// The reason why outputs were shortened or replaced in the view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PruneReason {
@@ -312,6 +315,7 @@ pub enum PruneReason {
     CacheCold,
     /// The request had more images or bytes than the provider accepts.
     MediaLimit,
+    /// At the request of the user.
     Manual,
     /// The results of one step were together too large. The largest ones are shown shortened.
     StepLimit,
@@ -399,6 +403,7 @@ pub struct SummaryOrigin {
     pub left_out: Vec<LeftOut>,
 }
 
+/// The reason why a compaction was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CompactionTrigger {
@@ -406,12 +411,15 @@ pub enum CompactionTrigger {
     Auto,
     /// The provider refused a request as too long.
     Overflow,
+    /// At the request of the user.
     Manual,
 }
 
+/// The author of a summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CompactionSource {
+    /// The summarising model.
     Model,
     /// Made by fixed rules, without a model.
     Fallback,
@@ -431,6 +439,7 @@ pub enum TurnState {
     Media,
 }
 
+/// The progress of one tool call, as recorded in the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JournalState {
@@ -439,9 +448,11 @@ pub enum JournalState {
     /// The call is about to run or running. If a resumed session finds this without `finished`, the effect is
     /// unknown and the call is never run again.
     Started,
+    /// The call has a result, which may be an error or a refusal.
     Finished,
 }
 
+/// The message or call that a pin protects from compactions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PinTarget {

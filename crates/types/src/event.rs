@@ -223,23 +223,21 @@ pub enum DeliveryMode {
     Queue,
 }
 
+/// An answer to a [`PermissionRequest`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
+    /// Runs this call only.
     AllowOnce,
+    /// Runs this call, and allows calls under the offered rule until the session ends.
     AllowSession,
     /// Allows the call once, with this input in place of the model's. It is judged again, so a deny rule still holds.
-    AllowChanged {
-        input: Value,
-    },
+    AllowChanged { input: Value },
     /// Allows the call once, without these hunks of [`PermissionRequest::preview`]. Hunks are counted from 0
     /// across all files.
-    AllowWithout {
-        rejected: Vec<usize>,
-    },
-    Deny {
-        reason: Option<String>,
-    },
+    AllowWithout { rejected: Vec<usize> },
+    /// Does not run the call. The model reads the reason, if there is one.
+    Deny { reason: Option<String> },
 }
 
 /// Everything that happens in a session, in order.
@@ -463,6 +461,7 @@ pub enum Event {
     TurnFinished(Box<TurnResult>),
 }
 
+/// The importance of a notice to the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoticeLevel {
@@ -490,6 +489,7 @@ impl fmt::Display for PreparationState {
     }
 }
 
+/// A question to the user: may this call run?
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PermissionRequest {
     pub call_id: CallId,

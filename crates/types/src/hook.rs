@@ -17,8 +17,10 @@ macro_rules! events {
         pub enum HookEvent { $($name),* }
 
         impl HookEvent {
+            /// All events, in the order of their declaration.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
+            /// Returns the name in configurations and in the input of hooks, such as `PreToolUse`.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name)),* }
             }
@@ -213,6 +215,7 @@ pub enum HookResult {
 }
 
 impl HookResult {
+    /// Returns one or two words for people, such as `timed out`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",

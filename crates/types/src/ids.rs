@@ -67,6 +67,7 @@ uuid_id!(
 pub struct Seq(pub u64);
 
 impl Seq {
+    /// Returns the position of the following entry.
     pub fn next(self) -> Self {
         Self(self.0 + 1)
     }
@@ -87,6 +88,7 @@ pub type EntryId = Seq;
 pub struct CallId(pub String);
 
 impl CallId {
+    /// Returns the id as the provider wrote it.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -110,6 +112,7 @@ impl fmt::Display for CallId {
 pub struct BlobId(pub String);
 
 impl BlobId {
+    /// Returns the 64 hex digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -100,6 +100,7 @@ pub struct Message {
 }
 
 impl Message {
+    /// Makes a message with a new id, without metadata. `seq` is 0 until the message is appended to a ledger.
     pub fn new(role: Role, origin: Origin, parts: Vec<Part>) -> Self {
         Self {
             id: MessageId::new(),
@@ -208,6 +209,7 @@ impl Message {
         })
     }
 
+    /// True if a part is an image or a file.
     pub fn has_media(&self) -> bool {
         self.parts.iter().any(Part::is_media)
     }
@@ -306,10 +308,12 @@ pub enum Part {
 }
 
 impl Part {
+    /// A text that is shown to the user and sent to the model.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into(), synthetic: false, ignored: false, spill: None, extra: Map::new() }
     }
 
+    /// A call of the tool `name` with valid input.
     pub fn tool_call(call_id: impl Into<String>, name: impl Into<String>, input: Value) -> Self {
         Self::ToolCall {
             call_id: CallId(call_id.into()),
@@ -330,6 +334,7 @@ impl Part {
         }
     }
 
+    /// True for images and files, which count towards a provider's limits on attachments.
     pub fn is_media(&self) -> bool {
         matches!(self, Self::Image { .. } | Self::File { .. })
     }
@@ -374,11 +379,13 @@ pub struct Metadata {
 }
 
 impl Metadata {
+    /// True if nothing is set. Empty metadata is left out of the JSON.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
+/// Times of a message, in milliseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TimeMeta {

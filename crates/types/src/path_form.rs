@@ -5,10 +5,20 @@ use crate::FilePath;
 use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 use std::path::{Path, PathBuf};
 
+/// Writes a path as text, or as `{"bytes": hex}` if it is not UTF-8.
+///
+/// # Errors
+///
+/// Fails only if the serializer does.
 pub fn serialize<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     FilePath(path.to_owned()).serialize(serializer)
 }
 
+/// Reads a path in either form.
+///
+/// # Errors
+///
+/// Fails if the value is neither text nor an object with valid hex digits.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
     Ok(FilePath::deserialize(deserializer)?.0)
 }
@@ -18,10 +28,20 @@ pub mod option {
     use super::{Deserializer, FilePath, PathBuf, Serializer};
     use serde::{Deserialize as _, Serialize as _};
 
+    /// Writes a path as text or `{"bytes": hex}`, and `None` as `null`.
+    ///
+    /// # Errors
+    ///
+    /// Fails only if the serializer does.
     pub fn serialize<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
         path.clone().map(FilePath).serialize(serializer)
     }
 
+    /// Reads a path in either form; `null` is `None`. A missing field needs `#[serde(default)]` as well.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the value is neither `null` nor a path in one of the two forms.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
         Ok(Option::<FilePath>::deserialize(deserializer)?.map(|path| path.0))
     }
@@ -32,10 +52,20 @@ pub mod list {
     use super::{Deserializer, FilePath, PathBuf, Serializer};
     use serde::Deserialize as _;
 
+    /// Writes paths as an array, each as text or `{"bytes": hex}`.
+    ///
+    /// # Errors
+    ///
+    /// Fails only if the serializer does.
     pub fn serialize<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(paths.iter().cloned().map(FilePath))
     }
 
+    /// Reads an array of paths in either form.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the value is not an array, or if an item is not a path in one of the two forms.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
         Ok(Vec::<FilePath>::deserialize(deserializer)?.into_iter().map(|path| path.0).collect())
     }

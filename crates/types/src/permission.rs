@@ -25,9 +25,11 @@ pub enum PermissionMode {
 }
 
 impl PermissionMode {
+    /// All modes, in the order of their declaration.
     pub const ALL: [Self; 6] =
         [Self::Default, Self::AcceptEdits, Self::Auto, Self::Plan, Self::DontAsk, Self::BypassPermissions];
 
+    /// Returns the name in configurations and JSON, such as `acceptEdits`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Default => "default",

@@ -18,6 +18,7 @@ pub enum SandboxLevel {
 }
 
 impl SandboxLevel {
+    /// Returns the name in configurations and JSON, such as `read-only`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -26,6 +27,7 @@ impl SandboxLevel {
         }
     }
 
+    /// True unless the command runs without a sandbox.
     pub fn is_confined(self) -> bool {
         self != Self::Off
     }

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 pub struct FilePath(pub PathBuf);
 
 impl FilePath {
+    /// Borrows the path, in the system's own encoding.
     pub fn as_path(&self) -> &Path {
         &self.0
     }
@@ -157,9 +158,11 @@ pub struct FileChanges {
     pub skipped: Vec<SkippedPath>,
 }
 
+/// The cause of a recorded change of files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeCause {
+    /// The tool call that changed them.
     Call(CallId),
     /// An undo of these `file_changes` entries.
     Undo(Vec<Seq>),

@@ -56,6 +56,7 @@ pub struct SubagentCall {
 }
 
 impl SubagentReport {
+    /// The field of a result's details that holds the report.
     pub const KEY: &str = "subagent";
 
     /// Reads the report from the details of a result; `None` if no subagent made the result.

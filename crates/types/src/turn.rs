@@ -191,6 +191,7 @@ impl TurnResult {
     }
 }
 
+/// Tokens and cost of one model in a turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelUsage {
     pub model: String,

@@ -15,6 +15,7 @@ pub enum RewindWhat {
     Both,
 }
 
+/// The command that takes files or the conversation back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UndoKind {
@@ -120,6 +121,7 @@ impl fmt::Display for ModeChange {
     }
 }
 
+/// The effect of an undo, redo or rewind on one path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "fate", rename_all = "snake_case")]
 pub enum PathFate {
@@ -133,6 +135,7 @@ pub enum PathFate {
     Lost { why: String },
 }
 
+/// The kind of a file-system entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeKind {

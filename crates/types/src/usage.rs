@@ -76,6 +76,7 @@ impl Usage {
         self.context() + Tokens(self.output)
     }
 
+    /// True if the provider reported nothing: no tokens and no cost.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -116,6 +117,7 @@ pub enum CacheLifetime {
 }
 
 impl CacheLifetime {
+    /// Returns the time for which a provider keeps the prefix after its last use.
     pub fn duration(self) -> Millis {
         match self {
             Self::FiveMinutes => Millis(5 * 60 * 1000),
@@ -123,6 +125,7 @@ impl CacheLifetime {
         }
     }
 
+    /// True for five minutes. The default is left out of the JSON.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
