@@ -206,6 +206,7 @@ pub struct Transcript {
 }
 
 impl Transcript {
+    /// Adds an entry. Entries come in the order of the ledger; those that change no message or title have no effect.
     pub fn take(&mut self, entry: &Entry) {
         match &entry.kind {
             EntryKind::Title { title } => self.title = Some(title.clone()),

@@ -25,12 +25,14 @@ const DAMAGED_BLOBS: &str = "damaged";
 /// Maximum number of records that are listed individually.
 const NAMED: usize = 20;
 
+/// The result of a salvage.
 #[derive(Debug)]
 pub enum Outcome {
     /// Nothing is damaged, so nothing was copied.
     Sound,
     /// A copy of the session in its current state already exists.
     Done(SessionId),
+    /// The readable part was copied to a new session.
     Copied(Box<Salvaged>),
     /// Nothing can be read, so nothing was copied.
     Lost,

@@ -47,6 +47,7 @@ pub struct Page {
 }
 
 impl Page {
+    /// Adds an entry. Entries come in the order of the ledger.
     pub fn take(&mut self, entry: &Entry) {
         self.talk.take(entry);
         self.provenance.take(entry);

@@ -69,8 +69,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Makes a budget. A window of 0 means unknown and counts as 128k. An input or output limit of 0 means
-    /// the window.
+    /// Makes a budget. A window of 0 means unknown and counts as 128k. An input or output limit of 0 means the window.
     pub fn new(window: u64, input_limit: u64, max_output: u64) -> Self {
         let window = if window == 0 { UNKNOWN_WINDOW } else { window };
         let or_window = |n: u64| if n == 0 { window } else { n };
@@ -109,12 +108,12 @@ impl Budget {
     }
 }
 
+/// Returns `share` of `whole`, rounded down. A negative share gives 0.
 pub fn part_of(whole: u64, share: f64) -> u64 {
     (whole as f64 * share) as u64
 }
 
-/// The true window of a model, as learned from its provider's refusals. Plain data, kept in a `State` entry
-/// per model.
+/// The true window of a model, as learned from its provider's refusals. Plain data, kept in a `State` entry per model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
@@ -149,8 +148,7 @@ impl Limits {
         *self != before
     }
 
-    /// Learns that a request of `context` tokens was answered, so lower limits were wrong. Returns true if
-    /// anything changed.
+    /// Learns that a request of `context` tokens was answered, so lower limits were wrong. Returns true if anything changed.
     pub fn worked(&mut self, context: Tokens) -> bool {
         let before = *self;
         self.named = self.named.filter(|n| *n >= context.0);
@@ -187,20 +185,22 @@ impl Estimator {
     /// Bounds within which the first report is believed.
     const FIRST: (f64, f64) = (0.25, 2.5);
 
+    /// Converts base tokens to tokens of the model with the learned factor, rounded up.
     pub fn scale(&self, base: Tokens) -> Tokens {
         Tokens((base.0 as f64 * self.factor).ceil() as u64)
     }
 
+    /// Estimates a text in tokens of the model.
     pub fn text(&self, text: &str) -> Tokens {
         self.scale(estimate_text(text))
     }
 
+    /// Estimates a message with all its parts in tokens of the model.
     pub fn message(&self, message: &Message) -> Tokens {
         self.scale(estimate_message(message))
     }
 
-    /// Learns from a report for a request whose base estimate was `base`. Returns true if the report is
-    /// believed.
+    /// Learns from a report for a request whose base estimate was `base`. Returns true if the report is believed.
     ///
     /// A report of more than 1.5 × or less than 0.4 × the estimate is an outlier. A single outlier changes
     /// nothing; a second one that agrees with it within a quarter is believed. The first report may be up to

@@ -211,6 +211,7 @@ pub enum InputKind {
 }
 
 impl InputKind {
+    /// Returns the name in the ledger, such as `pruned_head`.
     pub fn name(self) -> &'static str {
         match self {
             Self::PrunedHead => "pruned_head",

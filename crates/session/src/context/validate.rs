@@ -54,6 +54,7 @@ impl Validator {
         self.index
     }
 
+    /// True if no message was checked yet.
     pub fn is_empty(&self) -> bool {
         self.index == 0
     }

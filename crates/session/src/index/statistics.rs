@@ -18,6 +18,7 @@ pub struct Statistics {
     pub models: Vec<ModelStatistics>,
 }
 
+/// Requests, tokens and cost of one model over all sessions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModelStatistics {
     /// `provider/name`.

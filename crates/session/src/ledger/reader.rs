@@ -39,6 +39,7 @@ pub struct BadRecord {
     pub why: BadKind,
 }
 
+/// The reason why a line or an entry of a ledger has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadKind {
     /// Incomplete: the write did not finish.
@@ -134,6 +135,7 @@ struct SeqOnly {
 }
 
 impl<R: BufRead> Reader<R> {
+    /// Reads a ledger from its first byte.
     pub fn new(input: R) -> Self {
         Self::resume(input, End::start())
     }
@@ -177,6 +179,7 @@ impl<R: BufRead> Reader<R> {
         Proof { upto: self.end.good, altered: self.altered.clone() }
     }
 
+    /// Returns the position up to which the ledger was read. It moves with each item.
     pub fn end(&self) -> &End {
         &self.end
     }

@@ -376,6 +376,7 @@ impl Session {
         Ok(())
     }
 
+    /// Returns the view of the session: its state, derived from all entries that were appended so far.
     pub fn view(&self) -> &View {
         &self.view
     }
@@ -404,6 +405,7 @@ impl Session {
         Ok(self.blobs.put(bytes))
     }
 
+    /// Returns the id of the session, which is also the name of its folder.
     pub fn id(&self) -> SessionId {
         self.info.id
     }
@@ -413,6 +415,7 @@ impl Session {
         &self.dir
     }
 
+    /// Returns the facts of the session's first entry, such as its folder and the version that created it.
     pub fn info(&self) -> &SessionInfo {
         &self.info
     }
@@ -432,6 +435,7 @@ impl Session {
         self.ledger.is_persistent()
     }
 
+    /// Returns the number of the last entry that was appended, also if it is still waiting for the disk.
     pub fn last_seq(&self) -> Seq {
         self.ledger.last_seq()
     }

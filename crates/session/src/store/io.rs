@@ -28,33 +28,99 @@ pub enum OpenMode {
 /// Operations of the disk that storage needs.
 pub trait Io: Send + Sync + Debug {
     /// Creates the directory and its parents, private to the user. Succeeds if it exists.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the system, for example if a parent cannot be written.
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Opens a file in this mode. New files are private to the user.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the system: `NotFound` for [`OpenMode::Read`] and [`OpenMode::Append`], `AlreadyExists` for
+    /// [`OpenMode::New`], and others such as missing permission.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<File>;
     /// Takes the lock of the file, or returns at once if another process has it. The lock ends with the file.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`TryLockError::WouldBlock`] if another process has the lock, or the error of the system.
     fn lock(&self, file: &File) -> Result<(), TryLockError>;
     /// Makes one `write(2)`; may write fewer bytes than requested.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the system, for example of a full disk. Nothing was written then.
     fn write(&self, file: &File, bytes: &[u8]) -> io::Result<usize>;
+    /// Cuts a file to `len` bytes, or extends it with zeros.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the system.
     fn set_len(&self, file: &File, len: u64) -> io::Result<()>;
+    /// Returns the length of a file in bytes.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the system.
     fn len(&self, file: &File) -> io::Result<u64>;
     /// Calls `fdatasync(2)`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the disk. The written bytes may then be lost, and calling it again does not prove otherwise.
     fn sync(&self, file: &File) -> io::Result<()>;
     /// Makes the names in a directory durable.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the system, for example if the directory does not exist.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Renames a file, and replaces a file that has the name `to`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the system, for example if `from` does not exist.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Makes a hard link; a copy if the file system has no hard links.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the copy if neither works. A name that exists already is no error.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the system: `NotFound` if there is no such file.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Removes a session's folder with everything in it.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the system. Some of the files may have been removed before.
     fn remove_dir(&self, dir: &Path) -> io::Result<()> {
         fs::remove_dir_all(dir)
     }
     /// Releases a lock before its file is closed.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the system.
     fn unlock(&self, file: &File) -> io::Result<()> {
         file.unlock()
     }
     /// Reads a whole file.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the system: `NotFound` if there is no such file.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
     /// Checks if `path` still names this file.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the system. A path that does not exist is a result, not an error.
     fn named(&self, file: &File, path: &Path) -> io::Result<Named> {
         sys::named(file, path)
     }

@@ -47,6 +47,7 @@ pub(crate) fn project_dir(root: &Path, cwd: &Path) -> PathBuf {
     root.join(project_name(cwd))
 }
 
+/// Returns the folder of a session: `root/PROJECT/ID`. The project's name is made from `cwd`. Nothing is read or created.
 pub fn session_dir(root: &Path, cwd: &Path, id: SessionId) -> PathBuf {
     project_dir(root, cwd).join(id.to_string())
 }

@@ -66,6 +66,7 @@ pub struct LedgerFigures {
 impl SessionSummary {
     /// Names of the states with tags and archiving.
     pub const TAGS: &'static str = "tags";
+    /// Name of the state that holds `true` for an archived session.
     pub const ARCHIVED: &'static str = "archived";
 
     /// A summary before anything was read.

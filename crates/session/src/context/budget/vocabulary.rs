@@ -367,10 +367,12 @@ pub struct Appended {
 }
 
 impl Appended {
+    /// Starts an empty sum. `vocabulary` is that of the session's model.
     pub fn new(vocabulary: Vocabulary) -> Self {
         Self { vocabulary, ..Self::default() }
     }
 
+    /// Adds a message that was appended to the conversation after the last report.
     pub fn add(&mut self, message: &Message) {
         self.base += estimate_message(message);
         self.own += self.vocabulary.message(message);

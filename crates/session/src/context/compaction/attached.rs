@@ -42,6 +42,7 @@ pub struct FileUse {
     pub kind: UseKind,
 }
 
+/// The way in which the model last used a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UseKind {
     /// Lines `from..=to` of `total` were shown. For some large files the total is unknown.
@@ -62,14 +63,14 @@ pub struct FileNow {
     pub content: FileContent,
 }
 
+/// The state of a file, compared with what the model last saw of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileContent {
     /// The file is unchanged since the model last saw it. `hash`: SHA-256 of its bytes.
-    Same {
-        hash: String,
-        lines: Arc<[String]>,
-    },
+    Same { hash: String, lines: Arc<[String]> },
+    /// The file was changed by something other than the model, so it is not attached.
     Changed,
+    /// The file no longer exists.
     Gone,
     /// The file is not attached, for example because `it is larger than 256 kB`.
     Skipped(&'static str),

@@ -66,6 +66,7 @@ pub struct Prepared {
     pub outcome: PreparedOutcome,
 }
 
+/// The progress of a summary that is prepared in the background. In JSON, `outcome` names the variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum PreparedOutcome {

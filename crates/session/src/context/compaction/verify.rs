@@ -57,6 +57,7 @@ impl Floor {
         floor
     }
 
+    /// Returns the sum of all parts, in base tokens.
     pub fn total(&self) -> Tokens {
         self.system + self.rules + self.skills + self.tools
     }
@@ -89,10 +90,12 @@ pub struct Breakdown {
 }
 
 impl Breakdown {
+    /// Returns the sum of the parts that every request contains: system prompt, rules, skills and tools.
     pub fn floor(&self) -> Tokens {
         self.system + self.rules + self.skills + self.tools
     }
 
+    /// Returns the size of the whole request.
     pub fn total(&self) -> Tokens {
         self.floor() + self.summary + self.state + self.files + self.kept + self.tail + self.continuation
     }

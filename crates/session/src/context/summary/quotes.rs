@@ -129,6 +129,7 @@ impl Quotes {
         self.0 = joined;
     }
 
+    /// True if nothing is quoted.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

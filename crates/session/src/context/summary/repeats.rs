@@ -23,6 +23,7 @@ const INTENT: [&str; 2] = ["## Goal", "## Instructions"];
 pub struct ShownTexts(HashSet<u64>);
 
 impl ShownTexts {
+    /// Remembers a text that the request shows, so that lines of the summary that repeat it can be removed.
     pub fn learn(&mut self, text: &str) {
         self.0.extend(runs(text).map(|run| run.hash));
     }

@@ -138,6 +138,7 @@ impl Sections {
         self.items.iter().map(|(heading, _)| heading.as_str())
     }
 
+    /// True if the template has this heading. `heading` includes the marks, as in `## Goal`.
     pub fn has(&self, heading: &str) -> bool {
         self.items.iter().any(|(h, _)| h == heading)
     }
@@ -147,6 +148,9 @@ impl Sections {
         is_blank(&self.preface) && self.items.iter().all(|(_, body)| is_blank(body))
     }
 
+    /// Returns the summary as Markdown: the preface, then each heading with its body, separated by empty lines. Lines of a
+    /// body
+    /// that look like a heading of the template are escaped. No newline at the end unless the last body ends with one.
     pub fn render(&self) -> String {
         let names: Vec<String> = self.items.iter().map(|(heading, _)| heading.clone()).collect();
         let mut out = self.preface.clone();

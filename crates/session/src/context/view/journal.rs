@@ -68,14 +68,17 @@ fn length(text: &str) -> u32 {
 }
 
 impl Journal {
+    /// Returns the number of calls.
     pub fn len(&self) -> usize {
         self.records.len()
     }
 
+    /// True if the session has made no call.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
+    /// Iterates over the calls in the order in which they were first mentioned.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Line<'_>> + ExactSizeIterator {
         self.records.iter().map(|record| self.read(record))
     }
@@ -95,6 +98,7 @@ impl Journal {
         Line { call_id, tool, subject, result, state: record.state, seq: record.seq }
     }
 
+    /// Appends a call. The caller makes sure that its id is new.
     pub fn push(&mut self, line: Line<'_>) {
         let start = self.text.len();
         for word in [line.call_id, line.tool, line.subject.unwrap_or_default(), line.result] {

@@ -71,6 +71,7 @@ pub enum CacheState {
 }
 
 impl CacheState {
+    /// Returns the name in the output of `becket context`, such as `read`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
