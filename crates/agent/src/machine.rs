@@ -116,6 +116,7 @@ pub fn next(mut state: State, input: Input) -> (State, Vec<Action>) {
 }
 
 impl State {
+    /// Makes an idle machine with empty queues.
     pub fn new(rules: Rules) -> Self {
         Self {
             rules,
@@ -130,6 +131,7 @@ impl State {
         }
     }
 
+    /// Returns the operation whose outcome the machine waits for.
     pub fn phase(&self) -> Phase {
         self.phase
     }

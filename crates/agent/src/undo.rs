@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex};
 pub struct SessionBlobs(Arc<BlobStore>);
 
 impl SessionBlobs {
+    /// Shares the blobs of the session, in memory or on disk.
     pub fn of(session: &Session) -> Self {
         Self(session.blob_store())
     }
@@ -194,6 +195,7 @@ impl Draft {
 }
 
 impl Conversation {
+    /// Returns the plan for display: the message, its text, and the number of entries that are cancelled.
     pub fn shown(&self) -> ConversationPlan {
         ConversationPlan { to: self.to.id, text: self.to.text.clone(), entries: self.entries.len() as u64 }
     }

@@ -72,6 +72,7 @@ pub struct Facts {
     pub owed: Owed,
 }
 
+/// The reaction to a model that repeats the same calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Repetition {
     #[default]
@@ -82,10 +83,12 @@ pub enum Repetition {
     Stop(String),
 }
 
+/// The effect of the context's size on the next request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Owed {
     #[default]
     No,
+    /// Compact before the next request.
     Compact,
     /// The context is too full, and a compaction is not allowed or would not help. Says what fills the
     /// window.
@@ -120,6 +123,7 @@ pub struct Break {
     pub fallback: bool,
 }
 
+/// The way in which a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakKind {
     /// The stream broke after the answer had begun. A retry may help.
@@ -132,8 +136,10 @@ pub enum BreakKind {
     Final,
 }
 
+/// The outcome of a compaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CompactionEnd {
+    /// The history is compacted.
     Done,
     /// The compaction was refused or would not help. Says what fills the window.
     Failed(String),
