@@ -41,6 +41,7 @@ impl Default for SettingSources {
 }
 
 impl SettingSources {
+    /// True if the file of this scope is read. The administrator's file always is.
     pub fn reads(self, scope: Scope) -> bool {
         match scope {
             Scope::User => self.user,
@@ -81,6 +82,7 @@ pub struct Places {
 }
 
 impl Places {
+    /// Returns the path of the scope's file, which need not exist.
     pub fn path(&self, scope: Scope) -> PathBuf {
         match scope {
             Scope::Managed => self.managed.clone(),

@@ -178,6 +178,7 @@ pub enum TextCalls {
     Ask,
 }
 
+/// The field of a request that limits the length of the answer in tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputLimitField {
@@ -186,6 +187,7 @@ pub enum OutputLimitField {
     None,
 }
 
+/// The role of the message that holds the system prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SystemRole {
@@ -194,6 +196,7 @@ pub enum SystemRole {
     User,
 }
 
+/// The field of a request for the effort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EffortDial {
@@ -206,6 +209,7 @@ pub enum EffortDial {
     None,
 }
 
+/// The form of call ids that a server accepts. Other ids are rewritten in requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CallIds {

@@ -25,6 +25,7 @@ pub struct ModelsConfig {
     pub catalog: Option<String>,
 }
 
+/// The amount of thinking, from least to most. A model without a level gets its next lower one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Effort {
@@ -119,6 +120,7 @@ impl Default for PruneConfig {
     }
 }
 
+/// Lifetime of the provider's cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum CacheTtl {
     #[default]
@@ -130,6 +132,7 @@ pub enum CacheTtl {
     Hour,
 }
 
+/// Requests that keep the provider's cache from expiring between turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CacheWarm {
@@ -163,6 +166,7 @@ pub struct LimitsConfig {
     pub wait_for_quota: bool,
 }
 
+/// The choice of the tools that the model has.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ToolsConfig {
@@ -172,6 +176,7 @@ pub struct ToolsConfig {
     pub disabled: Vec<String>,
 }
 
+/// Time limit and environment of shell commands.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ShellConfig {
@@ -234,6 +239,7 @@ pub struct SandboxConfig {
     pub excluded_commands: Vec<String>,
 }
 
+/// The commands that run in the sandbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SandboxMode {
@@ -262,6 +268,7 @@ impl SandboxMode {
         }
     }
 
+    /// Returns the name in the configuration, such as `read-only`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -272,6 +279,7 @@ impl SandboxMode {
     }
 }
 
+/// The network of confined commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SandboxNetwork {
@@ -290,6 +298,7 @@ impl SandboxConfig {
     }
 }
 
+/// Further folders with skills.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SkillsConfig {
@@ -297,6 +306,7 @@ pub struct SkillsConfig {
     pub dirs: Vec<String>,
 }
 
+/// Further rules files.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RulesConfig {
@@ -338,6 +348,7 @@ pub struct LspConfig {
     pub servers: BTreeMap<String, LspServer>,
 }
 
+/// A language server. Fields that are not set keep the values of the built-in server with this name.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LspServer {
@@ -372,6 +383,7 @@ pub struct SearchConfig {
     pub api_key_env: Option<String>,
 }
 
+/// A provider of web searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SearchProvider {

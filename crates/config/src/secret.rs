@@ -8,6 +8,7 @@ use std::fmt;
 pub struct Secret(String);
 
 impl Secret {
+    /// Wraps a key or token unchanged.
     pub fn new(value: impl Into<String>) -> Self {
         Self(value.into())
     }
