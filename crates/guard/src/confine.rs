@@ -98,6 +98,7 @@ impl Guard {
         }
     }
 
+    /// Returns the rules for confinement; the default confines no command.
     pub fn sandbox(&self) -> &SandboxRules {
         &self.sandbox
     }

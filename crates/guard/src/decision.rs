@@ -32,6 +32,7 @@ pub struct Explanation {
 }
 
 impl Explanation {
+    /// Returns the decision alone, without reason and offer.
     pub fn verb(&self) -> Verb {
         match self.verdict {
             Verdict::Allow { .. } => Verb::Allow,
@@ -40,6 +41,7 @@ impl Explanation {
         }
     }
 
+    /// Returns the reason for the decision: one sentence for people.
     pub fn reason(&self) -> &str {
         match &self.verdict {
             Verdict::Allow { why: reason } | Verdict::Ask { reason, .. } | Verdict::Deny { reason, .. } => {

@@ -14,8 +14,17 @@ use std::path::{Path, PathBuf};
 /// The files that verdicts depend on. [`crate::Guard`] opens nothing itself.
 pub trait Files: Send + Sync {
     /// The names in a folder, and which of them are folders or links to folders.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the folder cannot be read, or if a name in it is not UTF-8.
     fn entries(&self, dir: &Path) -> io::Result<Vec<(String, bool)>>;
     /// The whole text of a small file.
+    ///
+    /// # Errors
+    ///
+    /// Fails with `NotFound` if there is no such file, and with another kind if it cannot be read, is not UTF-8, or is too
+    /// large.
     fn text(&self, path: &Path) -> io::Result<String>;
     /// The number of names (hard links) that a regular file has; 1 for everything else.
     fn names_of_file(&self, _path: &Path) -> u64 {

@@ -120,6 +120,9 @@ impl fmt::Debug for Guard {
 }
 
 impl Guard {
+    /// Makes a guard without access to files: paths are resolved lexically, and patterns and git are judged by their text
+    /// alone.
+    /// No command is confined.
     pub fn new(settings: GuardSettings) -> Self {
         let mut guard = Self {
             settings,
@@ -158,14 +161,17 @@ impl Guard {
         self.settings.roots.first().map_or(Path::new("/"), PathBuf::as_path)
     }
 
+    /// Returns the permission mode, which may change during a session.
     pub fn mode(&self) -> PermissionMode {
         self.settings.mode
     }
 
+    /// Changes the permission mode. Rules stay as they are.
     pub fn set_mode(&mut self, mode: PermissionMode) {
         self.settings.mode = mode;
     }
 
+    /// Returns the settings as they are now, including a changed mode.
     pub fn settings(&self) -> &GuardSettings {
         &self.settings
     }

@@ -45,6 +45,7 @@ impl AddressRange {
         (bits <= whole).then_some(Self { first, bits })
     }
 
+    /// True if the address is in the range. An IPv4 address is never in a range of IPv6, and the other way round.
     pub fn contains(&self, ip: IpAddr) -> bool {
         let same = match (self.first, ip) {
             (IpAddr::V4(first), IpAddr::V4(ip)) => (first.to_bits() ^ ip.to_bits()).leading_zeros(),

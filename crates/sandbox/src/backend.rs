@@ -20,6 +20,7 @@ pub enum Backend {
 }
 
 impl Backend {
+    /// True if the backend can confine commands.
     pub fn works(&self) -> bool {
         !matches!(self, Self::None { .. })
     }

@@ -22,6 +22,7 @@ use thiserror::Error;
 /// First version of Landlock that can keep commands from truncating files. Older versions are not used.
 const OLDEST_ABI: u32 = 3;
 
+/// The reason why a command cannot be confined.
 #[derive(Debug, Error)]
 pub enum SandboxError {
     #[error("no sandbox works here: {0}")]
@@ -106,6 +107,7 @@ impl fmt::Debug for Sandbox {
 }
 
 impl Sandbox {
+    /// Makes a sandbox. Backends are searched and tested at the first use, not here.
     pub fn new(settings: SandboxSettings) -> Self {
         let inputs = RwLock::new(settings.inputs.clone());
         let refresh = RwLock::new(settings.refresh.clone());
@@ -167,6 +169,7 @@ impl Sandbox {
         self.backends.get_or_init(|| self.find_backends())
     }
 
+    /// Returns the backend that confines commands at `level`. For [`SandboxLevel::Off`] it is that of the workspace level.
     pub fn backend(&self, level: SandboxLevel) -> &Backend {
         match level {
             SandboxLevel::ReadOnly => &self.backends().read_only,

@@ -61,6 +61,7 @@ pub enum Network {
 }
 
 impl Network {
+    /// Returns the name in the configuration, such as `proxy`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",

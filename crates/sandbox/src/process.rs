@@ -172,6 +172,7 @@ impl ProcessLog {
     /// Maximum number of bytes that are kept.
     const MOST: usize = 32 * 1024;
 
+    /// Appends text. Above 32 KiB, only the last 16 KiB are kept.
     pub fn add(&self, text: &str) {
         let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         log.push_str(text);
@@ -189,6 +190,7 @@ impl ProcessLog {
         }
     }
 
+    /// Returns a copy of the text that is kept.
     pub fn text(&self) -> String {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -53,6 +53,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// True if the program runs in a sandbox.
     pub fn is_confined(&self) -> bool {
         !self.words.is_empty()
     }

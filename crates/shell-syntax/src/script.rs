@@ -90,6 +90,7 @@ pub struct Redirect {
     pub dirs: Dirs,
 }
 
+/// The commands, redirects and variables of a parsed script, including those of nested commands.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
     pub commands: Vec<Simple>,

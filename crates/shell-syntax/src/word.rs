@@ -19,6 +19,7 @@ pub enum Known {
     Dynamic,
 }
 
+/// One word of a command, decoded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Word {
     /// The decoded text, with unknown parts as written.
@@ -35,6 +36,7 @@ pub struct Word {
 }
 
 impl Word {
+    /// A word that is known: `text` as one argument, without quotes or patterns to interpret.
     pub fn literal(text: &str) -> Self {
         Self {
             text: text.to_owned(),
@@ -46,6 +48,7 @@ impl Word {
         }
     }
 
+    /// True if the program gets exactly `text`.
     pub fn is_literal(&self) -> bool {
         self.known == Known::Literal
     }

@@ -65,6 +65,7 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Returns the number of paths whose action passes the test.
     pub fn count(&self, of: impl Fn(&Action) -> bool) -> usize {
         self.paths.iter().filter(|path| of(&path.action)).count()
     }
