@@ -23,6 +23,7 @@ pub enum Origin {
 }
 
 impl Origin {
+    /// Returns the name of the place in lists for people, such as `--settings`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Managed => "managed",
@@ -134,6 +135,7 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Returns the value of `type` in configurations, such as `mcp_tool`.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Command { .. } => "command",

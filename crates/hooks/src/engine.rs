@@ -98,6 +98,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Engine {
+    /// Makes an engine. Hooks that need a callback, a model or a tool fail until the host has set these.
     pub fn new(groups: Vec<Group>, settings: EngineSettings) -> Self {
         Self(Arc::new(Inner {
             groups: RwLock::new(groups.into_iter().map(Arc::new).collect()),
@@ -149,10 +150,12 @@ impl Engine {
         lock(&self.0.skills).insert(name.to_owned());
     }
 
+    /// Returns all groups, including those that were added while the session ran.
     pub fn groups(&self) -> Vec<Arc<Group>> {
         self.0.groups.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// True if a group is configured for this event, whatever its matcher. Callers skip building the input otherwise.
     pub fn listens(&self, event: HookEvent) -> bool {
         self.0.groups.read().unwrap_or_else(PoisonError::into_inner).iter().any(|group| group.event == event)
     }

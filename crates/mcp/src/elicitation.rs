@@ -22,6 +22,7 @@ pub enum Elicitation {
 
 /// The host's function that asks the user.
 pub trait Ask: Send + Sync {
+    /// Shows the question to the user and waits for the answer. The host checks the values of a form with [`misfit`].
     fn ask(&self, question: Question) -> BoxFuture<'static, Answer>;
 
     /// Called when a server says that the work at an address is done. `id`: that of its question.
@@ -38,17 +39,23 @@ pub struct Question {
     pub form: Form,
 }
 
+/// The form of a question.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Form {
     /// A flat JSON Schema of an object.
     Fields(Value),
+    /// An address to visit, for example to log in.
     Url(String),
 }
 
+/// The user's answer to a question.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
+    /// The values of the form by field name; empty for an address.
     Accept(Map<String, Value>),
+    /// The user said no.
     Decline,
+    /// The question was closed without an answer.
     Cancel,
 }
 

@@ -22,6 +22,7 @@ pub enum OutputLimit {
     None,
 }
 
+/// The role of the message that holds the system prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SystemRole {
     System,
@@ -137,6 +138,7 @@ pub struct Compat {
 pub struct CompatChanges(Arc<dyn Fn(&mut Compat) + Send + Sync>);
 
 impl CompatChanges {
+    /// Wraps a function that changes the built-in dialect in place.
     pub fn new(change: impl Fn(&mut Compat) + Send + Sync + 'static) -> Self {
         Self(Arc::new(change))
     }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 pub struct Secret(String);
 
 impl Secret {
+    /// Wraps a key or token. It is sent unchanged, so it must not end with a newline.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -49,11 +50,16 @@ type KeyFunction<T> = dyn Fn(bool) -> BoxFuture<'static, Result<T, NoKey>> + Sen
 pub type TokenSource = KeySource<Secret>;
 
 impl<T> KeySource<T> {
+    /// Wraps a function that fetches a key. Its argument is true if the server has refused the last key.
     pub fn new(key: impl Fn(bool) -> BoxFuture<'static, Result<T, NoKey>> + Send + Sync + 'static) -> Self {
         Self(Arc::new(key))
     }
 
     /// Returns a valid key, or the reason why there is none. `refused` is true if the last one was refused.
+    ///
+    /// # Errors
+    ///
+    /// The future ends with [`NoKey`] if no key can be obtained. Its text tells the user why.
     pub fn get(&self, refused: bool) -> BoxFuture<'static, Result<T, NoKey>> {
         (self.0)(refused)
     }

@@ -157,8 +157,10 @@ pub struct Request<'a> {
     pub blobs: &'a Arc<dyn Blobs>,
 }
 
+/// The tool calls that the model may make in its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolChoice {
+    /// As the model decides.
     Auto,
     /// Tools stay listed, but the model may not call one.
     None,
@@ -186,9 +188,11 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// Returns the length of the body in bytes.
     pub fn len(&self) -> usize {
         self.body.iter().map(Bytes::len).sum()
     }
+    /// True if the body has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -244,6 +248,7 @@ pub enum ModelEvent {
 
 /// A model that answers requests.
 pub trait Model: Send + Sync {
+    /// Returns the name, limits and prices of the model.
     fn info(&self) -> &ModelInfo;
 
     /// Turns a request into bytes. The cost is that of the messages that are new since the last call with the same generation.

@@ -26,6 +26,7 @@ impl ModelRef {
         Self::Named { provider: "openai".to_owned(), name }
     }
 
+    /// A model of a named provider, built in or configured. Neither name is checked.
     pub fn named(provider: &str, name: &str) -> Self {
         Self::Named { provider: provider.to_owned(), name: name.to_owned() }
     }
@@ -73,6 +74,7 @@ impl ModelRef {
         }
     }
 
+    /// Returns the provider's name; `script` or `replay` if there is no provider.
     pub fn provider(&self) -> &str {
         match self {
             Self::Named { provider, .. } => provider,

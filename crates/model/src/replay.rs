@@ -114,6 +114,7 @@ impl Recording {
         Ok(Self { head, models, exchanges: Arc::new(Mutex::new(exchanges)) })
     }
 
+    /// Returns the first line of the recording: version, date, folder and model of the recorded run.
     pub fn head(&self) -> &RecordingHead {
         &self.head
     }

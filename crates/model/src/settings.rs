@@ -25,6 +25,7 @@ pub struct Proxies {
 pub struct Sleeper(Arc<dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync>);
 
 impl Sleeper {
+    /// Wraps a function that returns after the duration.
     pub fn new(sleep: impl Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync + 'static) -> Self {
         Self(Arc::new(sleep))
     }

@@ -14,6 +14,7 @@ use rmcp::transport::auth::{
 use serde_json::json;
 use url::Url;
 
+/// The reason why a login to a server failed. The text is for people.
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
     #[error("{0} is reached without HTTP, and needs no authorization")]

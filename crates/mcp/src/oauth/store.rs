@@ -19,11 +19,15 @@ const IN_KEYCHAIN: &str = "keychain";
 
 /// The system's keychain. Its calls wait for another program. Errors are messages for people.
 pub trait KeyStore: Debug + Send + Sync {
+    /// Saves a secret under this name, and replaces an older one.
+    ///
     /// # Errors
     ///
     /// Returns the reason if the secret is not saved whole.
     fn save(&self, name: &str, secret: &str) -> Result<(), String>;
 
+    /// Returns the secret with this name.
+    ///
     /// # Errors
     ///
     /// Returns the reason if there is no such secret, or if it cannot be read.
@@ -59,6 +63,7 @@ pub enum StoredIn {
 }
 
 impl TokenStore {
+    /// Stores tokens in `keychain`, or in files of `dir` if there is none. The folder is created at the first token.
     pub fn new(dir: PathBuf, keychain: Option<Arc<dyn KeyStore>>) -> Self {
         Self { dir, keychain, in_files: false, refused: Arc::default() }
     }
@@ -72,6 +77,7 @@ impl TokenStore {
         self.dir.join(format!("{}.json", Self::key(server, url)))
     }
 
+    /// True if tokens for this server at this address are stored. Reads neither the file nor the keychain.
     pub fn has(&self, server: &str, url: &Url) -> bool {
         self.file(server, url).exists()
     }
