@@ -42,6 +42,7 @@ pub enum ExitStatus {
 }
 
 impl ExitStatus {
+    /// Returns the exit code of the process, as `docs/headless.md` lists them.
     pub fn code(self) -> u8 {
         match self {
             Self::Ok => 0,

@@ -55,6 +55,7 @@ pub enum Format {
     Codex,
 }
 
+/// The format of the output, and the facts about the run that its lines repeat.
 #[derive(Debug, Default)]
 pub struct PrintOptions {
     pub format: Format,
@@ -119,6 +120,7 @@ struct SchemaAsking {
 }
 
 impl Printer {
+    /// Prints to `out`, usually stdout. `notes`, usually stderr, gets lines for people in every format.
     pub fn new(mut options: PrintOptions, out: Box<dyn Write + Send>, notes: Box<dyn Write + Send>) -> Self {
         let partial = Partial::new(options.partial && options.format == Format::StreamJson);
         let facts = std::mem::take(&mut options.facts);

@@ -10,6 +10,7 @@ pub struct Schema {
     text: String,
 }
 
+/// The reason why a schema of `--json-schema` cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
     #[error("the JSON schema is not valid JSON: {0}")]
@@ -25,8 +26,11 @@ pub enum SchemaError {
 }
 
 impl Schema {
+    /// Compiles the text of `--json-schema`.
+    ///
     /// # Errors
-    /// When `text` is not JSON, not an object, or not a schema.
+    ///
+    /// Fails if `text` is not JSON, not an object or not a valid schema, or if it refers to another document.
     pub fn compile(text: &str) -> Result<Self, SchemaError> {
         let value: Value = serde_json::from_str(text)?;
         if !value.is_object() {

@@ -48,6 +48,7 @@ pub struct CleanWriter<W: Write> {
 }
 
 impl<W: Write> CleanWriter<W> {
+    /// Cleans text on its way to `inner`.
     pub fn new(inner: W) -> Self {
         Self { inner, clean, begun: Vec::new() }
     }

@@ -12,6 +12,7 @@ pub struct ServerQuestion {
     pub form: ServerForm,
 }
 
+/// The form of an MCP server's question.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ServerForm {
     /// A flat JSON Schema of an object.
@@ -20,9 +21,13 @@ pub enum ServerForm {
     Url(String),
 }
 
+/// The user's answer to a question of an MCP server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ServerAnswer {
+    /// The values of the form by field name; empty for an address.
     Accept(Map<String, Value>),
+    /// The user said no.
     Decline,
+    /// The question was closed without an answer.
     Cancel,
 }

@@ -63,6 +63,7 @@ pub enum Outcome {
 }
 
 impl Elicit {
+    /// Opens the question of an MCP server.
     pub fn new(question: ServerQuestion) -> Self {
         let fields = match &question.form {
             ServerForm::Fields(schema) => field::fields(schema),
@@ -142,6 +143,7 @@ impl Elicit {
         true
     }
 
+    /// Moves the body by `lines`, down if positive. It stops at the first and last row.
     pub fn scroll(&mut self, lines: isize) {
         let most = self.rows.0.saturating_sub(self.rows.1);
         self.scrolled = self.scrolled.saturating_add_signed(lines).min(most);
