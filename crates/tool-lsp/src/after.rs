@@ -27,6 +27,7 @@ pub struct AfterEdit {
 }
 
 impl AfterEdit {
+    /// Makes the formatter and the pool of language servers. No program starts before the first edit or question.
     pub fn new(settings: Settings) -> Self {
         let pool = Arc::new(Pool::new(&settings));
         Self { settings, pool, before: Mutex::default() }

@@ -5,6 +5,7 @@ use becket_sandbox::Programs;
 use becket_types::PermissionMode;
 use serde_json::Value;
 
+/// Programs, formatters and language servers of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Environment variables of formatters and servers. Programs are looked up in its `PATH`.
@@ -15,6 +16,7 @@ pub struct Settings {
     pub lsp: LspSettings,
 }
 
+/// The choice of formatters.
 #[derive(Clone, Debug, Default)]
 pub struct FormatSettings {
     /// Use of formatters that the project has a configuration for. `None`: only if commands may run without
@@ -35,6 +37,7 @@ pub struct CustomFormatter {
     pub extensions: Vec<String>,
 }
 
+/// The choice of language servers.
 #[derive(Clone, Debug, Default)]
 pub struct LspSettings {
     /// Use of language servers, which run build scripts and plugins of the project. `None`: only if commands

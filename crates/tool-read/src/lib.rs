@@ -119,6 +119,7 @@ impl Default for Read {
 }
 
 impl Read {
+    /// Makes the tool. Its input also accepts `pages`, which the specification does not offer.
     pub fn new() -> Self {
         let input_schema = json!({
             "type": "object",

@@ -52,6 +52,7 @@ impl Default for Glob {
 }
 
 impl Glob {
+    /// Makes the tool with its specification.
     pub fn new() -> Self {
         let input_schema = json!({
             "type": "object",

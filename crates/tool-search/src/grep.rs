@@ -36,6 +36,7 @@ impl Default for Grep {
 }
 
 impl Grep {
+    /// Makes the tool with its specification.
     pub fn new() -> Self {
         Self { schema: Schema::new() }
     }

@@ -56,6 +56,7 @@ pub struct AskUser {
 }
 
 impl AskUser {
+    /// Makes the tool with its specification.
     pub fn new() -> Self {
         let option = json!({
             "type": "object",

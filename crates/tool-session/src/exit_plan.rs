@@ -34,6 +34,7 @@ pub struct ExitPlan {
 }
 
 impl ExitPlan {
+    /// Makes the tool with its specification.
     pub fn new() -> Self {
         let spec = ToolSpec {
             name: "exit_plan".to_owned(),

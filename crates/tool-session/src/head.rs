@@ -10,9 +10,12 @@ use std::marker::PhantomData;
 
 /// The specific part of one tool.
 pub trait Action: Send + Sync + 'static {
+    /// The parsed input.
     type Input: Send + 'static;
 
+    /// Name of the tool.
     const NAME: &'static str;
+    /// Description for the model: one line.
     const DESCRIPTION: &'static str;
 
     /// JSON Schema of the input.
@@ -40,6 +43,7 @@ pub struct SessionTool<A> {
 }
 
 impl<A: Action> SessionTool<A> {
+    /// Makes the tool with the name, description and schema of its action.
     pub fn new() -> Self {
         let (name, description) = (A::NAME.to_owned(), A::DESCRIPTION.to_owned());
         Self { spec: ToolSpec { name, description, input_schema: A::schema().into() }, action: PhantomData }

@@ -46,6 +46,7 @@ pub struct JobOutput {
 }
 
 impl JobOutput {
+    /// Makes the tool. It shows the jobs of `shell`.
     pub fn new(shell: Arc<Shell>) -> Self {
         let spec = ToolSpec {
             name: "job_output".to_owned(),
@@ -191,6 +192,7 @@ pub struct JobKill {
 }
 
 impl JobKill {
+    /// Makes the tool. It ends jobs of `shell`.
     pub fn new(shell: Arc<Shell>) -> Self {
         let spec = ToolSpec {
             name: "job_kill".to_owned(),

@@ -56,6 +56,7 @@ impl Drop for Waited<'_> {
 }
 
 impl Shell {
+    /// Finds the shell and its launcher in `PATH`, and starts nothing. One value serves all shell tools of a session.
     pub fn new(settings: ShellSettings) -> Arc<Self> {
         let search = settings.variable("PATH").unwrap_or(OsStr::new("/usr/bin:/bin")).to_owned();
         let program = settings.shell.clone().or_else(|| launch::find("bash", &search));

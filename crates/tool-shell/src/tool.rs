@@ -85,6 +85,7 @@ pub struct BashTool {
 }
 
 impl BashTool {
+    /// Makes the tool. Its commands run in `shell`.
     pub fn new(shell: Arc<Shell>) -> Self {
         Self { spec: spec(&shell), shell }
     }

@@ -138,6 +138,7 @@ impl Skills {
         self.retain(|skill| named.contains(&skill.name));
     }
 
+    /// Iterates over all skills, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = &Skill> {
         self.skills.iter()
     }

@@ -51,6 +51,7 @@ pub struct SkillTool {
 pub type OnLoad = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl SkillTool {
+    /// Makes the tool. With many skills its input also takes a query instead of a name.
     pub fn new(skills: Arc<Skills>) -> Self {
         let many = skills.iter().filter(|s| s.model_invocable).count() > catalog::MANY;
         let mut properties = json!({"name": {"type": "string"}, "arguments": {"type": "string"}});

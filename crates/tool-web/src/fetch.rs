@@ -28,6 +28,7 @@ const CONVERT: Duration = Duration::from_secs(10);
 /// Number of bytes shown of the page that accompanies an error status.
 const ERROR_PAGE: usize = 2_000;
 
+/// Limits of fetches: hosts, proxies and time.
 #[derive(Clone, Default)]
 pub struct FetchSettings {
     /// Hosts that may be on this machine or its network: names, addresses, `*.suffix`.
@@ -67,6 +68,7 @@ pub struct WebFetch {
 }
 
 impl WebFetch {
+    /// Makes the tool with its HTTP client and an empty cache of pages. Nothing is fetched.
     pub fn new(settings: &FetchSettings) -> Self {
         let spec = ToolSpec {
             name: "web_fetch".to_owned(),

@@ -25,6 +25,7 @@ const MAX_QUERY: usize = 1_000;
 const LIMIT: Duration = Duration::from_secs(20);
 const MAX_BODY: usize = 2 << 20;
 
+/// The search providers that are supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provider {
     Brave,

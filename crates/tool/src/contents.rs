@@ -41,6 +41,7 @@ impl Contents {
         }
     }
 
+    /// Returns the copy of `path`, and counts this as a use. `None` if it was never kept or was evicted.
     pub fn get(&mut self, path: &Path) -> Option<Arc<Vec<u8>>> {
         let (content, used) = self.files.get_mut(path)?;
         self.uses += 1;

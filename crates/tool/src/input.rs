@@ -25,6 +25,7 @@ pub struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
+    /// Makes a parser for the inputs of a tool, without aliases and ignored fields.
     pub fn new(spec: &'a ToolSpec) -> Self {
         Self { spec, aliases: &[], ignored: &[] }
     }

@@ -52,6 +52,7 @@ use tokio_util::sync::CancellationToken;
 
 /// A tool the model can call.
 pub trait Tool: Send + Sync {
+    /// Returns the name, the description and the input schema that the model sees.
     fn spec(&self) -> &ToolSpec;
 
     /// Returns everything that this call would touch, without touching it.
@@ -246,6 +247,7 @@ pub trait Host: Send + Sync {
         reader.read_to_end(&mut bytes).map_err(|e| e.to_string())?;
         self.put_blob(&bytes)
     }
+    /// Returns the bytes of a blob of this session. `None` if there is no such blob, or if it cannot be read.
     fn get_blob(&self, id: &BlobId) -> Option<Vec<u8>>;
     /// Returns the position from which the end of a text may be the beginning of a secret. A tool that gives an output in
     /// pieces holds this end back, because half of a secret has no form by which it could be masked. `before`: the pieces that
@@ -273,6 +275,7 @@ pub trait Host: Send + Sync {
     fn read_hash(&self, path: &Path) -> Option<String>;
     /// Returns a named value of session state that survives compactions (`todo`, …).
     fn state(&self, key: &str) -> Option<Value>;
+    /// Replaces a named value of session state. It is written to the ledger.
     fn set_state(&self, key: &str, value: Value);
     /// Returns `(tool name, whole output)` of an earlier call, for `recall`.
     fn original_output(&self, call: &CallId) -> Option<(String, String)>;

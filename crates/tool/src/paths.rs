@@ -52,6 +52,7 @@ impl PathError {
         }
     }
 
+    /// True if the file, or a folder on the way to it, does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound(_))
     }

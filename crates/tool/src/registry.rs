@@ -40,6 +40,7 @@ pub enum RegistryError {
 }
 
 impl Registry {
+    /// Makes a registry without tools.
     pub fn new() -> Self {
         Self::default()
     }
@@ -197,10 +198,12 @@ impl Registry {
         format!("There is no tool named `{name}`.{near} Tools: {}.", self.names().join(", "))
     }
 
+    /// Returns the number of tools, whether they are offered or only found by a search.
     pub fn len(&self) -> usize {
         self.tools.len()
     }
 
+    /// True if there is no tool at all.
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }

@@ -10,6 +10,7 @@ use std::path::Path;
 /// Number of bytes that are examined.
 pub const SAMPLE: usize = 8 * 1024;
 
+/// The kind of a file's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Text in UTF-16, or in an encoding in which a line feed is one byte (UTF-8 unless something else is
@@ -21,6 +22,7 @@ pub enum Kind {
     Binary(Binary),
 }
 
+/// The image formats that models read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Png,
@@ -30,6 +32,7 @@ pub enum Format {
 }
 
 impl Format {
+    /// Returns the media type, such as `image/png`.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::Png => "image/png",
@@ -39,6 +42,7 @@ impl Format {
         }
     }
 
+    /// Returns the usual extensions, in lower case and without a dot.
     pub fn extensions(self) -> &'static [&'static str] {
         match self {
             Self::Png => &["png", "apng"],

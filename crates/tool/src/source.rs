@@ -14,6 +14,7 @@ pub struct OfferedTool {
 }
 
 impl OfferedTool {
+    /// A tool whose definition is in every request.
     pub fn offered(tool: Arc<dyn Tool>) -> Self {
         Self { tool, offered: true }
     }

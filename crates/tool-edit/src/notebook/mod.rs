@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 
+/// Name of the tool that edits a notebook's cells.
 pub const NOTEBOOK_EDIT: &str = "notebook_edit";
 
 #[derive(Debug, Deserialize)]
