@@ -58,6 +58,7 @@ impl Default for Answer {
 }
 
 impl Answer {
+    /// An answer without content: 100 input and 10 output tokens, sent in pieces of 16 bytes.
     pub fn new() -> Self {
         Self::default()
     }
@@ -72,12 +73,14 @@ impl Answer {
         Self::new().and_tool(id, name, input)
     }
 
+    /// Adds a text.
     #[must_use]
     pub fn and_text(mut self, text: impl Into<String>) -> Self {
         self.pieces.push(Piece::Text(text.into()));
         self
     }
 
+    /// Adds a tool call with this input.
     #[must_use]
     pub fn and_tool(self, id: &str, name: &str, input: Value) -> Self {
         self.and_raw_tool(id, name, &input.to_string())

@@ -51,6 +51,7 @@ pub struct Gate {
 }
 
 impl Gate {
+    /// A closed gate.
     pub fn new() -> Self {
         Self::default()
     }

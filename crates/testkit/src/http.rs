@@ -26,10 +26,12 @@ impl Recorded {
         self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str())
     }
 
+    /// Returns the body as text. Panics if it is not UTF-8.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("a request body is UTF-8")
     }
 
+    /// Returns the body as JSON. Panics if it is none.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("request body: {e}: {}", self.text()))
     }

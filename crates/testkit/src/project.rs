@@ -24,20 +24,24 @@ impl Project {
         project
     }
 
+    /// Returns the canonical path of the folder.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
+    /// Returns the absolute path of a file, which need not exist.
     pub fn path(&self, relative: &str) -> PathBuf {
         self.root.join(relative)
     }
 
+    /// Creates or replaces a file, with its folders. Panics if that fails.
     pub fn write(&self, relative: &str, content: impl AsRef<[u8]>) {
         let path = self.path(relative);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, content).unwrap();
     }
 
+    /// Returns the text of a file. Panics if it does not exist or is not UTF-8.
     pub fn read(&self, relative: &str) -> String {
         String::from_utf8(self.read_bytes(relative)).unwrap_or_else(|e| panic!("{relative}: {e}"))
     }
@@ -46,6 +50,7 @@ impl Project {
         std::fs::read(self.path(relative)).unwrap_or_else(|e| panic!("{relative}: {e}"))
     }
 
+    /// True if a file or folder exists. Symbolic links are followed.
     pub fn exists(&self, relative: &str) -> bool {
         self.path(relative).exists()
     }

@@ -75,10 +75,12 @@ impl Reply {
             .header("content-type", "text/event-stream; charset=utf-8")
     }
 
+    /// Makes a response with this JSON as its body, on one line.
     pub fn json(status: u16, body: &Value) -> Self {
         Self::body(status, "application/json", body.to_string())
     }
 
+    /// Makes a response with this body and its real content length.
     pub fn body(status: u16, content_type: &str, body: impl Into<Bytes>) -> Self {
         Self::new(status, Content::Body(body.into()), Framing::Length(None))
             .header("content-type", content_type)
@@ -112,12 +114,14 @@ impl Reply {
         Self::json(status, &error)
     }
 
+    /// Adds a header. A header of the same name stays as well.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
+    /// Removes all headers with this name, ignoring case.
     #[must_use]
     pub fn without_header(mut self, name: &str) -> Self {
         self.headers.retain(|(n, _)| !n.eq_ignore_ascii_case(name));

@@ -74,6 +74,7 @@ impl MockServer {
         format!("http://{}", self.address)
     }
 
+    /// Returns the address on 127.0.0.1, with a port that the system chose.
     pub fn address(&self) -> std::net::SocketAddr {
         self.address
     }
