@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+#[path = "architecture/documented.rs"]
+mod documented;
 #[path = "architecture/source.rs"]
 mod source;
 #[path = "architecture/structure.rs"]
