@@ -9,6 +9,9 @@ use super::{root, rust_files, without_tests};
 /// The kinds of items that need a comment. Modules have theirs inside.
 const KINDS: &[&str] = &["fn", "struct", "enum", "union", "trait", "type", "const", "static"];
 
+/// The first words of a paragraph about errors.
+const VERBS: &[&str] = &["Returns ", "Fails ", "Never fails"];
+
 #[test]
 fn public_items_are_documented_with_their_errors() {
     let mut faults = Vec::new();
@@ -40,7 +43,9 @@ impl Item {
     /// Returns the line and what is missing there.
     fn fault(&self) -> Option<String> {
         let opens = self.comment.iter().find(|line| !line.is_empty());
-        let says_errors = self.comment.iter().any(|line| line == "# Errors");
+        let mut after = self.comment.iter().skip_while(|line| *line != "# Errors").skip(1);
+        let says_errors = after.next().is_some_and(String::is_empty)
+            && after.next().is_some_and(|text| VERBS.iter().any(|verb| text.starts_with(verb)));
         let (line, kind, name) = (self.line, &self.kind, &self.name);
         match opens {
             None => Some(format!("{line}: `{kind} {name}` has no doc comment")),
@@ -48,7 +53,8 @@ impl Item {
                 Some(format!("{line}: the comment of `{kind} {name}` does not say what it is for"))
             }
             Some(_) if self.fails && !says_errors => Some(format!(
-                "{line}: `fn {name}` can fail: say when and with what, in a paragraph `# Errors`"
+                "{line}: `fn {name}` can fail: say when and with what, after `# Errors` and an empty line, in a sentence \
+                 that opens with one of {VERBS:?}"
             )),
             Some(_) => None,
         }
@@ -162,12 +168,16 @@ fn missing_comments_are_found() {
         |source: &str| -> Vec<String> { public_items(source).iter().filter_map(Item::fault).collect() };
     let source = "pub struct A;\n/// B.\n#[derive(\n    Debug,\n)]\npub struct B {\n    pub r#type: u8,\n}\n\
         pub(crate) fn c() {}\n/// D.\npub async fn d<F: Fn() -> u8>(f: F) -> io::Result<()> {}\n\
-        /// E.\n///\n/// # Errors\n///\n/// Never.\npub fn e() -> Result<(), ()> {}\n/// # Errors\n///\n/// F.\npub fn f() {}\n\
+        /// E.\n///\n/// # Errors\n///\n/// Never fails.\npub fn e() -> Result<(), ()> {}\n/// # Errors\n///\n/// F.\npub fn f() {}\n\
         /// G.\npub trait G {\n    type H;\n    /// I.\n    #[must_use]\n    fn i(&self) -> BoxFuture<'_, Result<u8, ()>>;\n    \
         /// J.\n    fn j(&self) -> u8 {\n        const K: u8 = 1;\n        K\n    }\n}\n/// L.\npub const fn l() -> Option<u8> {}\n\
-        pub use a::b;\npub mod m;\n/// N.\npub fn n() -> impl Future<Output = Result<u8, ()>> {}\npub const O: u8 = 1;\n";
+        pub use a::b;\npub mod m;\n/// N.\npub fn n() -> impl Future<Output = Result<u8, ()>> {}\npub const O: u8 = 1;\n\
+        /// P.\n///\n/// # Errors\n/// If not.\npub fn p() -> Result<(), ()> {}\n";
     let says_errors = |line: usize, name: &str| {
-        format!("{line}: `fn {name}` can fail: say when and with what, in a paragraph `# Errors`")
+        format!(
+            "{line}: `fn {name}` can fail: say when and with what, after `# Errors` and an empty line, in a sentence that \
+             opens with one of {VERBS:?}"
+        )
     };
     assert_eq!(
         faults(source),
@@ -179,6 +189,7 @@ fn missing_comments_are_found() {
             says_errors(27, "i"),
             says_errors(39, "n"),
             "40: `const O` has no doc comment".to_owned(),
+            says_errors(45, "p"),
         ]
     );
 }

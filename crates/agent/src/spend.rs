@@ -348,7 +348,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// The end of the turn if the limits leave no room for a useful answer.
+    /// Returns the end of the turn if the limits leave no room for a useful answer.
     pub(crate) fn room(&self, input: Need, price: f64, want: u64) -> Result<u64, TurnEnd> {
         let account = lock(&self.account);
         let least = want.min(LEAST_OUTPUT);

@@ -18,7 +18,8 @@ const LARGEST: u64 = 256 * 1024 * 1024;
 /// Imports the session of Claude Code with the id `query`. Returns it with a note for the user; `None` if there is no such file.
 ///
 /// # Errors
-/// If the file cannot be read, is none of Claude Code, or the session cannot be written.
+///
+/// Fails if the file cannot be read or is no session of Claude Code, or if the session cannot be written.
 pub(crate) fn import(
     environment: &Environment,
     cwd: &Path,

@@ -38,7 +38,7 @@ impl Keychain {
     ///
     /// # Errors
     ///
-    /// Returns the reason if there is none.
+    /// Returns the reason if the session has no keychain.
     pub(crate) fn of(environment: &Environment) -> Result<Self, String> {
         if std::env::consts::OS == "macos" {
             let program = PathBuf::from("/usr/bin/security");

@@ -22,7 +22,7 @@ pub enum Amend {
 ///
 /// # Errors
 ///
-/// Explains why the file cannot be changed, with the line that the user can add.
+/// Returns the reason why the file cannot be changed, with the line that the user can add.
 pub fn amend(text: &str, section: &str, key: &str, how: &Amend) -> Result<String, String> {
     let by_hand = |why: &str| {
         let value = match how {

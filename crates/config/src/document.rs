@@ -185,7 +185,7 @@ fn from_toml(value: &DeValue<'_>, at: usize, depth: usize) -> Option<Node> {
 ///
 /// # Errors
 ///
-/// A message with the mistake and its line.
+/// Returns a message with the mistake and its line.
 pub fn json_value(text: &str) -> Result<Value, String> {
     parse_json("", text).map(|node| node.to_value()).map_err(|problem| match problem.at {
         Some((line, _)) => format!("line {line}: {}", problem.message),

@@ -263,7 +263,7 @@ pub(crate) struct Builder<'a> {
 ///
 /// # Errors
 ///
-/// Reports all errors, not only the first.
+/// Returns all mistakes of all layers, not only the first.
 pub fn load(inputs: &Inputs<'_>) -> Result<Settings, ConfigError> {
     let mut builder = Builder {
         inputs,

@@ -85,7 +85,7 @@ impl Dir {
     ///
     /// # Errors
     ///
-    /// Fails if there is no such entry.
+    /// Fails if the directory has no entry with this name.
     pub fn stat(&self, name: &OsStr) -> io::Result<Stat> {
         Ok(statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW)?)
     }
@@ -207,7 +207,7 @@ impl Dir {
     ///
     /// # Errors
     ///
-    /// Fails if the system cannot tell.
+    /// Returns the error of the system.
     pub fn mode(&self) -> io::Result<u32> {
         Ok(rustix::fs::fstat(&self.fd)?.st_mode & 0o7777)
     }
@@ -282,7 +282,7 @@ impl Dir {
     ///
     /// # Errors
     ///
-    /// If there is no such file, it is a directory, or the system does not allow it.
+    /// Fails if there is no such file, if it is a directory, or if the system does not allow it.
     pub fn remove(&self, name: &OsStr) -> io::Result<()> {
         Ok(unlinkat(&self.fd, name, AtFlags::empty())?)
     }

@@ -72,7 +72,7 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// Returns the reason if it may not.
+    /// Returns the reason if the session may not change to the mode: a limit of the administrator or of the start.
     pub fn may_enter(&self, mode: PermissionMode) -> Result<(), String> {
         if let Some(managed) = self.modes.managed.filter(|managed| !mode.is_within(*managed)) {
             return Err(format!(
@@ -125,7 +125,7 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// If `rule` is no valid rule.
+    /// Returns the mistake if `rule` is not a valid rule.
     pub fn allow_for_turn(&mut self, rule: &str) -> Result<(), RuleError> {
         let rule = Rule::parse(rule)?;
         if !self.layers.session.allow.contains(&rule) && !self.layers.turn.contains(&rule) {
@@ -140,7 +140,8 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// Names the first text that is no valid rule, or the first rule that `owner` may not remove. Nothing is changed then.
+    /// Returns the first text that is not a valid rule, or the first rule that `owner` may not remove. Nothing is changed
+    /// then.
     pub fn change_rules(
         &mut self,
         owner: RuleOwner,

@@ -142,7 +142,8 @@ const PLAIN: &[&str] = &[
 /// The environment for a git that becket runs in `dir` by itself, to read.
 ///
 /// # Errors
-/// Says why such a git would run what the repository names, in spite of this environment.
+///
+/// Returns the reason if such a git would run programs that the repository names, in spite of this environment.
 pub fn reading_git(
     files: &dyn Files,
     resolve: &dyn Fn(&Path) -> PathBuf,

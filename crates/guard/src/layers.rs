@@ -34,7 +34,7 @@ impl Layers {
     ///
     /// # Errors
     ///
-    /// If a rule that asks or denies is to be removed and belongs to somebody else.
+    /// Fails if a rule that asks or denies is to be removed and belongs to another owner.
     pub(crate) fn change(
         &mut self,
         settings: &mut Rules,

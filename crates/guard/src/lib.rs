@@ -180,7 +180,7 @@ impl Guard {
     ///
     /// # Errors
     ///
-    /// If `rule` is no valid rule.
+    /// Returns the mistake if `rule` is not a valid rule.
     pub fn allow_for_session(&mut self, rule: &str) -> Result<(), RuleError> {
         let rule = Rule::parse(rule)?;
         let session = &mut self.layers.session.allow;

@@ -99,7 +99,7 @@ impl Rule {
     ///
     /// # Errors
     ///
-    /// The position of the mistake and the nearest valid form.
+    /// Returns the position of the mistake and the nearest valid form.
     pub fn parse(text: &str) -> Result<Self, RuleError> {
         let text = text.trim();
         let fail = |at: usize, message: &str, nearest: String| RuleError {
@@ -524,7 +524,7 @@ impl Rules {
     ///
     /// # Errors
     ///
-    /// All malformed rules. The caller decides whether to continue.
+    /// Returns all malformed rules. The caller decides whether to continue.
     pub fn parse<S: AsRef<str>>(allow: &[S], ask: &[S], deny: &[S]) -> Result<Self, Vec<RuleError>> {
         let mut errors = Vec::new();
         let mut list = |texts: &[S]| -> Vec<Rule> {

@@ -282,7 +282,7 @@ pub fn parse(value: &Value, vars: &dyn Fn(&str) -> Option<String>) -> Parsed {
 ///
 /// # Errors
 ///
-/// A message if the value is not a configuration of MCP servers.
+/// Returns a message if the value is not a configuration of MCP servers.
 pub fn entries(value: &Value) -> Result<&Map<String, Value>, String> {
     let object = value.as_object().ok_or("an MCP configuration is a JSON object with mcpServers")?;
     let inner =
@@ -303,7 +303,7 @@ pub fn entries(value: &Value) -> Result<&Map<String, Value>, String> {
 ///
 /// # Errors
 ///
-/// A message if the name or a value is invalid, or if a variable is not set.
+/// Returns a message if the name or a value is invalid, or if a variable is not set.
 pub fn server(
     name: &str,
     value: &Value,
@@ -407,7 +407,7 @@ fn endpoint(written: &Written) -> Result<Endpoint, String> {
 ///
 /// # Errors
 ///
-/// A message with the allowed characters.
+/// Returns a message with the allowed characters.
 pub fn check_name(name: &str) -> Result<(), String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ' ' | ':' | '/' | '@');
     if name.is_empty() || name.len() > 64 || !name.chars().all(plain) || name.trim() != name {

@@ -55,11 +55,11 @@ impl<T> KeySource<T> {
         Self(Arc::new(key))
     }
 
-    /// Returns a valid key, or the reason why there is none. `refused` is true if the last one was refused.
+    /// Returns a valid key. `refused`: the server has refused the last one, so a cached key is not used again.
     ///
     /// # Errors
     ///
-    /// The future ends with [`NoKey`] if no key can be obtained. Its text tells the user why.
+    /// Fails with [`NoKey`] if no key can be obtained. Its text tells the user why.
     pub fn get(&self, refused: bool) -> BoxFuture<'static, Result<T, NoKey>> {
         (self.0)(refused)
     }

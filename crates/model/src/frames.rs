@@ -24,8 +24,9 @@ impl FrameParser {
     /// Takes the next bytes of the body and passes on every message that is complete.
     ///
     /// # Errors
-    /// [`ErrorKind::Malformed`] for a length that cannot be right, [`ErrorKind::StreamBroken`] for a wrong checksum, and what
-    /// `sink` returns.
+    ///
+    /// Returns [`ErrorKind::Malformed`] for a length that cannot be right, [`ErrorKind::StreamBroken`] for a wrong
+    /// checksum, and the errors of `sink`.
     pub(crate) fn push(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<(), ModelError> {
         self.held.extend_from_slice(bytes);
         while let Some(start) = self.held.first_chunk::<4>() {

@@ -254,7 +254,8 @@ pub trait Model: Send + Sync {
     /// Turns a request into bytes. The cost is that of the messages that are new since the last call with the same generation.
     ///
     /// # Errors
-    /// If the context cannot be expressed in this wire format.
+    ///
+    /// Fails if the context cannot be expressed in this wire format.
     fn prepare(&self, request: &Request<'_>) -> Result<Prepared, ModelError>;
 
     /// Sends the request, retries failures that allow it until the answer begins, and streams the answer.
@@ -338,8 +339,9 @@ pub struct ModelError {
 /// Opens the model that `reference` names. Builds no HTTP client and sends nothing, but reads a script.
 ///
 /// # Errors
-/// [`ErrorKind::Auth`] without a key where one is needed, [`ErrorKind::NotFound`] for a base URL that cannot be used,
-/// [`ErrorKind::Script`] for a script that cannot be read.
+///
+/// Returns [`ErrorKind::Auth`] if a key is needed and missing, [`ErrorKind::NotFound`] if the provider is unknown or its
+/// base URL cannot be used, and [`ErrorKind::Script`] if a script or recording cannot be read.
 pub fn open(reference: &ModelRef, settings: &Settings) -> Result<Arc<dyn Model>, ModelError> {
     let (provider, name) = match reference {
         ModelRef::Script(file) => {

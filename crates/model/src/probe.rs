@@ -39,7 +39,7 @@ pub struct Listed {
 ///
 /// # Errors
 ///
-/// Returns a typed error; [`crate::ErrorKind::NotFound`] if the server has no such list.
+/// Returns [`crate::ErrorKind::NotFound`] if the server has no such list, and the errors of a request otherwise.
 pub async fn list(reference: &ModelRef, settings: &Settings) -> Result<Vec<Listed>, ModelError> {
     let transport = transport(reference, settings)?;
     let json = transport.get_json(transport.url.clone(), TIMEOUT).await?;
@@ -51,7 +51,7 @@ pub async fn list(reference: &ModelRef, settings: &Settings) -> Result<Vec<Liste
 ///
 /// # Errors
 ///
-/// As [`list`].
+/// Fails like [`list`].
 pub async fn figures(reference: &ModelRef, settings: &Settings) -> Result<Vec<Figures>, ModelError> {
     let transport = transport(reference, settings)?;
     let json = transport.get_json(transport.url.clone(), TIMEOUT).await?;

@@ -34,7 +34,8 @@ impl ModelRef {
     /// Parses a user's input. The name of a model in the catalog is enough: the provider follows from it.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] with the forms that are accepted.
+    ///
+    /// Returns [`ErrorKind::NotFound`] with the forms that are accepted.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         let text = text.trim();
         if let Some(file) = text.strip_prefix("replay:") {

@@ -8,7 +8,7 @@ use rustls::pki_types::pem::PemObject as _;
 ///
 /// # Errors
 ///
-/// Returns the reason, without the key.
+/// Returns the reason if the key cannot be used. It does not quote the key.
 pub fn sign_rs256(pem: &str, message: &[u8]) -> Result<Vec<u8>, &'static str> {
     let key = PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| "the private key is not PEM")?;
     let provider = rustls::crypto::aws_lc_rs::default_provider();

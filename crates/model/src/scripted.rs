@@ -69,7 +69,8 @@ impl ScriptedModel {
     /// Reads the script from a file.
     ///
     /// # Errors
-    /// [`ErrorKind::Script`] with the place of the mistake.
+    ///
+    /// Returns [`ErrorKind::Script`] with the place of the mistake.
     pub fn open(file: &Path) -> Result<Self, ModelError> {
         let name = file.display().to_string();
         let refused = |why: &str| {
@@ -98,7 +99,8 @@ impl ScriptedModel {
     /// Parses a script. `name` is its name in messages and in the model's id.
     ///
     /// # Errors
-    /// [`ErrorKind::Script`] with the place of the mistake.
+    ///
+    /// Returns [`ErrorKind::Script`] with the place of the mistake.
     pub fn parse(text: &str, name: &str) -> Result<Self, ModelError> {
         let script: Script = serde_json::from_str(text).map_err(|e| {
             ModelError::new(ErrorKind::Script, format!("The script `{name}` is wrong: {e}."))

@@ -62,7 +62,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// Describes the mismatch so that the model can correct it.
+    /// Returns a description of the mismatch, so that the model can correct it.
     pub fn check(&self, answer: &str) -> Result<Value, String> {
         let value = find_json(answer).ok_or_else(|| "the answer is not JSON".to_owned())?;
         self.fits(&value).map(|()| value)
@@ -72,7 +72,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// Describes the first mismatches so that the model can correct them.
+    /// Returns a description of the first mismatches, so that the model can correct them.
     pub fn fits(&self, value: &Value) -> Result<(), String> {
         let problems: Vec<String> = self
             .validator

@@ -181,7 +181,7 @@ impl Sandbox {
     ///
     /// # Errors
     ///
-    /// If no backend works for this level, or the temporary folder or the proxy cannot be created.
+    /// Fails if no backend works for this level, or if the temporary folder or the proxy cannot be created.
     pub fn confine(&self, level: SandboxLevel, group: Option<PathBuf>) -> Result<Confined, SandboxError> {
         let backend = self.backend(level).clone();
         if let Backend::None { why } = backend {
@@ -240,7 +240,7 @@ impl Sandbox {
     ///
     /// # Errors
     ///
-    /// If the temporary folder cannot be created.
+    /// Fails if the temporary folder cannot be created.
     pub fn policy(&self, level: SandboxLevel) -> Result<Policy, SandboxError> {
         let temp = self.temp()?;
         let inputs = self.present_inputs();
@@ -310,7 +310,7 @@ impl Sandbox {
     ///
     /// # Errors
     ///
-    /// If none of the configured folders allows it.
+    /// Fails if the folder can be created in none of the configured ones.
     pub fn temp(&self) -> Result<&Path, SandboxError> {
         self.folder(&self.temp)
     }

@@ -85,7 +85,7 @@ impl Programs {
     ///
     /// # Errors
     ///
-    /// If such programs must be confined and no backend works, or if the confinement cannot be prepared.
+    /// Fails if such programs must be confined and no backend works, or if the confinement cannot be prepared.
     pub fn prepare(&self, kind: ProgramKind) -> Result<Prepared, SandboxError> {
         if self.confine == Confine::Never {
             return Ok(Prepared::default());

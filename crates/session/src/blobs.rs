@@ -137,7 +137,7 @@ impl BlobStore {
     ///
     /// # Errors
     ///
-    /// Fails if memory for the compression cannot be had. A disk that refuses is no error: the bytes stay in memory.
+    /// Fails if there is no memory for the compression. A disk that refuses is no error: the bytes stay in memory.
     pub fn writer(&self) -> io::Result<BlobWriter> {
         let Some(dir) = &self.dir else { return BlobWriter::new(Sink::in_memory(&self.io, None)) };
         let temp = self.temp_in(dir);

@@ -118,7 +118,7 @@ impl Pages {
     ///
     /// # Errors
     ///
-    /// Returns [`StoreError::Io`].
+    /// Returns [`StoreError::Io`] if the ledger cannot be read.
     pub fn before(&mut self, from: Seq, to: Seq) -> Result<Page, StoreError> {
         self.backward(from, self.end(to), self.length)
     }
@@ -127,7 +127,7 @@ impl Pages {
     ///
     /// # Errors
     ///
-    /// Returns [`StoreError::Io`].
+    /// Returns [`StoreError::Io`] if the ledger cannot be read.
     pub fn after(&mut self, from: Seq, to: Seq) -> Result<Page, StoreError> {
         let mut file = self.file()?;
         let to = self.end(to);
@@ -154,7 +154,7 @@ impl Pages {
     ///
     /// # Errors
     ///
-    /// Returns [`StoreError::Io`].
+    /// Returns [`StoreError::Io`] if the ledger cannot be read.
     pub fn find(
         &mut self,
         range: Range<Seq>,

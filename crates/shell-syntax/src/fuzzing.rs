@@ -15,7 +15,7 @@ fn script(source: &str) -> Script {
 ///
 /// # Errors
 ///
-/// Returns the broken law.
+/// Returns the first law that does not hold, as a sentence.
 pub fn check(source: &str) -> Result<(), String> {
     let read = script(source);
     if format!("{read:?}") != format!("{:?}", script(source)) {

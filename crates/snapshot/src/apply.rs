@@ -76,7 +76,8 @@ impl Opened {
     /// record keeps the mode that the file had.
     ///
     /// # Errors
-    /// The reason in words for people; the file then has its mode again.
+    ///
+    /// Returns the reason in words for people. The file then has its mode again.
     fn keep(
         &mut self,
         path: &Path,

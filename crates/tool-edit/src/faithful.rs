@@ -19,7 +19,7 @@ const SET_ID: u32 = 0o6000;
 ///
 /// # Errors
 ///
-/// Fails if one of them cannot be set.
+/// Fails if the owner, an attribute or the mode cannot be set.
 pub(crate) fn take_over(new: &File, old: &File) -> io::Result<()> {
     let (meta, mine) = (old.metadata()?, new.metadata()?);
     if (mine.uid(), mine.gid()) != (meta.uid(), meta.gid()) {

@@ -18,7 +18,7 @@ pub fn places(text: &str, old: &str, new: &str, replace_all: bool) -> Vec<Range<
 ///
 /// # Errors
 ///
-/// Returns the refusal.
+/// Returns the message that the model would get if an edit is refused.
 pub fn edit(bytes: &[u8], edits: &[(&str, &str)]) -> Result<(Vec<u8>, Vec<Range<usize>>), String> {
     let view = encoding::decode(bytes);
     let source = endings::Source::new(&view.text);
@@ -35,7 +35,7 @@ pub fn edit(bytes: &[u8], edits: &[(&str, &str)]) -> Result<(Vec<u8>, Vec<Range<
 ///
 /// # Errors
 ///
-/// Returns the refusal.
+/// Returns the message that the model would get if the patch is refused.
 pub fn apply_patch(bytes: &[u8], text: &str) -> Result<Vec<u8>, String> {
     let sections = patch::sections(text)?;
     let hunks = sections.first().and_then(patch::hunks_of).ok_or("the patch updates no file")?;

@@ -119,11 +119,11 @@ impl HunkFilter {
         out.into_bytes()
     }
 
-    /// Ends the filtering before the write.
+    /// Checks, before the write, that the call shall write.
     ///
     /// # Errors
     ///
-    /// Ends a preview, or a call whose hunk numbers do not exist, before anything is written.
+    /// Returns a message that ends the call: it was only a preview, or the user rejected every hunk.
     pub(crate) fn ready(&mut self) -> Result<(), String> {
         if self.showing {
             self.shown_all = true;

@@ -75,7 +75,7 @@ impl Drift {
 ///
 /// # Errors
 ///
-/// Returns the refusal.
+/// Returns a message for the model if the plan may not be carried out.
 pub(crate) fn allow(
     seen: Seen,
     drift: Option<&Drift>,
@@ -118,7 +118,7 @@ pub(crate) fn allow(
 ///
 /// # Errors
 ///
-/// Returns the refusal.
+/// Returns a message for the model if the file must be read first.
 pub(crate) fn overwritten(seen: Seen, drift: Option<&Drift>, name: &str) -> Result<(), String> {
     match (seen, drift) {
         (Seen::Same, _) => Ok(()),

@@ -31,7 +31,7 @@ use std::ops::Range;
 ///
 /// # Errors
 ///
-/// Returns the reason if there is no single place.
+/// Returns the reason for the model if `old` is found nowhere, or at several places where one was meant.
 pub(crate) fn find(
     search_scope: SearchScope<'_>,
     old: &str,

@@ -222,7 +222,7 @@ pub(crate) struct Formatted {
 ///
 /// # Errors
 ///
-/// Returns a message of one line.
+/// Returns the reason in one line: for example, the formatter failed, took too long, or the file changed meanwhile.
 pub(crate) async fn format(
     chosen: &Chosen,
     path: &Path,

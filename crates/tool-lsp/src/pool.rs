@@ -108,7 +108,7 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// Returns the reason if it cannot run.
+    /// Returns the reason if the server cannot be started, or if it ended too often in this session.
     pub(crate) fn server(&self, slot: &Slot) -> Result<(Arc<Server>, u32), String> {
         let mut life = lock(&slot.life);
         if let Some(server) = &life.server {

@@ -17,7 +17,7 @@ pub(crate) const MAX_FILE: u64 = 1 << 20;
 ///
 /// # Errors
 ///
-/// Returns the reason if it is not such a file.
+/// Returns the reason if the file cannot be read, is larger, or is not UTF-8.
 pub(crate) fn read_text(path: &Path) -> Result<String, String> {
     let (file, meta) = becket_tool::paths::open_file(path).map_err(|e| e.to_string())?;
     if meta.len() > MAX_FILE {

@@ -286,7 +286,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Returns a message of one line.
+    /// Returns the reason in one line: no answer before the deadline, an error of the server, or its end.
     pub(crate) async fn ask<R: Request<Params = Value, Result = Value>>(
         &self,
         params: Value,

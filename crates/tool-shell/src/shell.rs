@@ -158,7 +158,7 @@ impl Shell {
     ///
     /// # Errors
     ///
-    /// If the file cannot be written, or the output was not kept.
+    /// Fails if the file cannot be written, or if the output was not kept.
     pub fn save_job_output(&self, id: u64, path: &Path) -> io::Result<bool> {
         let Some(job) = self.jobs.known(id) else { return Ok(false) };
         job.drain.save(path)?;

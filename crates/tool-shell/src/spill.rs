@@ -77,7 +77,7 @@ impl SpillStore {
 ///
 /// # Errors
 ///
-/// If the folder cannot be created, belongs to another user, or its permissions cannot be changed.
+/// Fails if the folder cannot be created or belongs to another user, or if its permissions cannot be changed.
 pub(crate) fn private_folder(folder: &Path) -> io::Result<()> {
     becket_files::private::dir(folder)?;
     let meta = std::fs::metadata(folder)?;

@@ -73,7 +73,7 @@ impl Skill {
     ///
     /// # Errors
     ///
-    /// A message if the skill's file cannot be read.
+    /// Returns a message if the skill's file cannot be read.
     pub fn prompt(&self, arguments: &str) -> Result<String, String> {
         tool::text(self, arguments)
     }

@@ -161,7 +161,7 @@ pub(crate) struct WebClient {
 ///
 /// # Errors
 ///
-/// Fails if it is not such a URL, is too long, or has a user name in it.
+/// Fails if the text is no such URL or too long, or if it contains a user name.
 pub(crate) fn parse(text: &str) -> Result<Url, FetchError> {
     let text = text.trim().trim_matches(['<', '>']);
     let shown = || becket_types::cut_end(text, 200).to_owned();

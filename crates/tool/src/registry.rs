@@ -88,7 +88,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// The same as for [`Registry::add`].
+    /// Fails like [`Registry::add`].
     pub fn add_quiet(&mut self, tool: Arc<dyn Tool>) -> Result<(), RegistryError> {
         let name = tool.spec().name.clone();
         self.add(tool)?;

@@ -180,7 +180,7 @@ impl Said {
 ///
 /// # Errors
 ///
-/// The inner result is a message for the user if an argument is missing or wrong.
+/// Returns a message for the user if an argument is missing or wrong.
 pub fn parse(text: &str) -> Option<Result<Action, String>> {
     let rest = text.trim().strip_prefix('/')?;
     let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));

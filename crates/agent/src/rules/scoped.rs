@@ -34,7 +34,7 @@ impl Scoped {
     ///
     /// # Errors
     ///
-    /// Returns what is wrong with a pattern.
+    /// Returns a message about the first pattern that is invalid.
     pub(super) fn new(file: PathBuf, base: PathBuf, patterns: &[String]) -> Result<Self, String> {
         let mut set = GlobSetBuilder::new();
         for pattern in patterns {

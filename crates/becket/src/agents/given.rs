@@ -19,7 +19,7 @@ pub(crate) struct GivenAgents {
 ///
 /// # Errors
 ///
-/// Returns what is wrong with the object.
+/// Returns a message that names the mistake in the object.
 pub(crate) fn of_json(agents: &Value) -> Result<(Vec<Definition>, Vec<String>), String> {
     let agents = agents.as_object().ok_or("an object of agents by name is expected")?;
     let (mut out, mut warnings) = (Vec::new(), Vec::new());

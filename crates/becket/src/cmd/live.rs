@@ -85,7 +85,7 @@ impl Live {
     ///
     /// # Errors
     ///
-    /// As [`Self::open`].
+    /// Fails like [`Self::open`].
     pub(crate) fn open_with(
         environment: &Environment,
         summary: &SessionSummary,

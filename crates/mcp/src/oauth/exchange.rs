@@ -44,7 +44,7 @@ impl Exchange {
     ///
     /// # Errors
     ///
-    /// Returns a message for people if something is missing.
+    /// Returns a message for people that names the missing field.
     pub(super) fn of(url: &Url, config: &OAuthConfig) -> Result<Option<Self>, String> {
         let has_key = config.private_key.is_some() || config.private_key_file.is_some();
         let has_assertion = config.assertion.is_some()

@@ -35,9 +35,11 @@ enum Means {
 }
 
 impl Granted {
+    /// Makes the authorization of a program by its own secret or key. Nothing is requested yet.
+    ///
     /// # Errors
     ///
-    /// Returns a message for people if something is missing.
+    /// Returns a message for people that names the missing field.
     pub(super) fn new(url: &Url, client: Client, config: &OAuthConfig) -> Result<Self, String> {
         let means = match (Exchange::of(url, config)?, &config.client_id, &config.client_secret) {
             (Some(exchange), _, _) => Means::Signed(Box::new(exchange)),

@@ -15,7 +15,7 @@ const ALGORITHMS: [(SignatureScheme, &str, Option<usize>); 3] = [
 ///
 /// # Errors
 ///
-/// Returns the reason, without the key.
+/// Returns the reason if the key cannot be used. It does not quote the key.
 pub(super) fn sign(pem: &str, message: impl FnOnce(&str) -> String) -> Result<(String, Vec<u8>), String> {
     let key = PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| "the private key is not PEM")?;
     let provider = rustls::crypto::aws_lc_rs::default_provider();

@@ -36,7 +36,7 @@ impl BlobWriter {
     ///
     /// # Errors
     ///
-    /// Fails if the disk refuses them and cannot return the part that it took before.
+    /// Fails if the disk refuses the bytes and cannot return those that it took before.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.hash.update(bytes);
         self.bytes += bytes.len() as u64;

@@ -75,7 +75,7 @@ impl Validator {
     ///
     /// # Errors
     ///
-    /// Names the first call without a result.
+    /// Returns the first call without a result.
     pub fn end(&self) -> Result<(), Violation> {
         match self.pending.front() {
             None => Ok(()),

@@ -90,7 +90,7 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// Fails if the new index cannot be made.
+    /// Fails if the new index cannot be made: the disk fails, or another process uses the index.
     pub fn rebuild(db: &Path, root: &Path) -> Result<(Self, CaughtUp), IndexError> {
         schema::remove(db);
         let mut index = Self::open(db, root)?;

@@ -63,7 +63,7 @@ impl SessionInfo {
 ///
 /// # Errors
 ///
-/// Returns [`StoreError::Newer`].
+/// Returns [`StoreError::Newer`] for such a session.
 pub(super) fn refuse_newer(dir: &Path) -> Result<(), StoreError> {
     let claimed =
         std::fs::File::open(layout::ledger_path(dir)).ok().and_then(|mut file| claimed_format(&mut file));

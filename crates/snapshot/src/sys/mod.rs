@@ -148,8 +148,12 @@ pub(crate) struct ParentFolder {
 }
 
 impl ParentFolder {
+    /// Opens the parent directory of `path`, one component after the other.
+    ///
     /// # Errors
-    /// A component is a symbolic link, is missing, or is not a directory; `path` is not absolute or holds `..`.
+    ///
+    /// Fails if a component is a symbolic link, is missing, or is not a directory, or if `path` is not absolute or
+    /// contains `..`.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let invalid = || io::Error::new(io::ErrorKind::InvalidInput, "not an absolute path without dots");
         let parent = path.parent().ok_or_else(invalid)?;

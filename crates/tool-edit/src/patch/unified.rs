@@ -21,7 +21,7 @@ pub(super) fn begins(lines: &[&str], at: usize) -> bool {
 ///
 /// # Errors
 ///
-/// Returns a message that says what is wrong.
+/// Returns a message for the model about the first mistake in the diff.
 pub(super) fn parse(lines: &[&str]) -> Result<Vec<Section>, String> {
     let mut reader = Reader { lines, at: 0, closed: false };
     let mut out = Vec::new();

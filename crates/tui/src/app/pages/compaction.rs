@@ -82,7 +82,7 @@ impl Pages {
     ///
     /// # Errors
     ///
-    /// Returns a message for the user if there are none. The list is closed then.
+    /// Returns a message for the user if compactions removed no message. The list is closed then.
     pub(in crate::app) fn choose_removed(&mut self, removed: &[(Seq, String)]) -> Result<(), String> {
         if removed.is_empty() {
             self.picker = None;
