@@ -78,9 +78,20 @@ fn rust_files(dir: &Path) -> Vec<PathBuf> {
     out
 }
 
-/// The source without its `#[cfg(test)]` module, which by convention is the last thing in a file.
+/// The source without its `#[cfg(test)]` module, which by convention is the last thing in a file. A declaration such as
+/// `mod tests;` cuts nothing off, because code follows it.
 fn without_tests(source: &str) -> &str {
-    source.split("\n#[cfg(test)]\nmod ").next().unwrap_or(source)
+    let head = "\n#[cfg(test)]\nmod ";
+    let is_body = |at: &usize| source[at + head.len()..].lines().next().is_some_and(|line| line.ends_with('{'));
+    let end = source.match_indices(head).map(|(at, _)| at).find(is_body);
+    &source[..end.unwrap_or(source.len())]
+}
+
+#[test]
+fn only_the_body_of_a_test_module_is_left_out() {
+    let code = "fn a() {}\n#[cfg(test)]\nmod tests;\nfn b() {}\n";
+    assert_eq!(without_tests(code), code);
+    assert_eq!(without_tests(&format!("{code}\n#[cfg(test)]\nmod more {{\n}}\n")), code);
 }
 
 #[test]

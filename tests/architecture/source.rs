@@ -1,6 +1,6 @@
 //! Owns a reader of Rust source for the architecture test: tokens, and the module tree of a crate with the paths that each file names.
 //!
-//! Reads without a compiler: it follows `mod`, `use` and paths, and never expands a macro or resolves a method call. Items behind
+//! Reads without a compiler: it follows `mod`, `use` and paths, and never expands a macro or resolves a method call. Items with
 //! `#[cfg(test)]` are left out.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! A headless run that has answered is done: the result is the last line of its turn, and nothing is paid for behind it.
+//! A headless run that has answered is done: the result is the last line of its turn, and nothing is paid for after it.
 //! `/compact` as a prompt is a compaction with a result of its own.
 
 use crate::compaction::{SUMMARY, asks_for_summary};
@@ -6,7 +6,7 @@ use crate::support::{Api, Bench, Running, run, run_with, says};
 use becket_testkit::{Answer, MockServer};
 use serde_json::{Value, json};
 
-/// Five calls of 6 kB, then an answer that leaves a full context of 32k behind it; short answers from then on.
+/// Five calls of 6 kB, then an answer that fills a context of 32k; short answers from then on.
 fn model() -> MockServer {
     let mut n = 0;
     MockServer::with(move |request| {

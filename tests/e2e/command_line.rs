@@ -411,7 +411,7 @@ fn a_server_that_does_not_say_its_window_is_not_asked_again() {
     assert_eq!(asked, 1);
 }
 
-/// Output that cannot be written is an error with one message, whichever command printed it. A reader that stops early is none.
+/// Output that cannot be written is an error with one message, whichever command printed it. A reader that stops early causes no error.
 #[cfg(target_os = "linux")]
 #[test]
 fn output_that_cannot_be_written_is_told() {

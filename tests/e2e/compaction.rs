@@ -281,7 +281,7 @@ fn the_turn_goes_on_while_its_summary_is_prepared() {
 }
 
 /// The boundary itself asks no model: the summary is whole before the last step ahead of it begins, and whatever else is
-/// asked for a summary gets no answer until the turn has gone on behind it.
+/// asked for a summary gets no answer until the turn has continued after the boundary.
 #[test]
 fn a_boundary_with_a_prepared_summary_waits_for_no_request() {
     let bench = Bench::new(&[]);

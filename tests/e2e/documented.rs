@@ -75,7 +75,7 @@ fn every_command_on_a_page_exists_and_every_command_is_on_a_page() {
     let mut named = BTreeSet::new();
     for (page, text) in pages() {
         for line in code(&text).lines() {
-            // The command itself, at the start of a line or behind a prompt, a variable, a pipe.
+            // The command itself, at the start of a line or after a prompt, a variable, a pipe.
             let words: Vec<&str> = line.split('#').next().unwrap_or_default().split_whitespace().collect();
             for pair in words.windows(2) {
                 let [program, word] = pair else { continue };
@@ -100,7 +100,7 @@ fn every_option_on_a_line_with_becket_exists() {
         helps.values().flat_map(|help| words(help)).filter(|word| word.starts_with("--")).collect();
     for (page, text) in pages() {
         for line in code(&text).lines().filter(|line| line.trim_start().starts_with("becket ")) {
-            // Words behind `--` belong to another program, and so does a program behind a pipe.
+            // Words after `--` belong to another program, and so does a program after a pipe.
             let own =
                 line.split(" -- ").next().unwrap_or_default().split(['|', '#']).next().unwrap_or_default();
             for option in words(own).filter(|word| word.len() > 3 && word.starts_with("--")) {

@@ -101,7 +101,7 @@ fn check_spans(made: &Value, what: &str) -> usize {
         assert!(to <= start, "{what}: {span}");
         assert!(letters(&text).starts_with(&shown), "{what}: {span}");
     }
-    // The messages, one behind the other: nothing before, between or behind them is left out.
+    // The messages, one after the other: nothing before, between or after them is left out.
     let mut at = start;
     for span in &messages {
         let (from, to) = place(span);

@@ -21,7 +21,7 @@ fn alive(pid: &str) -> bool {
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z'))
 }
 
-/// Those of `pids` that live a minute after now.
+/// Returns the processes of `pids` that still live after a minute.
 fn survivors(pids: &[String]) -> Vec<&String> {
     let deadline = Instant::now() + Duration::from_mins(1);
     loop {

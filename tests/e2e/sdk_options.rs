@@ -81,7 +81,7 @@ const TOLD: &[(&str, Option<&str>)] = &[
     ("workload", Some("x")),
 ];
 
-/// The names behind `--` in a piece of source code.
+/// The names after `--` in a piece of source code.
 fn flags(source: &str) -> Vec<String> {
     let is_name = |c: char| c.is_ascii_alphabetic() || c == '-';
     let words = ["\"--", "f\"--"].iter().flat_map(|quote| source.split(quote).skip(1));

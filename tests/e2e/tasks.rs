@@ -129,7 +129,7 @@ fn a_session_that_goes_on_says_what_it_cannot_take() {
     assert!(ran.stderr.contains("--system-prompt has no effect"), "{}", ran.stderr);
     assert!(!ran.stderr.contains("--append-system-prompt"), "it is there as before: {}", ran.stderr);
     assert!(!server.requests()[1].text().contains("parrot"));
-    // The schema reaches the model behind the prompt, and the words of the user stay what they were.
+    // The schema reaches the model after the prompt, and the words of the user stay what they were.
     let schema = "{\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integer\"}},\"required\":[\"n\"]}";
     let ran = run(bench.print(Api::Anthropic, &server).args(["-r", id, "--json-schema", schema, "third"]));
     assert_eq!(ran.expect(0).stdout, "{\"n\":3}\n");

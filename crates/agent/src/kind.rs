@@ -53,7 +53,7 @@ pub struct Kind {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KindRun {
     pub effort: Option<String>,
-    /// See [`Kind::mode`].
+    /// The permission mode; `None`: the one of the session. [`Kind::mode`] limits it.
     pub mode: Option<PermissionMode>,
     /// Maximum number of answered requests. The session's limit applies if it is lower.
     pub max_turns: Option<u64>,

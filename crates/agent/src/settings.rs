@@ -313,7 +313,7 @@ pub enum SecretOutputs {
     Send,
 }
 
-/// Most images in one request: the lowest limit of the large providers. A server may have a lower one.
+/// Maximum number of images in one request: the lowest limit of the large providers. A server may have a lower one.
 const MAX_IMAGES: usize = 50;
 
 /// Returns the facts about a model that the view needs. The limit on media bytes per request is the lowest of

@@ -42,7 +42,7 @@ struct Turn {
     /// In thousandths of the window, in bytes of four a token.
     words: u64,
     image: bool,
-    /// A second message right behind the first.
+    /// A second message directly after the first.
     steer: bool,
     /// The user compacts by hand after this turn.
     compact: bool,
@@ -191,7 +191,7 @@ async fn perform(history: &History, but: &[&str]) -> Result<Played, Broken> {
             TurnEnd::Repetition { .. } => return Err(("end", "repetition".to_owned())),
             other => return Err(("end", format!("{other:?}"))),
         });
-        // A second message that came too late for its turn has one of its own, so that the turns after it are one behind, and the
+        // A second message that came too late for its turn has one of its own, so that the turns after it are late by one, and the
         // compaction would fall into one of them.
         let is_behind = history.turns[..=n].iter().any(|turn| turn.steer);
         if turn.compact && !is_behind {

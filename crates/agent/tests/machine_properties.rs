@@ -386,7 +386,7 @@ fn request(step: u64, attempt: u32, wrap_up: bool) -> Action {
     Action::Request { step, attempt, wrap_up }
 }
 
-/// The actions of a turn behind its delivery.
+/// The actions of a turn after its delivery.
 fn check(rules: Rules, answers: &[Input], want: &[Action]) {
     let log = script(rules, answers);
     assert_eq!(log[..2], [Action::StartTurn, Action::Deliver { prompts: vec![0], steered: false }]);

@@ -20,7 +20,7 @@ use std::fmt::Write as _;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Most files that are read, and most bytes of each.
+/// Maximum number of files that are read, and of bytes of each.
 const MOST: usize = 100;
 const BYTES: u64 = 64 * 1024;
 

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use std::path::Path;
 
-/// Most bytes of a description of a zone.
+/// Maximum number of bytes of a description of a zone.
 const ZONE_BYTES: u64 = 1 << 20;
 /// The zone of the machine on Unix.
 const LOCAL: &str = "/etc/localtime";

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Most commands, and most bytes of each. The same limits apply to files that a command includes.
+/// Maximum number of commands, and of bytes of each. The same limits apply to files that a command includes.
 pub(crate) const MOST: usize = 200;
 pub(crate) const BYTES: u64 = 64 * 1024;
 

@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// Most bytes of a file. A git configuration that is larger is not an ordinary one.
+/// Maximum number of bytes of a file. A git configuration that is larger is not an ordinary one.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Makes a walk over the files of a project, with hidden ones and without ignored ones and those of git.

@@ -7,11 +7,11 @@ use becket_types::OBEYED_IN_GIT_DIR;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Most bytes of a file of git that names a folder.
+/// Maximum number of bytes of a file of git that names a folder.
 pub(crate) const GIT_BYTES: u64 = 64 * 1024;
-/// Most bytes of a configuration.
+/// Maximum number of bytes of a configuration.
 const BYTES: u64 = 256 * 1024;
-/// Most configurations that include each other.
+/// Maximum number of configurations that include each other.
 const MOST: usize = 32;
 /// Sections whose values name no file that git reads or runs.
 const OTHER: &[&str] = &["remote", "branch", "submodule", "url", "user", "alias", "color", "extensions"];

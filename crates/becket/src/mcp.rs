@@ -37,7 +37,7 @@ use std::time::Duration;
 /// Approximate bytes of a definition for each token.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// Most bytes of a file with servers or permissions.
+/// Maximum number of bytes of a file with servers or permissions.
 const MOST_BYTES: u64 = 4 << 20;
 
 /// A source of configured servers.
@@ -160,8 +160,8 @@ pub(crate) fn read_file(path: &Path, problems: &mut Vec<String>) -> Option<Value
     }
 }
 
-/// Returns a variable for the configuration of a project. A key of a provider is none: the project would choose the program and
-/// the host that get it.
+/// Returns a variable for the configuration of a project. `None` for a key of a provider, because the project would choose the
+/// program and the host that get it.
 fn variable_for_project(environment: &Environment, cwd: &Path, name: &str) -> Option<String> {
     let value = environment.vars.get(name)?;
     // The user's configuration names variables with keys. One with errors ends the run elsewhere.
@@ -323,7 +323,7 @@ pub(crate) struct OfAgents {
     pub notes: Vec<String>,
 }
 
-/// Returns the servers that agents bring. Those of the project's agents must be trusted by content.
+/// Returns the servers that agents bring. The servers of the project's agents must be trusted by content.
 pub(crate) fn of_agents(
     environment: &Environment,
     cwd: &Path,
@@ -381,7 +381,7 @@ fn agent_item(
     }
 }
 
-/// Parts of a session from which servers and answers to their questions come.
+/// The agents of a session, which may bring MCP servers, and its hooks, which may answer questions of servers.
 pub(crate) struct Origins {
     pub of_agents: OfAgents,
     pub hooks: Option<OutsideHooks>,

@@ -18,7 +18,7 @@ pub(crate) struct Found {
     pub note: Option<String>,
 }
 
-/// Most names that a failure lists.
+/// Maximum number of names that a failure lists.
 const LISTED: usize = 5;
 /// Families of models with a name of one word.
 const FAMILIES: [&str; 4] = ["sonnet", "opus", "haiku", "fable"];

@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 
 /// After this time, a server is asked again.
 const HOLDS: Duration = Duration::from_hours(24);
-/// Most bytes of the list of models with assumed windows. In a longer one nothing is looked up.
+/// Maximum number of bytes of the list of models with assumed windows. In a longer one nothing is looked up.
 const MOST_ASSUMED: u64 = 1 << 20;
 
 fn path(environment: &Environment) -> PathBuf {

@@ -9,7 +9,7 @@ use becket_config::Problem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Most bytes of the list of shown warnings. In a longer one nothing is looked up, so it begins again.
+/// Maximum number of bytes of the list of shown warnings. In a longer one nothing is looked up, so it begins again.
 const MOST: u64 = 1 << 20;
 
 /// Returns the warnings about the settings of a run that are shown in it.

@@ -79,7 +79,7 @@ pub(crate) fn note_about_links(root: &Path, cwd: &Path) -> Option<String> {
     })
 }
 
-/// Most bytes of the list.
+/// Maximum number of bytes of the list.
 const MAX_LIST: u64 = 16 << 20;
 
 fn list(environment: &Environment) -> PathBuf {

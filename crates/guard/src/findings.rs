@@ -96,7 +96,7 @@ pub(crate) struct PartNotes {
     pub covered: Option<String>,
 }
 
-/// Most reasons that a question names.
+/// Maximum number of reasons that a question names.
 const REASONS: usize = 3;
 
 /// Returns the reason of a question about a command. The question shows the command, so a single reason does not repeat it.

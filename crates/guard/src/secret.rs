@@ -113,7 +113,7 @@ pub(crate) fn secret(path: &Path) -> Option<String> {
     dir.map(str::to_owned).or_else(|| secret_name(path))
 }
 
-/// Tests a file that a search found below `root`. The folders of `root` itself have already been judged.
+/// True if a file that a search found below `root` may hold secrets. The folders above `root` were judged before.
 pub fn is_secret_below(root: &Path, path: &Path) -> bool {
     let below = path.strip_prefix(root).unwrap_or(path);
     // All folders on the list are hidden, or count only below a hidden one.

@@ -60,7 +60,7 @@ pub(crate) fn candidates(text: &str) -> Vec<&str> {
     out
 }
 
-/// Most parts of a word that are looked at.
+/// Maximum number of parts of a word that are looked at.
 const MOST: usize = 64;
 
 /// The parts of a word like [`candidates`], and those of a value with a syntax of its own, such as JSON: `/x` in `{"a":["/x"]}`.

@@ -16,7 +16,7 @@ use tokio::process::Command;
 
 /// Maximum number of bytes of each output stream; a program that prints more is killed.
 const MAX_OUTPUT: usize = 1 << 20;
-/// Most bytes that a program may write to set variables.
+/// Maximum number of bytes that a program may write to set variables.
 const MAX_EXPORTS: u64 = 64 << 10;
 /// Shortest time between two reports of outputs.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -57,7 +57,7 @@ impl ToolSource for HubTools {
             let prefix = format!("mcp__{}__", naming::server_part(&server.config.name)).to_ascii_lowercase();
             server.state() == State::Pending && lower.starts_with(&prefix)
         };
-        // A server may have become ready behind the request that the call answers.
+        // A server may have become ready after the request that the call answers.
         let has_it = || {
             let named = self.0.named();
             named

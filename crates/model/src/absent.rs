@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Longest wait for the list.
 const LIMIT: Duration = Duration::from_secs(2);
-/// Most names in the error.
+/// Maximum number of names in the error.
 const MOST: usize = 5;
 /// Longest name in the error, in bytes.
 const LONGEST: usize = 80;

@@ -27,7 +27,7 @@ pub(crate) struct AnswerOf {
     pub seen: SeenCalls,
     /// The server's name in error messages.
     pub server: String,
-    /// See [`Failure::fatal_codes`].
+    /// Codes of this server for a used-up quota, as in [`Failure::fatal_codes`].
     pub fatal_codes: Vec<String>,
     /// The answer's id at the server, once it is known.
     pub id: Arc<OnceLock<String>>,
@@ -136,7 +136,7 @@ impl Assembler {
         std::mem::take(&mut self.events)
     }
 
-    /// True once a piece of the answer itself has come. A retry after that would repeat it.
+    /// True once a piece of the answer itself has arrived. A retry after that would repeat it.
     pub(crate) fn has_content(&self) -> bool {
         self.content
     }
@@ -146,7 +146,7 @@ impl Assembler {
         self.reason.is_some()
     }
 
-    /// Takes the piece of text or reasoning, if nothing else has come so far.
+    /// Takes the piece of text or reasoning, if nothing else has arrived so far.
     pub(crate) fn only_delta(&mut self) -> Option<Delta> {
         let signed = matches!(&self.open, Open::Reasoning { signature, .. } if !signature.is_empty());
         if signed || !self.details.is_empty() || self.next != 1 || self.reason.is_some() || self.finished {

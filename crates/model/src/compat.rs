@@ -126,7 +126,7 @@ pub struct Compat {
     pub message_threads: bool,
     /// Codes of errors for which a retry never helps.
     pub fatal_codes: Vec<String>,
-    /// Most images in one request, if the server takes fewer than others.
+    /// Maximum number of images in one request, if the server takes fewer than others.
     pub max_images: Option<u32>,
     /// Fields of the user's own in the body of each request.
     pub body: Map<String, Value>,

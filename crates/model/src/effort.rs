@@ -17,7 +17,7 @@ const ALL: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "ma
 pub(crate) enum Family {
     /// Version, such as 4.5.
     Claude(u32, u32),
-    /// Version, and true for the fast and small models.
+    /// Version. `flash`: the model is one of the fast and small ones.
     Gemini {
         major: u32,
         minor: u32,

@@ -20,6 +20,8 @@ use serde_json::Value;
 const SHOWN: usize = 600;
 
 impl ModelError {
+    /// Makes an error without hint, status and limits. `message`: one or two sentences for people. The kind decides if a retry may
+    /// help.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -34,6 +36,7 @@ impl ModelError {
         }
     }
 
+    /// Adds advice for the user: one sentence that says what to do.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

@@ -124,7 +124,7 @@ pub struct ServerTraits {
     pub hour_cache: bool,
     /// Calls that the model writes into its text are shown to the user for approval, instead of being reported only.
     pub asks_text_calls: bool,
-    /// Most images in one request, if the server takes fewer than others.
+    /// Maximum number of images in one request, if the server takes fewer than others.
     pub max_images: Option<u32>,
     /// Attachments that the server fetches itself, by their addresses.
     pub fetches: Fetches,

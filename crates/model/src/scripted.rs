@@ -52,7 +52,7 @@ pub struct ScriptedModel {
     retries: Option<Retries>,
 }
 
-/// The script, and how far it has come.
+/// The script, and the position in it.
 struct Player {
     script: Script,
     cursor: Mutex<Cursor>,

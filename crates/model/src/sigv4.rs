@@ -18,7 +18,7 @@ pub(crate) struct Signed<'a> {
     pub payload: [u8; 32],
     pub region: &'a str,
     pub service: &'a str,
-    /// Further headers to sign. Their names are sorted and come behind `x-amz-`.
+    /// Further headers to sign. Their names are in lower case, sorted, and follow `x-amz-` in that order.
     pub more: &'a [(&'a str, &'a str)],
 }
 

@@ -1,6 +1,6 @@
 //! Turns a prepared request into a stream of events: attempts, retries, silence, and the end of a stream.
 //!
-//! A state machine that owns everything it needs, so dropping the stream cancels the request. Until content has come, a
+//! A state machine that owns everything it needs, so dropping the stream cancels the request. Until the first content arrives, a
 //! failure is retried under the rules of `retry`. After that it is one typed error, and the text so far is emitted as a part
 //! before it.
 
@@ -33,7 +33,7 @@ pub(crate) trait Decoder: Send {
     fn event(&mut self, name: &str, data: &str) -> Result<(), ModelError>;
     /// Decodes a whole answer in one JSON document, because some servers do not stream.
     fn document(&mut self, json: &str) -> Result<(), ModelError>;
-    /// True once the end event has come.
+    /// True once the end event has arrived.
     fn ended(&self) -> bool;
     /// True if the decoder itself has no state that affects later events; the assembler's state does not count.
     fn is_blank(&self) -> bool;

@@ -117,8 +117,8 @@ fn code(text: &str) -> Option<String> {
     is_word.then(|| code.to_owned())
 }
 
-/// Signs a `POST` request without a body for AWS. Returns its headers, with `host` and `more`, whose names are in lower case and
-/// sorted behind `x-amz-`.
+/// Signs a `POST` request without a body for AWS. Returns its headers, with `host` and `more`. The names in `more` are in lower
+/// case, sorted, and follow `x-amz-` in that order.
 pub fn aws_headers(
     url: &Url,
     keys: &AwsKeys,

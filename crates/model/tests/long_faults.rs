@@ -172,7 +172,7 @@ async fn turns(wire: Wire, count: u64, seed: u64) -> Turns {
     let Ok(model) = opened else { return sum };
     for n in 0..count {
         *turn.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = (n, 0);
-        // Asserts that there is one end and nothing behind it.
+        // Asserts that there is one end and nothing after it.
         let outcome = run(model.as_ref(), &context(vec![Message::user("go")])).await;
         sum.retried += outcome.retries() as u64;
         // A call that is delivered twice in one turn would run twice.

@@ -164,7 +164,7 @@ async fn deviations_that_are_still_an_answer() {
             }
             events.concat()
         };
-        // Gemini has no event that says that it is the last, so what comes behind it is read.
+        // Gemini has no event that says that it is the last, so what follows it is read.
         let behind = if wire == Wire::Gemini { ": junk\n\n" } else { "data: junk\n\n" };
         for (name, reply) in [
             ("no content type", Reply::sse(whole.clone()).without_header("content-type")),

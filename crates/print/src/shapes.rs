@@ -215,7 +215,7 @@ pub(crate) fn user_message(message: &Message, blobs: &dyn Blobs) -> Value {
     json!({ "role": role, "content": content })
 }
 
-/// The face of a tool's result that people see: its details.
+/// Returns the details of a tool's result, which front ends show. `None` if it has none.
 pub(crate) fn tool_details(message: &Message) -> Option<&Value> {
     message.parts.iter().find_map(|part| match part {
         Part::ToolResult { details, .. } if !details.is_null() => Some(details),

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Largest index that is read, in bytes: about two million files.
 const MOST_BYTES: u64 = 256 << 20;
 const CONFIG_BYTES: u64 = 64 << 10;
-/// Most repositories that are looked at.
+/// Maximum number of repositories that are looked at.
 const MOST: usize = 1 << 16;
 /// The mode of an entry that names a repository.
 const GITLINK: u32 = 0o160_000;
@@ -130,7 +130,7 @@ pub(crate) fn git_dirs(write: &[PathBuf]) -> Vec<PathBuf> {
 fn is_bare(place: &Path) -> bool {
     let there = |name: &str| place.join(name).symlink_metadata().is_ok();
     let is_of_another = place.components().any(|part| part.as_os_str() == ".git");
-    // A `.git` that git does not accept, for want of a `HEAD` in it, does not count for git either. So it is not asked for.
+    // Git does not accept a `.git` without a `HEAD`, so becket does not ask about it either.
     !is_of_another && there("HEAD") && (there("commondir") || there("objects") && there("refs"))
 }
 

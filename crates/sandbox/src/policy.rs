@@ -42,11 +42,11 @@ const KERNEL_FACTS: &[&str] = &[
 /// Devices that store nothing. They can be read and written at every level.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
-/// Devices for programs that make terminals of their own. `/dev/shm` is none of them: with Landlock, the memory that the
+/// Devices for programs that make terminals of their own. `/dev/shm` is not among them: with Landlock, the memory that the
 /// user's other programs share would be there.
 const TERMINALS: &[&str] = &["/dev/ptmx", "/dev/pts"];
 
-/// Most files of the workspace that are hidden one by one.
+/// Maximum number of files of the workspace that are hidden one by one.
 const MOST_HIDDEN: usize = 1_500;
 
 /// Access of a confined command to the network.

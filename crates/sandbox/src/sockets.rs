@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 const LIST: &str = "/proc/net/unix";
 /// Folders of services. The second one is a link to the first on most systems.
 const FOLDERS: [&str; 2] = ["/run", "/var/run"];
-/// Most sockets that are hidden one by one.
+/// Maximum number of sockets that are hidden one by one.
 const MOST: usize = 2_000;
 
 /// Hides all local services but those that the policy names. Does nothing for a policy that names none.

@@ -136,7 +136,7 @@ pub fn adopt(
     Ok(imported)
 }
 
-/// Returns the line behind the copy's last one in which the session gives up these states.
+/// Returns the line that follows the copy's last one. In it, the session gives up these states.
 fn last_line(end: &End, states: &[&str]) -> io::Result<Vec<u8>> {
     let mut seq = end.last_seq.0;
     let mut entry = |key: &str, value: Value| {

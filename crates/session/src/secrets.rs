@@ -343,7 +343,7 @@ mod tests {
     }
 
     proptest! {
-        /// Most texts are ruled out by a look for a few words and signs.
+        /// The quick search for a few words and characters rules out most texts before the slow one.
         #[test]
         fn the_quick_look_changes_no_result(
             parts in prop::collection::vec(prop::sample::select(vec![

@@ -1,6 +1,6 @@
 //! Opening from a checkpoint shows what folding the whole ledger shows.
 //!
-//! Random ledgers with compactions, prunes, pins, reverts of anything, also of what lies behind the checkpoint. 10,000
+//! Random ledgers with compactions, prunes, pins, reverts of anything, also of what lies before the checkpoint. 10,000
 //! cases; `PROPTEST_CASES` for more.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -58,7 +58,7 @@ proptest! {
         assert_same(&mut view, &mut world.fresh(), &world);
     }
 
-    /// Undoing entries that lie behind the checkpoint, in any order, the undoing itself included.
+    /// Reverts of entries before the checkpoint, in any order, and reverts of these reverts.
     #[test]
     fn an_undo_reaches_behind_the_checkpoint(ops in few_ops(), undone in proptest::collection::vec(0u64..64, 1..4)) {
         let mut world = World::new();
@@ -343,7 +343,7 @@ mod stored {
             assert_eq!(fast, facts(open(&dir)));
             fs::write(checkpoint(&dir), &good).unwrap();
         }
-        // An old one is as good as a new one: more is read behind it.
+        // An old checkpoint is as good as a new one: more of the ledger is read after it.
         fs::write(ledger_path(&dir), &ledger).unwrap();
         let mut session = open(&dir);
         for n in 0..50 {
@@ -419,7 +419,7 @@ fn what_was_used_is_in_the_checkpoint() {
     world.message(Message::user("go"));
     world.run(&Op::Assistant { parts: vec![(0, 0)], finish: 0 });
     world.push(spent(Some(MessageId::new())));
-    // That of a summary or a title is no answer's.
+    // The usage of a summary or a title belongs to no answer.
     world.push(spent(None));
     let report = SubagentReport {
         agent: "general".into(),

@@ -30,7 +30,7 @@ fn cases(n: u32) -> ProptestConfig {
     ProptestConfig { max_shrink_iters: 2_000, ..ProptestConfig::with_cases(n) }
 }
 
-/// Every result behind `at` has its call there, and no call before `at` has one there.
+/// Every result from `at` on has its call there too, and no call before `at` has its result there.
 fn holds_together(messages: &[std::sync::Arc<Message>], at: usize) -> Result<(), TestCaseError> {
     let called: Vec<&CallId> = messages[at..].iter().flat_map(|m| m.call_ids()).collect();
     let before: Vec<&CallId> = messages[..at].iter().flat_map(|m| m.call_ids()).collect();
@@ -110,7 +110,7 @@ proptest! {
             let last = messages.iter().rev().find(|m| is_users_words(m)).cloned();
             log.apply(&outcome);
             if let Some(last) = last {
-                // At the last level its media are text behind its words.
+                // At the last level its media become text after its words.
                 let repeated = |m: &Message| {
                     m.metadata.compaction_continue && m.parts.len() == last.parts.len() && m.parts[0] == last.parts[0]
                 };

@@ -116,7 +116,7 @@ fn life(home: &Path, io: &Arc<dyn Io>, case: &str) -> Kept {
         *spill = Some(blob);
     }
     session.append(vec![EntryKind::Message { message: result }], Buffered).unwrap();
-    // Long enough for a checkpoint behind the compaction.
+    // Long enough for a checkpoint after the compaction.
     session.append(vec![user("long ".repeat(220_000))], Synced).unwrap();
     let entries = compaction(&session);
     session.append(entries, Synced).unwrap();

@@ -208,7 +208,7 @@ fn memory_stays_and_the_index_is_a_tenth() {
     session.view_mut().context();
     let read = has_read() - before;
     println!("opening: {read} bytes read beside a ledger of {ledger}; {searched} MB after a search");
-    // The checkpoint, and what came behind it.
+    // The checkpoint, and the entries after it.
     assert!(read * 2 <= ledger, "{read} bytes read to open a ledger of {ledger}");
     drop(session);
     let day = trash::size(&dir);

@@ -265,7 +265,7 @@ fn nothing_synced_is_lost_and_nothing_mixed_at_any_moment() {
 fn a_checkpoint_is_whole_or_not_believed() {
     let root = tempfile::tempdir().unwrap();
     let mut script = script(root.path());
-    // Long enough for a checkpoint, and what comes behind it.
+    // Long enough for a checkpoint, and for entries after it.
     script.put(
         vec![EntryKind::Message { message: Message::user("long ".repeat(230_000)) }],
         Durability::Synced,

@@ -193,7 +193,7 @@ proptest! {
                 Item::Bad(record) => prop_assert!(matches!(record.why, BadKind::Entry(_)), "{record}"),
             }
         }
-        // Everything that could be read, as it was; behind its own first entry, before its own last two.
+        // Everything that could be read, unchanged, between the copy's own first entry and its own last two.
         let theirs: Vec<&Entry> = readable.iter().filter(|e| e.seq.0 > 1).collect();
         let ours: Vec<&Entry> = kept[1..kept.len() - 2].iter().collect();
         prop_assert_eq!(ours, theirs);

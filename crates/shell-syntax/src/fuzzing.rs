@@ -3,7 +3,7 @@
 use crate::{MAX_CHARS, Paths, Script, Unwrapped, Word, read, unwrap};
 use std::path::{Path, PathBuf};
 
-/// Most launchers in front of a command that are removed here. A command of this parser has fewer.
+/// Maximum number of launchers in front of a command that are removed here. A command of this parser has fewer.
 const MOST_LAUNCHERS: usize = 10_000;
 
 fn script(source: &str) -> Script {

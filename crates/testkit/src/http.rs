@@ -31,7 +31,7 @@ impl Recorded {
         std::str::from_utf8(&self.body).expect("a request body is UTF-8")
     }
 
-    /// Returns the body as JSON. Panics if it is none.
+    /// Returns the body as JSON. Panics if the body is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("request body: {e}: {}", self.text()))
     }

@@ -18,8 +18,8 @@ const ANCHOR_FLOOR: f32 = 0.75;
 /// Maximum number of lines that are compared character by character.
 const ANCHOR_MAX_LINES: usize = 400;
 
-/// Finds the block between the first and the last line of `old`. It must be similar enough, and the lines
-/// that change must be exactly there.
+/// Finds the block between the first and the last line of `old`. The block must be similar to `old`, and must contain the
+/// lines that the edit changes word for word.
 pub(crate) fn anchors(lines: &Lines<'_>, old: &str, new: &str) -> Result<MatchedEdit, Refusal> {
     let (old, new) = match (old.strip_suffix('\n'), new.strip_suffix('\n')) {
         (Some(old), Some(new)) => (old, new),

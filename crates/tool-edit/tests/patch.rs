@@ -194,7 +194,7 @@ async fn hunks_find_their_places() {
                 format!("{}return 6{last}", first.replacen("return 1", "return 5", 1))
             },
         ),
-        // Nothing but new lines behind a hunk that changes the last line.
+        // Nothing but new lines after a hunk that changes the last line.
         ("@@ class B:\n     def f(self):\n-        return 1\n+        return 4\n@@\n+tail\n", {
             let (first, _) = text.rsplit_once("return 1").unwrap();
             format!("{first}return 4\ntail\n")

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
-/// Most questions of a call, and most prepared answers of a question.
+/// Maximum number of questions of a call, and of prepared answers of a question.
 const MOST_QUESTIONS: usize = 4;
 const MOST_OPTIONS: usize = 4;
 /// Longest answer in bytes.

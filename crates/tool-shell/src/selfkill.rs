@@ -192,7 +192,7 @@ fn pattern_hits(args: &[String], us: &Ourselves, regex: bool) -> bool {
             }
             option if option.starts_with("--") => {}
             option if option.starts_with('-') && option.len() > 1 => {
-                // A cluster such as `-fx`; a signal such as `-9` or `-KILL` is none.
+                // A cluster of letters such as `-fx`, but not a signal such as `-9` or `-KILL`.
                 if option[1..].chars().all(|c| c.is_ascii_lowercase()) {
                     full |= option.contains('f') && regex;
                     exact |= option.contains('x');

@@ -173,7 +173,7 @@ impl Watcher {
         }
     }
 
-    /// Passes on the protected paths at which there is nothing. They are sent again only if they are others.
+    /// Sends the protected paths that do not exist to the watcher, unless they are the same as last time.
     pub(crate) fn protect(&mut self, absent: Vec<PathBuf>) {
         if self.absent != absent {
             self.absent = absent;

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Most scripts of one command that are read, and most bytes of each.
+/// Maximum number of scripts of one command that are read, and of bytes of each.
 const SCRIPTS: usize = 4;
 const BYTES: u64 = 128 * 1024;
 /// Programs whose argument is a script.

@@ -124,7 +124,7 @@ pub trait Tool: Send + Sync {
     }
 }
 
-/// See [`Tool::delegates`].
+/// The task of a subagent whose answer becomes the result of the call, see [`Tool::delegates`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delegation {
     /// Description in a few words.
@@ -137,7 +137,7 @@ pub struct Delegation {
     pub effort: Option<String>,
 }
 
-/// See [`Tool::asks_person`].
+/// A question that a tool puts to a person before each of its calls, see [`Tool::asks_person`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct PersonQuestion {
     /// The reason for the question.
@@ -176,7 +176,7 @@ pub struct ToolEnv {
     pub judged: Option<Arc<[PathBuf]>>,
 }
 
-/// See [`ToolEnv::may_read`].
+/// Returns true if a search may open the file at this path, see [`ToolEnv::may_read`].
 pub type MayRead = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
 
 impl ToolEnv {

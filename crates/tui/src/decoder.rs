@@ -22,7 +22,7 @@ pub const HOLD: Duration = Duration::from_millis(20);
 pub const QUIET: Duration = Duration::from_millis(150);
 /// Longest report in bytes. A longer text is not a report.
 const LONGEST: usize = 256;
-/// Most bytes of a paste that is assembled from keys. A longer paste comes out in several pieces.
+/// Maximum number of bytes of a paste that is assembled from keys. A longer paste comes out in several pieces.
 const PASTE: usize = 1 << 20;
 
 /// Output of the decoder.

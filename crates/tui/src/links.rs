@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-/// Most addresses that are stored in a session.
+/// Maximum number of addresses that are stored in a session.
 const MOST: usize = 10_000;
 /// Longest address in bytes. Terminals accept about this length; VTE ignores longer ones.
 const LONGEST: usize = 2_083;

@@ -11,7 +11,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Widget as _};
 
-/// Most entries that are shown at once.
+/// Maximum number of entries that are shown at once.
 pub const ROWS: usize = 8;
 
 /// One entry.

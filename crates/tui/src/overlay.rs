@@ -23,7 +23,7 @@ use std::ops::Range;
 const PAGE_ROWS: usize = 5;
 /// A page with at least this many rows has a blank row above the line of keys.
 const AIRY: u16 = 20;
-/// Most choices that are offered at once, so that each has a digit. A further answer shows the next ones.
+/// Maximum number of choices that are offered at once, so that each has a digit. A further answer shows the next ones.
 const OFFERED: usize = 7;
 
 /// A page and the state of its question.

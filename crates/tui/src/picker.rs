@@ -33,7 +33,7 @@ pub enum Kind {
 const FRAMED: u16 = 8;
 /// Rows that the list keeps above the preview, if there are fewer entries.
 const LEAST_ROWS: u16 = 3;
-/// Most columns of a detail for which a longer name is cut.
+/// Maximum number of columns of a detail for which a longer name is cut.
 const DETAIL: usize = 24;
 /// Fewest characters with which messages are searched, too.
 const LEAST: usize = 3;

@@ -21,7 +21,7 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// Most agent events that are taken before the screen is considered again.
+/// Maximum number of agent events that are taken before the screen is considered again.
 const BATCH: usize = 4_096;
 
 /// Time after a resize in which the terminal may have resized again without a signal: tmux signals the first change at once and

@@ -10,7 +10,7 @@ use ratatui::style::Style;
 use ratatui::text::Line;
 use serde_json::Value;
 
-/// Most items that are shown.
+/// Maximum number of items that are shown.
 const ITEMS: usize = 5;
 /// On a screen with fewer rows, the panel consists of its headline only.
 const SMALL: u16 = 20;

@@ -10,7 +10,7 @@ use crate::theme::Theme;
 use becket_types::{Command, DeliveryMode, MessageId};
 use ratatui::text::Line;
 
-/// Most rows that are shown.
+/// Maximum number of rows that are shown.
 const ROWS: usize = 3;
 
 #[derive(Clone, Debug, PartialEq)]

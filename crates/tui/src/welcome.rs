@@ -34,7 +34,7 @@ use tokio::sync::mpsc;
 
 /// Time without a key, after the page was drawn, before a key counts.
 pub(crate) const ARMED: Duration = Duration::from_millis(300);
-/// Most bytes of an input line.
+/// Maximum number of bytes of an input line.
 const SECRET_BYTES: usize = 4_096;
 
 /// A possible answer. `Id`: the caller's type for what is chosen.

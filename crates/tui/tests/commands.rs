@@ -404,7 +404,7 @@ fn what_was_allowed_is_shown_with_its_scope_and_withdrawn() {
     assert_eq!(stage.answer('1'), [Effect::Ask(disallow), revoke("Bash(make *)")]);
 }
 
-/// A session with more grants than digits offers the others behind one answer, and begins again after the last.
+/// A session with more grants than digits offers the others through one more answer, and begins again after the last.
 #[test]
 fn every_rule_can_be_withdrawn_however_many_there_are() {
     let mut stage = Stage::new(80, 40);

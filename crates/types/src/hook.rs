@@ -81,7 +81,7 @@ impl PartialEq for HookWatch {
 /// A run of a hook that has begun or printed something.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookProgress {
-    /// That of the run's [`HookRun`].
+    /// The id of the run, which its [`HookRun`] has too.
     pub id: String,
     pub event: String,
     /// The command, address, prompt or callback, in one line.

@@ -301,8 +301,8 @@ pub fn has_obeyed_ending(name: &std::ffi::OsStr) -> bool {
     })
 }
 
-/// Returns the listed files and folders that are directly inside `root`. Names that only have a listed ending are not among
-/// them: whoever protects a folder has to look which it holds ([`has_obeyed_ending`]).
+/// Returns the paths of the listed files and folders directly inside `root`, whether they exist or not. Files that are listed
+/// by their ending are not included: to find them, read the folder and test each name with [`has_obeyed_ending`].
 pub fn obeyed_in(root: &Path) -> Vec<PathBuf> {
     let mut out = Vec::new();
     for (folder, part) in OBEYED_FOLDERS {

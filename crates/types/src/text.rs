@@ -29,7 +29,7 @@ pub fn cut_start(s: &str, max: usize) -> &str {
     &s[s.ceil_char_boundary(s.len().saturating_sub(max))..]
 }
 
-/// Most bytes that a cut at a border of words gives away.
+/// Maximum number of bytes that a cut at a border of words gives away.
 const LONGEST_WORD: usize = 1024;
 
 /// True for a character that no key, token or address contains.

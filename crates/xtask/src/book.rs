@@ -239,7 +239,7 @@ fn unknown(
     command: &str,
     helps: &mut BTreeMap<Vec<String>, String>,
 ) -> Result<Option<String>, String> {
-    // Quoted text is a prompt or a rule, and what follows `#`, `|` or `--` is none of becket's flags.
+    // Quoted text is a prompt or a rule, and what follows `#`, `|` or `--` is not a flag of becket.
     let unquoted: String = command.split(['"', '\'']).step_by(2).collect::<Vec<_>>().join("X");
     let end = [" #", " |", " -- ", " && ", " > ", "  "].iter().filter_map(|e| unquoted.find(e)).min();
     let words: Vec<&str> = unquoted[..end.unwrap_or(unquoted.len())].split_whitespace().skip(1).collect();

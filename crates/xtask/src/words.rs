@@ -1,7 +1,8 @@
 //! Plain words in comments and pages.
 //!
 //! No sentence of a comment opens with a free relative ("What of the calls is newest"): it opens with a verb or a noun. Words
-//! that readers had to look up twice are on a list. Numbers of rules (T5, T9) belong in the glossary and the specification
+//! that readers had to look up twice are on a list. The limit in a constant is a maximum and not "most" of something, and no
+//! comment only points to another one. Numbers of rules (T5, T9) belong in the glossary and the specification
 //! page.
 //!
 //! `words.baseline` beside `Cargo.toml` holds the findings that are left, as a count for each file. A file may not exceed
@@ -20,6 +21,9 @@ const OPENERS: &[&str] = &["What", "Whether", "Which", "Who", "How", "Whose", "W
 
 /// Openers that also open plain conditions: see [`opens_with_relative`].
 const CONDITIONS: &[&str] = &["Where", "Wherever", "Whoever", "Whatever", "Whichever"];
+
+/// Openers of sentences whose noun is in another sentence, or nowhere.
+const PRONOUNS: &[&str] = &["Those of ", "That of "];
 
 /// A word or phrase that is not used, and what to write instead.
 const WORDS: &[(&str, &str)] = &[
@@ -56,6 +60,11 @@ const WORDS: &[(&str, &str)] = &[
     ("there anew", "again"),
     ("in its stead", "instead"),
     ("as it were", "leave it out"),
+    ("for want of", "because there is no"),
+    ("right behind", "directly after"),
+    ("comes behind", "follows"),
+    ("come behind", "follow"),
+    ("came behind", "followed"),
 ];
 
 /// Pages where the numbers of rules are at home.
@@ -199,7 +208,9 @@ fn in_source(text: &str) -> Vec<Finding> {
                 .skip(index)
                 .map_while(|l| comment_of(l).filter(|(m, c)| *m == marker && !c.trim().is_empty()))
                 .map(|(_, comment)| comment.trim());
-            relatives(number, paragraph, &mut findings);
+            relatives(number, paragraph.clone(), &mut findings);
+            let paragraph: Vec<&str> = paragraph.collect();
+            riddles(number, &paragraph, lines.get(index + paragraph.len()), &mut findings);
         }
         open = Some(marker);
         listed(number, comment, &mut findings);
@@ -244,6 +255,10 @@ fn relatives<'a>(number: usize, paragraph: impl Iterator<Item = &'a str>, findin
         if let Some(opener) = opens_with_relative(&text) {
             push(findings, line, &text, format!("opens with \"{opener}\": open with a verb or a noun"));
         }
+        if let Some(pronoun) = PRONOUNS.iter().find(|pronoun| text.starts_with(**pronoun)) {
+            let advice = format!("opens with \"{}\": name the thing", pronoun.trim_end());
+            push(findings, line, &text, advice);
+        }
     };
     for (index, line) in paragraph.enumerate() {
         let item = ["- ", "* ", "| "].into_iter().find_map(|mark| line.strip_prefix(mark));
@@ -264,6 +279,20 @@ fn relatives<'a>(number: usize, paragraph: impl Iterator<Item = &'a str>, findin
         }
     }
     close(sentence);
+}
+
+/// Finds comments that say nothing by themselves. `item`: the line after the paragraph.
+fn riddles(number: usize, paragraph: &[&str], item: Option<&&str>, findings: &mut Vec<Finding>) {
+    let first = paragraph.first().copied().unwrap_or_default();
+    let is_constant = item.is_some_and(|line| line.contains("const ") && line.contains(':'));
+    if is_constant && first.starts_with("Most ") {
+        push(findings, number, first, "\"Most\" of a limit: say \"Maximum number of\"".to_owned());
+    }
+    if let [line] = paragraph
+        && line.strip_prefix("See [").is_some_and(|rest| rest.ends_with("].") && !rest.contains(' '))
+    {
+        push(findings, number, line, "only points elsewhere: say what this is".to_owned());
+    }
 }
 
 /// Splits a line at the ends of its sentences. The last piece may be the start of a longer sentence.
@@ -383,6 +412,20 @@ mod tests {
     fn listed_words_count_in_comments_and_numbers_also_in_code() {
         let source = "// It is made anew.\nlet renewed = \"anew\";\nfn is_t9() {}\nstruct T9;\nlet a: T91;\n";
         assert_eq!(advice(source), ["1: \"anew\": say \"again\"", "4: T9: name the rule, not its number"]);
+    }
+
+    #[test]
+    fn comments_that_say_nothing_by_themselves_are_found() {
+        let source = "/// Most bytes of a key.\npub(crate) const A: usize = 1;\n// Most terminals wrap.\nlet a = 1;\n\
+            /// See [`B::c`].\nfn b() {}\n/// Reads. See [`B::c`].\nfn c() {}\n// Keeps a. Those of b\n// are kept.\n";
+        assert_eq!(
+            advice(source),
+            [
+                "1: \"Most\" of a limit: say \"Maximum number of\"",
+                "5: only points elsewhere: say what this is",
+                "9: opens with \"Those of\": name the thing",
+            ]
+        );
     }
 
     #[test]

@@ -127,7 +127,7 @@ impl Reply {
         pieces
     }
 
-    /// Adds events to the answer. Returns the events for front ends, and the end of the stream if it has come.
+    /// Adds events to the answer. Returns the events for front ends, and the end of the stream if it was reached.
     pub(super) fn read(
         &mut self,
         pieces: Vec<Piece>,

@@ -90,7 +90,7 @@ impl Conversation {
         done
     }
 
-    /// Returns the present size of the request in bytes, and true if the server is known to accept only less.
+    /// Returns the present size of the request in bytes, and true if no known limit forbids to send it.
     fn request_size(&mut self) -> (u64, bool) {
         match self.prepare() {
             Ok(prepared) => (prepared.len() as u64, true),

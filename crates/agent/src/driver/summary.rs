@@ -46,7 +46,7 @@ pub(super) struct CompactionRun {
     reservation: Option<Reservation>,
 }
 
-/// The models that one compaction asks for its summary, and how far it has come with them.
+/// The models that one compaction asks for its summary, and the one that it asks now.
 pub(super) struct Tries {
     /// The model that is asked now.
     model: Arc<dyn Model>,
@@ -98,8 +98,8 @@ pub(super) enum Broken {
 }
 
 impl CompactionRun {
-    /// The answer, or why there is none. One that does not end, or that broke off twice, is as far as it came: a summary
-    /// that is cut is worth more than none.
+    /// Returns the answer, or the reason for its absence. An answer that exceeds the time limit or breaks off twice is returned
+    /// in part, because a cut summary is worth more than none.
     pub(super) async fn next(&mut self) -> Asked {
         loop {
             let event = tokio::select! {

@@ -153,7 +153,7 @@ impl Agent {
     /// Sends the message of a hook at the start of the session like a prompt of the user.
     fn send_first(&mut self, text: Option<String>) {
         let Some(text) = text else { return };
-        // Front ends count their prompts, and this one is none of theirs.
+        // Front ends count their own prompts by id. This prompt comes from a hook.
         let client_id = Some("hook-initial-message".to_owned());
         let input = PromptInput { parts: vec![Part::text(text)], client_id, ..PromptInput::default() };
         self.inbox.prompt_came(input, &mut self.conversation.core, &mut self.flow);

@@ -50,7 +50,7 @@ pub(super) enum Want {
 }
 
 impl Want {
-    /// Returns the request that a command is, or the command if it is another one.
+    /// Returns the request that a command makes, or the command itself if it makes none of these requests.
     pub(super) fn of(command: Command) -> Result<Self, Box<Command>> {
         Ok(match command {
             Command::EditCompaction { plan, summary } => Self::Edit { plan, summary },

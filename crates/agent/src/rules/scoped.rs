@@ -9,7 +9,7 @@ use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Most files of one folder, and how deep its folders are searched.
+/// Maximum number of files of one folder, and maximum depth of its folders.
 const MOST: usize = 100;
 const DEPTH: usize = 4;
 /// The folders whose `rules` are searched.

@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
 
-/// Most characters of a description that are shown.
+/// Maximum number of characters of a description that are shown.
 const TEXT: usize = 100;
 
 pub(crate) fn run(

@@ -21,7 +21,7 @@ use std::ffi::OsString;
 use std::io::{IsTerminal as _, Read as _, Write};
 use std::path::Path;
 
-/// Most bytes of a key. A longer text is probably a file by mistake.
+/// Maximum number of bytes of a key. A longer text is probably a file by mistake.
 const LONGEST: u64 = 16 * 1024;
 
 pub(crate) fn login(

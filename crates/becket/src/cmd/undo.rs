@@ -19,9 +19,9 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Most paths that are listed.
+/// Maximum number of paths that are listed.
 const SHOWN: usize = 200;
-/// Most sessions that are searched for changes if the newest has none.
+/// Maximum number of sessions that are searched for changes if the newest has none.
 const SESSIONS: usize = 50;
 
 pub(crate) fn run(

@@ -243,7 +243,7 @@ fn model_provider(name: &str, given: &Value, environment: &Environment, out: &mu
     put_in(&mut out.settings, &["providers", name], provider);
 }
 
-/// Returns a value of `-c`: TOML, or else the text as it is.
+/// Parses a value of `-c` as TOML. Any other text is a string, without quotes at its ends.
 fn value_of(text: &str) -> Value {
     let parsed = toml::from_str::<Map<String, Value>>(&format!("value = {text}"));
     let value = parsed.ok().and_then(|mut table| table.remove("value"));

@@ -22,7 +22,7 @@ type Entry = BTreeMap<String, String>;
 
 /// Longest time for the metadata service, which is one hop away.
 const MACHINE_PATIENCE: Duration = Duration::from_secs(2);
-/// Most roles that lead to each other in profiles.
+/// Maximum number of roles that lead to each other in profiles.
 const DEEPEST: usize = 5;
 
 /// A way to the keys.

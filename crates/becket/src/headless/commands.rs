@@ -86,7 +86,7 @@ impl Front {
         local::is_local(name) && !self.session.commands.own.iter().any(|(known, ..)| known == name)
     }
 
-    /// Answers a prompt that is a command of becket. Returns the prompt if it is none. During a turn, the answer waits for its end.
+    /// Answers a prompt that is a command of becket. Returns the prompt if it is not a command. During a turn, the answer waits for its end.
     pub(super) async fn local(&mut self, input: PromptInput) -> Result<Option<PromptInput>, Failure> {
         if input.parts.is_empty() {
             return self.blank(input).map(|()| None);

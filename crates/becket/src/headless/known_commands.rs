@@ -8,7 +8,7 @@ pub(super) type SlashCommand = (String, String, String);
 /// The commands as the program knows them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KnownCommands {
-    /// Those of becket, of files and of skills.
+    /// The commands of becket, of files and of skills.
     pub(super) own: Vec<SlashCommand>,
     /// Prompts of MCP servers.
     prompts: Vec<SlashCommand>,

@@ -37,7 +37,7 @@ pub(super) enum Waited {
     Refused(PromptInput, String),
     /// The decision of a tool about a question for permission, by the id of the question.
     Decided(String, Result<Value, String>),
-    /// The time of a message without text is over.
+    /// The pause before the result of a message without text is over.
     Blank,
     /// Commands that have changed, and the reason if hooks refuse the change.
     Commands(KnownCommands, Option<String>),

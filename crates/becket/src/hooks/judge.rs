@@ -19,9 +19,9 @@ use futures::StreamExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Most tokens of the answer to a prompt hook.
+/// Maximum number of tokens of the answer to a prompt hook.
 const MAX_ANSWER: u64 = 2_000;
-/// Most requests of an agent hook.
+/// Maximum number of requests of an agent hook.
 const MAX_TURNS: u64 = 50;
 
 const SYSTEM: &str = "You judge one moment of a coding session for its user. Follow the question exactly.";

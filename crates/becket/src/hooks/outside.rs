@@ -161,7 +161,7 @@ fn asked(question: &Question) -> Value {
     keys
 }
 
-/// Returns the answer that hooks give. One that does not fit the form is none, and a refusal declines.
+/// Returns the answer that hooks give. `None` if it does not fit the form. A hook that blocks declines.
 fn given(outcome: HookOutcome, question: &Question) -> Option<Answer> {
     if outcome.block.is_some() || outcome.stop.is_some() {
         return Some(Answer::Decline);

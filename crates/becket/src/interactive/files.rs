@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// Most matches that are returned.
+/// Maximum number of matches that are returned.
 const MATCHES: usize = 50;
 
-/// Most files that are listed. Beyond this number, it is undefined which files are left out.
+/// Maximum number of files that are listed. Beyond this number, it is undefined which files are left out.
 const MOST: usize = 1_000_000;
 
 /// Age at which a listing is made again.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::io;
 use std::path::Path;
 
-/// Most prompts that the history file keeps.
+/// Maximum number of prompts that the history file keeps.
 const HISTORY: usize = 1_000;
 
 /// Returns the last prompts, newest last; none if the file cannot be read.

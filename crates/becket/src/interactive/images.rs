@@ -15,11 +15,11 @@ use std::path::PathBuf;
 
 /// Assumed size of a cell in pixels, for terminals that scale images themselves.
 const CELL: (u32, u32) = (10, 20);
-/// Most pixels of an image that the terminal does not scale, because the cost grows with their number.
+/// Maximum number of pixels of an image that the terminal does not scale, because the cost grows with their number.
 const MOST_PIXELS: u64 = 480_000;
 /// In large images, one of this many pixels is used to learn the colours. In small images, all are used.
 const SAMPLE: i32 = 10;
-/// Most pixels of a small image.
+/// Maximum number of pixels of a small image.
 const SMALL: usize = 100_000;
 
 /// With fewer colours than this, they are spread evenly instead of learned.

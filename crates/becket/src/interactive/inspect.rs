@@ -22,7 +22,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Most bytes of one span that are shown.
+/// Maximum number of bytes of one span that are shown.
 const BYTES: usize = 1 << 20;
 
 /// Pages of an open inspector. Data that was read for one page is kept for the next ones until the session has

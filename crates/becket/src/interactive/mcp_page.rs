@@ -9,7 +9,7 @@ use becket_types::{TurnTerms, cut_start};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Most bytes of a server's instructions on the page.
+/// Maximum number of bytes of a server's instructions on the page.
 const MOST_WORDS: usize = 1_000;
 
 /// Returns the page. `reconnect`: the server to which the connection is opened again first.

@@ -76,7 +76,7 @@ pub(super) async fn ask(
     Ok(answer)
 }
 
-/// Returns the line about a text that is none of the words; `None` if nothing was typed.
+/// Returns a line that says that the typed text is not one of the expected words; `None` if nothing was typed.
 fn none_of_them(line: &str) -> Option<String> {
     let typed = line.trim();
     let shown: String = typed.chars().take(40).collect();

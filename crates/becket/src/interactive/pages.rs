@@ -27,7 +27,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Most search hits that are read when sessions are searched.
+/// Maximum number of search hits that are read when sessions are searched.
 const HITS: usize = 200;
 
 /// Sources of the pages.

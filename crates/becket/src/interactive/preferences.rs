@@ -205,7 +205,7 @@ pub(super) fn disallow(
 ///
 /// # Errors
 ///
-/// Returns a message for the user if a rule is none, or the settings cannot be changed.
+/// Returns a message for the user if a rule is invalid, or if the settings cannot be changed.
 pub(crate) fn keep_rules(
     environment: &Environment,
     root: &Path,

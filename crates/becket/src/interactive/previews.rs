@@ -10,12 +10,12 @@ use std::fmt::Write as _;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-/// Most bytes that are read from the ledger's end.
+/// Maximum number of bytes that are read from the ledger's end.
 const END: u64 = 512 * 1024;
-/// Most messages that are shown, and most characters of each.
+/// Maximum number of messages that are shown, and of characters of each.
 const MESSAGES: usize = 6;
 const CHARS: usize = 600;
-/// Most lines of an answer.
+/// Maximum number of lines of an answer.
 const LINES: usize = 12;
 
 pub(super) fn preview(environment: &Environment, cwd: &Path, session: String) -> Reply {

@@ -15,12 +15,12 @@ use tokio::process::Command;
 
 /// Longest time that a program may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Most bytes of output that are read.
+/// Maximum number of bytes of output that are read.
 const BYTES: u64 = 32 * 1024 * 1024;
 /// Largest image that is accepted, in bytes.
 const IMAGE_BYTES: u64 = 20 * 1024 * 1024;
 
-/// Most bytes of a file of git that names a folder or a branch.
+/// Maximum number of bytes of a file of git that names a folder or a branch.
 const GIT_BYTES: u64 = 64 * 1024;
 
 /// Returns the branch or the abbreviated commit that `dir` is on. Reads git's files and runs nothing.

@@ -19,9 +19,9 @@ use becket_types::{Entry, Span, SpanKind, SystemItem, SystemKind, ToolSpec};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Most rows of a list of shares.
+/// Maximum number of rows of a list of shares.
 const ROWS: usize = 12;
-/// Most characters of a text that a row shows.
+/// Maximum number of characters of a text that a row shows.
 const TEXT: usize = 200;
 
 /// Shortens paths for display: relative to the workspace or the home folder, else absolute.
@@ -400,7 +400,7 @@ pub(super) struct Status<'a> {
     pub levels: Vec<LevelReach>,
 }
 
-/// Most places of a level of the sandbox that the page names: a project has more than a hundred protected ones.
+/// Maximum number of places of a level of the sandbox that the page names: a project has more than a hundred protected ones.
 const PLACES: usize = 24;
 
 /// Returns the page `/status`.

@@ -7,7 +7,7 @@ use becket_tui::input::Reply;
 use becket_tui::page::Sheet;
 use serde_json::Value;
 
-/// Most ended tasks that are shown.
+/// Maximum number of ended tasks that are shown.
 const ENDED: usize = 10;
 
 /// A command in the background: its number, its state and text, and if it runs.

@@ -117,7 +117,7 @@ impl Host for ShellState {
     }
 }
 
-/// Most bytes of a rules file to which a line is added.
+/// Maximum number of bytes of a rules file to which a line is added.
 const MAX_RULES: u64 = 1 << 20;
 
 /// Appends a line to AGENTS.md: the nearest one up to the project's root, or a new one in the root.

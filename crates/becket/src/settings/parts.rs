@@ -18,7 +18,7 @@ pub(crate) struct Project {
     pub cwd: PathBuf,
     /// The working directory and every further directory, canonical.
     pub roots: Vec<PathBuf>,
-    /// Those of them that were added for this run or by the session, which keeps them.
+    /// The part of `roots` that was added for this run or by the session. The session keeps these folders.
     pub added: Vec<PathBuf>,
     /// The project is trusted, or contains nothing that needs trust.
     pub trusted: bool,

@@ -13,10 +13,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Most bytes of a text that are kept for a later difference. Of a longer text, only the hash is kept.
+/// Maximum number of bytes of a text that are kept for a later difference. Of a longer text, only the hash is kept.
 const MAX_KEPT: usize = 64 * 1024;
 
-/// Most bytes of the file with all decisions.
+/// Maximum number of bytes of the file with all decisions.
 const MAX_DECISIONS: u64 = 256 << 20;
 
 /// Content of the project that needs trust.

@@ -29,11 +29,11 @@ use std::path::{Path, PathBuf};
 /// A script of up to this many bytes is shown whole. Of a longer one, or one that is not UTF-8, the size and the hash are
 /// shown, and above [`MAX_HASHED`] the size and the time of its last change.
 const MAX_SHOWN: usize = 64 * 1024;
-/// Most bytes of a script that is compared by its content.
+/// Maximum number of bytes of a script that is compared by its content.
 const MAX_HASHED: u64 = 32 << 20;
-/// Most files of one text.
+/// Maximum number of files of one text.
 const MAX_FILES: usize = 256;
-/// Most texts that the variables of one word give.
+/// Maximum number of texts that the variables of one word give.
 const MAX_READINGS: usize = 16;
 const MAX_DEPTH: usize = 8;
 

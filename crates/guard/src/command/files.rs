@@ -105,7 +105,7 @@ impl Judge<'_> {
         false
     }
 
-    /// The word to which no wildcard stretches, in the command or, behind a launcher such as `env`, in the one that it starts.
+    /// The word that no wildcard covers: of the command or, after a launcher such as `env`, of the command that it starts.
     pub(super) fn beyond_wildcards(&self, words: &[Word], command: &Simple) -> Option<String> {
         let dirs = command.dirs.as_deref();
         let mut words = words.to_vec();

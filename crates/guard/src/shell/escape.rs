@@ -422,7 +422,7 @@ mod tests {
         out.map(|out| String::from_utf8_lossy(&out.stdout).into_owned()).unwrap_or_default()
     }
 
-    /// A letter that is taken for one with a value hides the letters behind it.
+    /// A letter that is taken for one with a value hides the letters after it.
     #[test]
     fn letters_with_a_value_have_one_in_the_program_s_help() {
         for (program, words, table) in

@@ -121,7 +121,7 @@ impl World {
         let _ = self.command(guard, &["timeout", "10"], command).status();
     }
 
-    /// A command as the shell tool starts it, behind the words of a launcher.
+    /// A command as the shell tool starts it, after the words of a launcher.
     pub(crate) fn command(&self, guard: &Guard, launcher: &[&str], command: &str) -> Command {
         let pinned = guard.variables(&Access::execute(command)).iter().copied();
         let path = format!("{}:/usr/bin:/bin", self.path("bin").display());

@@ -71,7 +71,7 @@ pub(crate) fn from_value(mut value: Value) -> Option<RxJsonRpcMessage<RoleClient
     serde_json::from_value(value).ok()
 }
 
-/// Removes unusable entries of a list, so that the others can be used.
+/// Removes or completes invalid entries of a list, so that the others can be used.
 fn repair(result: &mut Value) {
     if let Some(Value::Array(tools)) = result.get_mut("tools") {
         tools.retain(|tool| tool.get("name").is_some_and(Value::is_string));

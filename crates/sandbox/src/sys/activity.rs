@@ -12,7 +12,7 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
-/// Most processes of a program that are looked at.
+/// Maximum number of processes of a program that are looked at.
 const MOST: usize = 256;
 
 /// The threads of a program at a moment at which all of them slept.

@@ -24,7 +24,7 @@ pub const SHARE: f64 = 0.25;
 const SMALL: u64 = 256;
 /// Smallest number of bytes of a string that is still shown in part.
 const MIN_KEEP: u64 = 32;
-/// Most bytes that one base token may stand for.
+/// Maximum number of bytes that one base token may stand for.
 const MOST_BYTES: u64 = 16;
 /// Tokens around an input that a cut does not change: the name, the id and the provider's format.
 const FRAME: u64 = 8;

@@ -32,7 +32,7 @@ static HEADER: LazyLock<Option<Regex>> =
 const WIDTHS: [usize; 2] = [64, 70];
 /// Fewest whole lines that are taken for a part of a key without its ends.
 const FEWEST: usize = 3;
-/// Most bytes between two lines of a key: a line number, or the name of a file.
+/// Maximum number of bytes between two lines of a key: a line number, or the name of a file.
 const GAP: usize = 300;
 /// Lines beside a part of a key that may tell what it is.
 const BESIDE: usize = 3;

@@ -78,7 +78,8 @@ pub(super) fn refuse_newer(dir: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// The folder's name determines the session's id, also if the folder is a copy under another name.
+/// Returns the facts of the first entry, or unknown ones if it cannot be read; then a notice says so. The id is always that in
+/// the folder's name, also if the folder is a copy under another name.
 pub(super) fn info_or_unknown(
     info: Option<SessionInfo>,
     dir: &Path,

@@ -266,7 +266,7 @@ pub(crate) fn committed(step: Step) -> Outcome {
     }
 }
 
-/// Returns the entries behind the one that cuts inputs of the newest step, if there is one.
+/// Returns the entries after the one that cuts inputs of the newest step, if there is one.
 fn entries(outcome: &Outcome) -> &[EntryKind] {
     let cuts = usize::from(matches!(outcome.entries[0], EntryKind::CutInputs { .. }));
     &outcome.entries[cuts..]

@@ -1,4 +1,4 @@
-//! The user's messages behind a summary: whole, cut or named, whatever their language, after any number of compactions.
+//! The user's messages after a summary: whole, cut or named, whatever their language, after any number of compactions.
 
 use super::logs::{Behaviour, GOOD, Log, committed, compaction, filler, run, run_with, snapshot};
 use becket_session::context::budget::estimate_text;

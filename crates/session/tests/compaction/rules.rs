@@ -170,7 +170,7 @@ fn pruning_alone_is_enough_when_it_brings_the_use_under_sixty_percent() {
         };
         assert_eq!(matches!(entry, Some(EntryKind::Prune { calls, .. }) if calls.len() == 2), want, "{rule}");
     }
-    // In a compaction, stubs behind the cut are recorded with it; the head goes to the model without those outputs.
+    // In a compaction, stubs after the cut are recorded with it; the head goes to the model without those outputs.
     before.outputs.prunable.truncate(1);
     let Step::Ask(ask) = begin(before) else { panic!("no question") };
     assert!(ask.request().prompt.contains("[30000 bytes, left out]"));

@@ -146,7 +146,7 @@ pub enum Bytes {
     Forced,
     /// A share of them, in 64ths; what is missing is not there, or zeros.
     Share(u8, bool),
-    /// The first append is zeros, what came behind it is there.
+    /// The first append is zeros, and the later ones are there.
     Hole,
 }
 

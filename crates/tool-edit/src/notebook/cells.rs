@@ -40,7 +40,7 @@ pub(super) struct Notebook<'a> {
 }
 
 impl<'a> Notebook<'a> {
-    /// Reads a notebook. `None` if the text is none.
+    /// Reads a notebook. `None` if the text is not a notebook.
     pub(super) fn read(text: &'a str) -> Option<Self> {
         let body = text.strip_prefix('\u{feff}').unwrap_or(text);
         let parsed: Value = serde_json::from_str(body).ok()?;

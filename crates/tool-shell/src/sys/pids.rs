@@ -87,7 +87,7 @@ impl Pids {
         std::fs::write(self.path.join("pids.max"), most.to_string()).is_ok()
     }
 
-    /// Forbids its processes to start others until [`Pids::open`].
+    /// Keeps the processes of the group from starting others until [`Pids::open`].
     pub(crate) fn close(&self) {
         self.allow(0);
     }

@@ -37,7 +37,7 @@ async fn a_crowd_runs_behind_everything_else() {
     let began: i32 = began.trim().parse().unwrap();
     let crowd = format!("{NICE}; for i in $(seq 500); do sleep 300 & done; {AWAITS}; kill $(jobs -p)");
     let output = room.text(&crowd).await;
-    // 10 behind everything else, or as far as there is; and only the crowd.
+    // Its nice value is higher by 10, or the highest there is. Only the crowd's is changed.
     assert!(output.contains(&format!("nice {}", (began + 10).min(19))), "{began}: {output}");
     // Where the crowd was slow to go, a note about it follows.
     let next = room.text(&format!("{NICE}; echo $began")).await;

@@ -36,7 +36,7 @@ struct Changes {
     removed: u64,
 }
 
-/// Most columns for the name of the only file that changed.
+/// Maximum number of columns for the name of the only file that changed.
 const FILE_NAME: usize = 16;
 
 /// The part of the session that a rewind would take back.

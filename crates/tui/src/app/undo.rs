@@ -8,7 +8,7 @@ use becket_types::{Command, ContextPlan, MessageId, PathFate, RewindWhat, UndoKi
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Most paths that a page lists.
+/// Maximum number of paths that a page lists.
 const MOST: usize = 200;
 
 /// Returns the page that asks what to rewind to before this message of the user.

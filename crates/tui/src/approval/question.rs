@@ -258,7 +258,7 @@ impl<'a> Question<'a> {
         self.lines.extend(text::wrap(spans, self.width, &lead, &rest));
     }
 
-    /// Adds the changes. Returns true if unchanged lines around them were left out for want of room.
+    /// Adds the changes. Returns true if unchanged lines around them were left out because there was no room.
     fn preview(
         &mut self,
         files: &[FilePreview],

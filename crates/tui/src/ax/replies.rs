@@ -6,7 +6,7 @@ use crate::input::Reply;
 use crate::transcript::compaction;
 use becket_types::CompactionPlan;
 
-/// Most sessions that are read out.
+/// Maximum number of sessions that are read out.
 const SESSIONS: usize = 20;
 
 /// Shows the plan of a compaction.

@@ -12,7 +12,7 @@ use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation as _};
 /// Characters that represent chips: the n-th character is the n-th chip.
 const CHIPS: std::ops::RangeInclusive<u32> = 0xF_0000..=0xF_FFFD;
 
-/// Most changes that can be undone.
+/// Maximum number of changes that can be undone.
 const UNDO: usize = 200;
 
 /// The text with its cursor (a byte offset), its chips and its undo history.

@@ -23,7 +23,7 @@ use vim::Vim;
 /// A paste with more lines or characters than this becomes a chip.
 const FOLD_LINES: usize = 8;
 const FOLD_CHARS: usize = 1_000;
-/// Most pastes that are remembered.
+/// Maximum number of pastes that are remembered.
 const PASTES: usize = 20;
 
 /// The text field, its history, and its search.

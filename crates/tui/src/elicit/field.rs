@@ -10,7 +10,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::Line;
 use serde_json::{Map, Value};
 
-/// Most fields and choices of a form, and most characters of a typed value.
+/// Maximum number of fields and choices of a form, and of characters of a typed value.
 const MOST_FIELDS: usize = 50;
 const MOST_CHOICES: usize = 200;
 const MOST_CHARS: usize = 10_000;

@@ -23,7 +23,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Widget as _};
 use serde_json::{Map, Value, json};
 
-/// Most characters of a server's message that are shown.
+/// Maximum number of characters of a server's message that are shown.
 const MOST_MESSAGE: usize = 4_000;
 /// Rows of the body that stay visible; with fewer, all answers share one row.
 const BODY_ROWS: usize = 8;

@@ -9,7 +9,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::{Line, Span};
 use serde_json::Value;
 
-/// Most characters of an own answer.
+/// Maximum number of characters of an own answer.
 const MOST_CHARS: usize = 2_000;
 
 /// Prepared answers and the choice among them.

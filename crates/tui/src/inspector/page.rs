@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 /// A request to a model that the inspector shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InspectedRequest {
-    /// The one that would be sent now.
+    /// The request that would be sent now.
     #[default]
     Now,
     /// The sent one with this number, counted from 1.

@@ -15,7 +15,7 @@ const INDENT: usize = 2;
 const GAP: usize = 2;
 /// Largest and smallest length of a bar in cells. With less room there is no bar.
 const BAR: (usize, usize) = (30, 6);
-/// Most cells of the bar over the whole width.
+/// Maximum number of cells of the bar over the whole width.
 const WIDE_BAR: usize = 76;
 /// Column in which the meanings of entries begin.
 const NAME: usize = 26;

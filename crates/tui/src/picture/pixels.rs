@@ -142,7 +142,7 @@ impl Canvas {
         }
     }
 
-    /// Draws a block character by eighths of the cell. Returns false if `c` is none.
+    /// Draws a block character by eighths of the cell. Returns false if `c` is not a block character.
     fn block(&mut self, c: char) -> bool {
         let (width, height) = CELL;
         match c {

@@ -41,7 +41,7 @@ const SUBAGENT_RUNNING: &str = "subagent: running ";
 const NAMED: usize = 64;
 /// Columns from which on the line has the provider, the whole folder and the cost as well.
 const WIDE: usize = 104;
-/// Most columns of the folder and the branch on narrower and on wide lines.
+/// Maximum number of columns of the folder and the branch on narrower and on wide lines.
 const PLACE: [usize; 2] = [26, 48];
 /// Cells of the bar on narrower and on wide lines, if they fit.
 const BAR: [usize; 2] = [20, 60];

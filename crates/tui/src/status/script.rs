@@ -8,7 +8,7 @@ use crate::text;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-/// Most rows that are shown.
+/// Maximum number of rows that are shown.
 pub const ROWS: usize = 3;
 
 /// The user's status line program, and its last output.

@@ -31,7 +31,7 @@ const TICK: Duration = Duration::from_millis(4);
 const QUIET: Duration = Duration::from_millis(50);
 /// Longest answer in bytes. A longer text is not an answer.
 const LONGEST: usize = 128;
-/// Most colours in an image.
+/// Maximum number of colours in an image.
 const MOST_COLOURS: u32 = 255;
 /// The device attribute of terminals that draw sixels.
 const SIXEL: u32 = 4;

@@ -73,7 +73,7 @@ pub enum Place {
 pub enum Asks {
     /// Only the query about kitty's keyboard protocol.
     Keyboard,
-    /// That query, and the ones about images.
+    /// The query about the keyboard protocol, and the queries about images.
     KeyboardAndImages,
 }
 

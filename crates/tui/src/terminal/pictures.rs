@@ -20,9 +20,9 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Most bytes of images that are kept.
+/// Maximum number of bytes of images that are kept.
 const KEPT: usize = 8 << 20;
-/// Most bytes of images that are sent to the terminal in a second.
+/// Maximum number of bytes of images that are sent to the terminal in a second.
 const RATE: usize = 2 << 20;
 
 #[derive(Debug, Default)]
@@ -97,7 +97,7 @@ impl Pictures {
         self.touched.extend(image::piece(cell).map(|piece| piece.number));
     }
 
-    /// Returns the numbers of images in the frame that were evicted or never given.
+    /// Returns the numbers of images in the frame that were evicted or never sent.
     pub(super) fn take_missing(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.missing).into_iter().collect()
     }

@@ -9,9 +9,9 @@ use crate::theme::Theme;
 use becket_types::{CompactionPlan, LeftOut, Loss, Seq};
 use ratatui::text::{Line, Span};
 
-/// Most lost items of one kind that are shown.
+/// Maximum number of lost items of one kind that are shown.
 const SHOWN: usize = 20;
-/// Most removed messages that are listed.
+/// Maximum number of removed messages that are listed.
 const DROPPED: usize = 300;
 
 /// A compaction as its block shows it. `before` and `after`: the size of the context in tokens.

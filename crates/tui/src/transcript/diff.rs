@@ -114,9 +114,9 @@ pub(super) fn lines(
     out
 }
 
-/// Most lines of a change that an open call shows.
+/// Maximum number of lines of a change that an open call shows.
 const OPEN_LINES: usize = 400;
-/// Most lines of a change that a closed call shows.
+/// Maximum number of lines of a change that a closed call shows.
 const CLOSED_LINES: usize = 12;
 
 /// The part of a change that is shown.
@@ -137,7 +137,7 @@ impl Extent {
     }
 }
 
-/// Removes blank context lines at the edges of each hunk, which would show only their numbers, and what is behind them.
+/// Removes blank context lines at the edges of each hunk, which would show only their numbers, and the lines beyond them.
 fn without_blank_edges(rows: &mut Vec<Change<'_>>) {
     let lines: Vec<(bool, DiffLine)> = rows
         .iter()
@@ -174,7 +174,7 @@ pub(crate) enum DiffLine {
     Blank,
 }
 
-/// Returns the lines of a hunk around its changes up to the next blank line on either side: what is behind a blank line belongs to
+/// Returns the lines of a hunk around its changes up to the next blank line on either side: a line beyond a blank one belongs to
 /// something else, and the blank line would show only its number.
 pub(crate) fn between_blank_lines(lines: &[DiffLine]) -> Range<usize> {
     let is = |wanted: DiffLine| move |line: &DiffLine| *line == wanted;

@@ -490,7 +490,7 @@ impl Blocks {
     }
 }
 
-/// Most lines of a shell command's output that are shown without a key.
+/// Maximum number of lines of a shell command's output that are shown without a key.
 const OPEN_OUTPUT: usize = 40;
 /// A reason of at most this many bytes is shown also where it repeats.
 const SHORT_REASON: usize = 40;

@@ -139,7 +139,7 @@ impl Markdown {
     }
 }
 
-/// Most bytes of a link that are held back while it is not complete.
+/// Maximum number of bytes of a link that are held back while it is not complete.
 const LONGEST_LINK: usize = 400;
 
 /// Returns the start of a link that the line begins and does not complete: `[words`, `[words]` at the end, or `[words](address`.

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 /// Calls that are shown below the line of a subagent at work.
 const RECENT: usize = 3;
-/// Most calls that are kept while the subagent works.
+/// Maximum number of calls that are kept while the subagent works.
 const LIVE: usize = 200;
 
 /// The calls of a subagent, live or from its report.

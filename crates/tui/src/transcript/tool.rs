@@ -43,7 +43,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Most bytes of a live output that are kept.
+    /// Maximum number of bytes of a live output that are kept.
     const LIVE: usize = 64 * 1024;
 
     /// Sets the result of the ended call.
@@ -71,7 +71,7 @@ impl Output {
 pub enum State {
     Streaming,
     Asking,
-    /// `seconds`: time since it began, as the clock has ticked. `beat`: the second of the turn.
+    /// `seconds`: age of the call at the last tick of the clock. `beat`: second of the turn, which turns the sign of the call.
     Running {
         seconds: u64,
         beat: u64,

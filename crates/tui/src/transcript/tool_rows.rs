@@ -14,7 +14,8 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use serde_json::Value;
 
-/// Most lines of output that an open call shows: more than a result has, but not all that a command of the user may print.
+/// Maximum number of lines of output that an open call shows: more than a result has, but not all that a command of the user
+/// may print.
 const OPEN_LINES: usize = 10_000;
 /// A running call shows its time from this many seconds on.
 const SHOWN_SECONDS: u64 = 1;

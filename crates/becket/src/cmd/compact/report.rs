@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::process::Command;
 
-/// Most messages and lost items that are shown; `--json` prints all.
+/// Maximum number of messages and lost items that are shown; `--json` prints all.
 const SHOWN: usize = 20;
 
 pub(super) fn print(plan: &CompactionPlan, out: &mut dyn Write) -> Result<(), Failure> {

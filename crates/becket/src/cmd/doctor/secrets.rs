@@ -16,9 +16,9 @@ use std::path::Path;
 
 /// Larger files are skipped: they contain data, not settings.
 const LARGEST: u64 = 4 << 20;
-/// Most files that are searched. The number of other files is reported.
+/// Maximum number of files that are searched. The number of other files is reported.
 const MOST_FILES: usize = 50_000;
-/// Most findings that are printed.
+/// Maximum number of findings that are printed.
 const MOST: usize = 1_000;
 /// Letters of a secret that are shown.
 const SHOWN: usize = 4;

@@ -18,7 +18,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
 
-/// Most messages of one side that are shown.
+/// Maximum number of messages of one side that are shown.
 const SHOWN: usize = 20;
 
 pub(super) fn run(

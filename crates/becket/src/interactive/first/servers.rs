@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 
 /// Longest time a server may take to list its models.
 pub(super) const PATIENCE: Duration = Duration::from_secs(2);
-/// Most models of one server that are offered.
+/// Maximum number of models of one server that are offered.
 const MODELS: usize = 5;
 /// Servers that did not answer are asked again after this time, as long as the page is shown.
 const AGAIN: Duration = Duration::from_millis(if cfg!(test) { 20 } else { 3_000 });

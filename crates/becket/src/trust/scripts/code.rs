@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// Longest text that can name a file.
 const LONGEST: usize = 255;
-/// Most names that are looked up for one command.
+/// Maximum number of names that are looked up for one command.
 const MOST_NAMES: usize = 20_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

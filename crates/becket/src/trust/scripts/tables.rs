@@ -32,7 +32,7 @@ pub(super) const INTERPRETERS: [&str; 29] = [
     "awk",
     "gawk",
 ];
-/// Those of them that read the language of shells.
+/// Interpreters that read the language of shells.
 pub(super) const SHELLS: [&str; 9] = ["sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "source", "."];
 /// Options of interpreters whose values are words of their own.
 pub(super) const TAKE_VALUES: [&str; 8] = ["-o", "+o", "-O", "+O", "-r", "-W", "-X", "-I"];

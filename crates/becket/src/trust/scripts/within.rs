@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// Endings of files that a shell reads.
 const SHELL: [&str; 4] = [".sh", ".bash", ".zsh", ".ksh"];
-/// Most files of a folder that are compared, most folders below each other, and most bytes of a file.
+/// Maximum number of files of a folder that are compared, of folders below each other, and of bytes of a file.
 const MOST: usize = 500;
 const DEEPEST: usize = 6;
 const BYTES: u64 = 4 << 20;

@@ -75,6 +75,7 @@ impl View {
     /// the ledger.
     pub(crate) const UNDO_ROOM: Tokens = Tokens(1_000_000);
 
+    /// Makes the view of a session without entries. `scope` is that of the model for which requests are rendered.
     pub fn new(policy: Policy, scope: ModelScope) -> Self {
         Self { policy, conversation: Conversation::default(), rendering: Rendering::new(scope) }
     }
@@ -140,6 +141,7 @@ impl View {
         self.rendering.set_calls_may_run(may_run);
     }
 
+    /// Returns the model for which requests are rendered, and its limits.
     pub fn scope(&self) -> &ModelScope {
         self.rendering.scope()
     }
@@ -154,6 +156,7 @@ impl View {
         self.conversation.record.model.as_deref()
     }
 
+    /// Returns the rules of pruning and compaction that are in force.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }
@@ -296,6 +299,7 @@ impl View {
         self.conversation.effects().pinned_messages.contains(id)
     }
 
+    /// True if neither prune nor compaction may remove the call and its result.
     pub fn is_call_pinned(&self, id: &CallId) -> bool {
         self.conversation.effects().pinned_calls.contains(id)
     }

@@ -13,7 +13,7 @@ use crate::transcript::compaction::{left_out_lines, lines, plan_line};
 use becket_types::{Command, CompactionPlan, ContextChange, FoldedMessage, Seq};
 use std::fmt::Write as _;
 
-/// Most messages that the page lists.
+/// Maximum number of messages that the page lists.
 const MOST: usize = 200;
 
 /// A compaction that is shown before it is applied.

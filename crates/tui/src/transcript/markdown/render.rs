@@ -111,7 +111,7 @@ impl Indent {
 struct Gap {
     /// An empty line is due before the next block.
     due: bool,
-    /// That empty line, with the bars of the quotes that contain both blocks.
+    /// The empty line, with the bars of the quotes that contain both blocks.
     between: Option<Line<'static>>,
 }
 
