@@ -82,7 +82,8 @@ fn rust_files(dir: &Path) -> Vec<PathBuf> {
 /// `mod tests;` cuts nothing off, because code follows it.
 fn without_tests(source: &str) -> &str {
     let head = "\n#[cfg(test)]\nmod ";
-    let is_body = |at: &usize| source[at + head.len()..].lines().next().is_some_and(|line| line.ends_with('{'));
+    let is_body =
+        |at: &usize| source[at + head.len()..].lines().next().is_some_and(|line| line.ends_with('{'));
     let end = source.match_indices(head).map(|(at, _)| at).find(is_body);
     &source[..end.unwrap_or(source.len())]
 }

@@ -57,10 +57,12 @@ pub struct ContextPlan {
     pub plan: u64,
     /// One sentence that says what is changed.
     pub what: String,
+    /// The items as the request named them.
     pub items: Vec<String>,
     /// Estimated size of the whole context.
     pub tokens_before: Tokens,
     pub tokens_after: Tokens,
+    /// Number of messages in the context before the change.
     pub messages: u64,
     /// Messages at the start that stay byte for byte as they were sent.
     pub messages_unchanged: u64,

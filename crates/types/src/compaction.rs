@@ -8,16 +8,20 @@ use serde::{Deserialize, Serialize};
 /// One piece of information that the conversation had and the compacted context no longer has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
+    /// The identifier, path or sentence itself.
     pub text: String,
     /// The last message that contains it.
     pub seq: Seq,
+    /// Number of times that it occurs.
     pub times: u32,
+    /// True if a message of the user contains it.
     pub by_user: bool,
 }
 
 /// Everything that a compaction loses. Each list starts with the user's own words, then the most frequent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loss {
+    /// Names from code, without paths.
     pub identifiers: Vec<Lost>,
     pub paths: Vec<Lost>,
     /// Sentences of the model that record a decision.
@@ -52,6 +56,7 @@ pub struct LeftOut {
     /// Section heading it was written under, without `#`; empty for text outside of sections.
     pub section: String,
     pub text: String,
+    /// The reason in a few words.
     pub why: String,
 }
 
@@ -96,6 +101,7 @@ pub struct SizeChange {
 pub struct ProtectedContent {
     /// Number of pieces that were found byte for byte in the new context. The others are named in `missing`.
     pub present: u64,
+    /// The pieces that were not found, as in [`Present::what`].
     pub missing: Vec<String>,
     /// Each piece with the hash of its bytes.
     #[serde(default)]
@@ -131,6 +137,7 @@ pub struct FoldedMessage {
     /// Ids of the calls in it, or of the call that it is the result of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<CallId>,
+    /// becket's estimate of its size.
     pub tokens: Tokens,
     /// Its first words.
     pub words: String,

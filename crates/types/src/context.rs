@@ -11,6 +11,7 @@ use std::sync::Arc;
 /// the ledger records (compaction, prune, revert, change of the model or the tool set).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Context {
+    /// Number of the generation. It only grows.
     pub generation: u64,
     /// System prompt and rules, in order. Each block is sent as a block of its own.
     pub system: Arc<[Arc<str>]>,
@@ -31,6 +32,7 @@ pub struct ContextMessage {
 /// The origin of a message in the context, and the changes that the view made to it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Provenance {
+    /// The entry of the ledger that the message comes from.
     pub seq: Seq,
     /// Id of the message in the ledger; `None` for a message that the view made itself (a repair).
     pub message: Option<MessageId>,
@@ -45,10 +47,15 @@ pub struct Span {
     pub kind: SpanKind,
     /// Name of the span for people: a rules file, a tool, a role.
     pub label: String,
+    /// The entry of the ledger; `None` for a span that no entry holds, such as tools.
     pub seq: Option<Seq>,
+    /// Length of the text as the view has it.
     pub bytes: u64,
+    /// becket's estimate of its size.
     pub tokens: Tokens,
+    /// The blob with the whole content, if the ledger has only a reference or a part of it.
     pub blob: Option<BlobId>,
+    /// The changes that the view made, as in [`Provenance::applied`].
     pub applied: Vec<String>,
 }
 

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 /// hash of the previous line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Commit {
+    /// `hash` of the previous line.
     pub prev: String,
     pub entries: Vec<Entry>,
     pub hash: String,
@@ -37,13 +38,17 @@ pub enum EntryKind {
     /// Always the first entry.
     Session {
         session: crate::SessionId,
+        /// Version of the ledger's format, now 1.
         format: u32,
+        /// Version of becket that created the session.
         version: String,
+        /// The folder in which the session began, absolute.
         #[serde(with = "crate::path_form")]
         cwd: PathBuf,
         /// The session and entry that this session was forked from.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         forked_from: Option<(crate::SessionId, Seq)>,
+        /// Fields of newer versions. They are kept.
         #[serde(flatten)]
         extra: Map<String, Value>,
     },
@@ -74,12 +79,14 @@ pub enum EntryKind {
         /// Outputs that the view shows shortened from here on.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         cuts: Vec<CutOutput>,
+        /// Estimated size that the view loses by it.
         freed_tokens: Tokens,
         reason: PruneReason,
     },
     /// Inputs of finished calls that the view shows shortened from here on. A boundary.
     CutInputs {
         inputs: Vec<CutInput>,
+        /// Estimated size that the view loses by it.
         freed_tokens: Tokens,
     },
     /// A compaction. Its continuation message is in the same commit. A boundary.
@@ -103,12 +110,14 @@ pub enum EntryKind {
     },
     /// Requests go to this model from here on. A boundary.
     ModelSwitch {
+        /// `provider/name`.
         model: String,
     },
     /// Names of the tools that the model has from here on. A boundary if the set differs from the previous
     /// one.
     Tools {
         names: Vec<String>,
+        /// Hex SHA-256 of the tool specifications.
         hash: String,
         /// Blob with the tool specifications that the model receives, as a JSON array.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -118,10 +127,13 @@ pub enum EntryKind {
     Request(Box<SentRequest>),
     /// Tokens that a request used. `purpose` is `turn` or `summary`.
     Usage {
+        /// The answer to the request; `None` if it is no message of the conversation, such as a summary.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         message: Option<MessageId>,
+        /// `provider/name`.
         model: String,
         usage: Usage,
+        /// Cost in US dollars, as billed or else by list prices.
         cost_usd: f64,
         purpose: String,
     },
@@ -277,6 +289,7 @@ pub struct PrunedCall {
     pub call_id: CallId,
     /// Size of the original output.
     pub bytes: u64,
+    /// Number of lines of the original output.
     pub lines: u64,
     /// Last lines of the output that stay visible after the stub.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -289,6 +302,7 @@ pub struct CutOutput {
     pub call_id: CallId,
     /// Size of the original output.
     pub bytes: u64,
+    /// Number of lines of the original output.
     pub lines: u64,
     /// Number of bytes shown at the beginning (`head`) and at the end (`tail`).
     pub head: u64,

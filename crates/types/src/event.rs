@@ -19,16 +19,20 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum Command {
+    /// Delivers a message of the user; see [`DeliveryMode`] for the moment.
     Prompt(PromptInput),
     Interrupt,
     /// Continue the turn that an earlier process left unfinished. Only before the first turn of this process.
     Continue,
+    /// Compacts the conversation now. `focus`: the user's words about what the summary should keep.
     Compact {
         focus: Option<String>,
     },
+    /// Sends later requests to this model, `provider/name`.
     SetModel {
         model: String,
     },
+    /// Sets the permission mode by its name, such as `acceptEdits`.
     SetMode {
         mode: String,
     },
@@ -193,9 +197,11 @@ pub enum RuleOwner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleChange {
+    /// The given rules are added to those that exist.
     Add,
     /// Only the given ones are left.
     Replace,
+    /// The given rules are removed.
     Remove,
 }
 
@@ -244,6 +250,8 @@ pub enum Decision {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
+    /// The first event. `tools` and `skills`: the names that the model can use. `api_key_source`: the variable or
+    /// file of the key, `key_command` or `none`.
     SessionStarted {
         session: SessionId,
         #[serde(with = "crate::path_form")]
@@ -310,6 +318,7 @@ pub enum Event {
     Renamed {
         title: String,
     },
+    /// Request number `step` of the turn is about to be sent, counted from 1.
     StepStarted {
         step: u64,
     },
@@ -319,6 +328,7 @@ pub enum Event {
         index: u32,
         text: String,
     },
+    /// Streaming text of the model's thinking, part `index` of the assistant message.
     ReasoningDelta {
         message: MessageId,
         index: u32,
@@ -341,10 +351,13 @@ pub enum Event {
         cost: Cost,
         /// Time in milliseconds from sending the request to the first byte of content.
         ttft: Option<Millis>,
+        /// Time in milliseconds from sending the request to the end of the answer.
         api_time: Millis,
     },
+    /// The user must decide about a call with [`Command::Decide`].
     PermissionAsked(Box<PermissionRequest>),
     PermissionDenied(PermissionDenial),
+    /// A permitted call begins to run. `input` may differ from the model's, because the user or a hook changed it.
     ToolStarted {
         call_id: CallId,
         name: String,
@@ -358,12 +371,14 @@ pub enum Event {
     /// The tool message, after it was written to the ledger.
     ToolFinished {
         message: Message,
+        /// The files that the call changed.
         changes: Vec<FileChange>,
         duration: Millis,
         /// Text of the file before the call, if a program drives becket.
         #[serde(skip)]
         original: Option<String>,
     },
+    /// A compaction has begun. [`Event::CompactBoundary`] or [`Event::CompactionFailed`] follows.
     CompactionStarted {
         trigger: CompactionTrigger,
     },
@@ -371,9 +386,11 @@ pub enum Event {
     CompactBoundary {
         entry: Seq,
         trigger: CompactionTrigger,
+        /// Size of the context before the compaction, and `post_tokens` after it.
         pre_tokens: Tokens,
         post_tokens: Tokens,
         summary: String,
+        /// The assistant's last words before the cut, which the summary quotes.
         anchor: Option<String>,
         /// Messages before this entry are no longer in the context, except those in `kept`.
         #[serde(default)]
@@ -384,6 +401,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         left_out: Vec<LeftOut>,
     },
+    /// A compaction was given up; the context is unchanged. `reason`: one sentence.
     CompactionFailed {
         reason: String,
     },
@@ -417,6 +435,8 @@ pub enum Event {
     QuotaUsedUp {
         until: Millis,
     },
+    /// A request failed with this error and is sent again after `delay` (milliseconds): retry `attempt` of `max`.
+    /// `status`: that of HTTP, if there was an answer.
     Retry {
         attempt: u32,
         max: u32,
@@ -427,6 +447,7 @@ pub enum Event {
     /// The size of the context after the last request, and the limit that it is compared with.
     ContextUsed {
         used: Tokens,
+        /// The tokens that a request may fill: the window or input limit without the reserve for the answer.
         usable: Tokens,
         window: Tokens,
         /// Size at which an automatic compaction is due.
@@ -436,6 +457,7 @@ pub enum Event {
         #[serde(default)]
         kinds: Vec<(SpanKind, Tokens)>,
     },
+    /// A line for the user. It is not in the conversation.
     Notice {
         level: NoticeLevel,
         text: String,
@@ -446,6 +468,7 @@ pub enum Event {
     },
     /// The effect an undo, redo or rewind would have. [`Command::CarryOut`] carries it out.
     UndoPlanned(Box<UndoPlan>),
+    /// An undo, redo or rewind was carried out.
     UndoDone(Box<UndoOutcome>),
     /// The effect a manual change to the context would have. [`Command::CarryOut`] carries it out.
     ContextPlanned(Box<ContextPlan>),
@@ -458,6 +481,7 @@ pub enum Event {
         call_id: CallId,
         what: Box<Event>,
     },
+    /// The turn has ended. No event of this turn follows.
     TurnFinished(Box<TurnResult>),
 }
 
@@ -466,6 +490,7 @@ pub enum Event {
 #[serde(rename_all = "snake_case")]
 pub enum NoticeLevel {
     Info,
+    /// Something was lost or ignored, and the work continues.
     Warning,
     Error,
 }
@@ -494,6 +519,7 @@ impl fmt::Display for PreparationState {
 pub struct PermissionRequest {
     pub call_id: CallId,
     pub tool: String,
+    /// The input of the call as a JSON object, as it would run.
     pub input: Value,
     pub access: Access,
     /// The reason for the question, in one sentence.

@@ -234,8 +234,10 @@ pub enum Part {
         extra: Map<String, Value>,
     },
     Image {
+        /// Such as `image/png`.
         media_type: String,
         source: ImageSource,
+        /// Name of the file or link, for people.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
         /// Size in pixels, if known.
@@ -248,6 +250,7 @@ pub enum Part {
     },
     /// An attached document (PDF, …) as a blob.
     File {
+        /// Such as `application/pdf`.
         media_type: String,
         blob: BlobId,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -259,11 +262,13 @@ pub enum Part {
     /// it, or not at all.
     Reasoning {
         text: String,
+        /// The provider's signature or encrypted form, as it sent it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         signature: Option<String>,
         /// Encrypted thinking without readable text (Anthropic's `redacted_thinking.data`).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         redacted: Option<String>,
+        /// Provider and model that signed it. Others never get it.
         provider: String,
         model: String,
         /// The blob with the whole text, if `text` holds only its beginning and its end. Such a part has no signature,
@@ -273,6 +278,7 @@ pub enum Part {
         #[serde(flatten)]
         extra: Map<String, Value>,
     },
+    /// A call that the model made.
     ToolCall {
         call_id: CallId,
         name: String,
@@ -284,6 +290,7 @@ pub enum Part {
         #[serde(flatten)]
         extra: Map<String, Value>,
     },
+    /// The result of a call, one for each.
     ToolResult {
         call_id: CallId,
         name: String,
@@ -291,6 +298,7 @@ pub enum Part {
         output: String,
         #[serde(default, skip_serializing_if = "is_false")]
         is_error: bool,
+        /// True if the call ended early because of an interrupt or the end of the process.
         #[serde(default, skip_serializing_if = "is_false")]
         interrupted: bool,
         /// Data that user interfaces show (diff, exit code, ranges). Never sent to the model.
@@ -365,6 +373,7 @@ pub struct Metadata {
     /// True for the continuation after a compaction. Such a message is hidden in every user interface.
     #[serde(skip_serializing_if = "is_false")]
     pub compaction_continue: bool,
+    /// True for a continuation that repeats only the words of a user message with images or files.
     #[serde(skip_serializing_if = "is_false")]
     pub had_media: bool,
     #[serde(skip_serializing_if = "Option::is_none")]

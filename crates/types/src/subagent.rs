@@ -29,6 +29,7 @@ impl SubagentOf {
 /// The work of a subagent: the `details` of its call's result, under [`SubagentReport::KEY`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SubagentReport {
+    /// Name of the subagent's kind, such as `explore`.
     pub agent: String,
     /// The task in a few words.
     pub description: String,

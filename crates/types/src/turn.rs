@@ -30,8 +30,10 @@ pub struct Fork {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "end", rename_all = "snake_case")]
 pub enum TurnEnd {
+    /// The model ended its answer without a call.
     Completed,
     Interrupted,
+    /// The limit on answered requests was reached.
     MaxTurns {
         limit: u64,
     },
@@ -60,6 +62,7 @@ pub enum TurnEnd {
     Repetition {
         what: String,
     },
+    /// The model refused to answer, for this reason.
     Refusal {
         reason: String,
     },
@@ -89,6 +92,7 @@ pub enum TurnEnd {
     ModelError {
         kind: String,
         message: String,
+        /// Status of HTTP, if the server answered.
         status: Option<u16>,
     },
     /// Something in becket or on this machine failed (the disk is full, …).
@@ -154,15 +158,19 @@ pub struct TurnResult {
     /// Text of the last assistant message that has text. Incomplete if the stream broke.
     #[serde(flatten)]
     pub text: AnswerText,
+    /// Name of the reason why the last answer ended: `end_turn`, `tool_use`, `max_tokens`, …
     pub stop_reason: Option<String>,
     /// Number of steps: requests that were answered in this turn.
     pub steps: u64,
+    /// Time in milliseconds from the prompt to the end.
     pub duration: Millis,
+    /// The part of `duration` in which requests ran.
     pub api_duration: Millis,
     pub usage: Usage,
     pub cost: Cost,
     /// Usage and cost of each model, with its context window and output limit.
     pub models: Vec<ModelUsage>,
+    /// Calls that did not run, in order.
     pub denials: Vec<PermissionDenial>,
     #[serde(flatten)]
     pub compaction: TurnCompaction,
@@ -194,10 +202,13 @@ impl TurnResult {
 /// Tokens and cost of one model in a turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelUsage {
+    /// `provider/name`.
     pub model: String,
     pub usage: Usage,
     pub cost: Cost,
+    /// In tokens.
     pub context_window: u64,
+    /// Output limit in tokens.
     pub max_output: u64,
 }
 

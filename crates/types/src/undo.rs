@@ -92,6 +92,7 @@ pub struct ModeChange {
     /// `None` if nothing of this kind is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<u32>,
+    /// Permission bits as in `chmod`, such as `0o755`.
     pub to: u32,
 }
 

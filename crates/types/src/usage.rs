@@ -38,9 +38,13 @@ impl std::fmt::Display for Tokens {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
+    /// Tokens of the request that were neither read from nor written to the provider's cache.
     pub input: u64,
+    /// Tokens of the answer, including reasoning.
     pub output: u64,
+    /// Tokens that the provider read from its cache.
     pub cache_read: u64,
+    /// Tokens that the provider wrote to its cache. They are not counted in `input`.
     pub cache_write: u64,
     /// The part of `cache_write` that the provider keeps for an hour and bills at the price of such writes.
     #[serde(skip_serializing_if = "is_zero")]
