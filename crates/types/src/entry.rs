@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 /// One line of a ledger. Its entries are written all together or not at all.
 ///
-/// `hash` is the hex SHA-256 of the line's JSON without the `hash` key. It therefore also covers `prev`, the
-/// hash of the previous line.
+/// `hash` is the hex SHA-256 of all bytes of the line before `,"hash"`. It therefore also covers `prev`, the hash of the previous
+/// line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Commit {
     /// `hash` of the previous line.
