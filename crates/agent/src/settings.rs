@@ -87,7 +87,9 @@ pub struct SessionSettings {
     /// States to write to the session before its next turn, if they differ. Later runs of the session read
     /// them.
     pub states: Vec<(String, Value)>,
+    /// The variable or file of the key, `key_command` or `none`; shown to programs.
     pub api_key_source: String,
+    /// Names of the skills, shown to programs.
     pub skills: Vec<String>,
 }
 
@@ -284,7 +286,9 @@ pub(crate) fn option(change: Limit) -> (&'static str, Value) {
 /// Limits that were set for this run. The others go on counting from the session's earlier runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NewLimits {
+    /// The limit in money counts from the start of this run.
     pub usd: bool,
+    /// The limit in tokens counts from the start of this run.
     pub tokens: bool,
 }
 

@@ -60,9 +60,11 @@ pub struct Turns {
 pub struct Draft {
     pub kind: UndoKind,
     pub turns: Turns,
+    /// The plan for files; `None` if only the conversation is taken back.
     pub files: Option<Plan>,
     /// Number of damaged file records.
     pub damaged: usize,
+    /// The plan for the conversation; `None` if only files are taken back.
     pub conversation: Option<Conversation>,
 }
 

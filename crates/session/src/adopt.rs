@@ -28,6 +28,7 @@ pub struct SessionCopy {
 /// A blob of a copied session, in its stored form.
 #[derive(Debug)]
 pub struct CopiedBlob {
+    /// Hex SHA-256 of the bytes before compression.
     pub id: String,
     /// Compressed with zstd.
     pub packed: Vec<u8>,
@@ -38,6 +39,7 @@ pub struct CopiedBlob {
 pub struct Imported {
     pub id: SessionId,
     pub dir: PathBuf,
+    /// Number of lines of the copy that are authentic.
     pub lines: u64,
     pub blobs: u64,
     /// True if this session already existed: the same lines, or these lines and later ones.

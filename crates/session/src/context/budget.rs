@@ -62,6 +62,7 @@ pub fn estimate_part(part: &Part) -> Tokens {
 /// The limits of a model, in tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
+    /// Input and output together.
     pub window: u64,
     /// Limit of the input alone, if the provider has one; otherwise the window.
     pub input_limit: u64,

@@ -178,6 +178,7 @@ pub struct Previous {
     pub attached: Vec<AttachedFile>,
     /// Messages removed from its tail, and media that became text. Both stay so.
     pub taken_out: Vec<MessageId>,
+    /// Images and files, as message and index of the part.
     pub media: Vec<(MessageId, u32)>,
     pub pruned: Vec<PrunedCall>,
     pub cuts: Vec<CutOutput>,
@@ -196,6 +197,7 @@ pub struct Summariser {
     /// `provider/name`.
     pub name: String,
     pub budget: Budget,
+    /// List prices; `None` if they are unknown.
     pub prices: Option<Prices>,
     /// True if the running model is the summariser and its provider still has the prefix in its cache.
     pub cache_warm: bool,
@@ -276,6 +278,7 @@ pub struct Report {
     pub source: CompactionSource,
     /// `pruned_head`, `cached_prefix`, `prepared`, or empty.
     pub input: String,
+    /// Estimated size of the whole context, before and after the compaction.
     pub tokens_before: Tokens,
     pub tokens_after: Tokens,
     pub before: Breakdown,
@@ -283,6 +286,7 @@ pub struct Report {
     pub counts: ReportCounts,
     /// True if the new view shows nothing that is new to the model: its results are stubs without any text.
     pub blind: bool,
+    /// Number of requests that were sent for the summary.
     pub model_calls: u32,
     /// The summary exactly as the model will see it; empty if pruning was enough.
     pub summary: String,

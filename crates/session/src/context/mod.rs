@@ -43,6 +43,7 @@ pub struct Policy {
     pub prune: bool,
     /// Compaction: share of the usable window at which a compaction is due.
     pub threshold: f64,
+    /// Compaction: it starts by itself at the threshold and after an overflow.
     pub auto_compact: bool,
     /// Compaction: prepare the summary in the background.
     pub prepare: bool,
@@ -113,6 +114,7 @@ pub struct ModelScope {
     pub provider: String,
     /// Name on the wire. Signed reasoning of any other model is dropped.
     pub model: String,
+    /// True if the model reads images. Otherwise images become text.
     pub images: bool,
     /// Maximum number of images in one request.
     pub max_images: usize,

@@ -27,7 +27,9 @@ const EXCERPT_KEY: &str = "excerpt_lines";
 /// Settings of [`prune`].
 #[derive(Clone, Debug)]
 pub struct PrunePolicy {
+    /// As in `Policy`: outputs after the n-th user message from the end stay.
     pub skip_turns: usize,
+    /// As in `Policy`: tokens of the newest outputs that stay.
     pub hot_tokens: u64,
     /// Names of tools whose outputs are never pruned.
     pub protect: GlobSet,

@@ -23,8 +23,11 @@ const SMALL: u64 = 1_024;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shrunk {
     pub entry: EntryKind,
+    /// Number of images and files that become text.
     pub media: usize,
+    /// Number of outputs that are shortened.
     pub outputs: usize,
+    /// Estimated size that the request loses.
     pub freed: Tokens,
 }
 

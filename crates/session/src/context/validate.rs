@@ -21,6 +21,7 @@ use std::collections::{HashSet, VecDeque};
 pub struct Violation {
     /// Index of the message, from 0.
     pub index: usize,
+    /// The broken rule, as a part of a sentence.
     pub rule: String,
 }
 

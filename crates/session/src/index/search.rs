@@ -29,7 +29,9 @@ pub struct Hit {
     pub dir: PathBuf,
     /// Title or first words of the session.
     pub label: String,
+    /// The entry that contains the words.
     pub seq: Seq,
+    /// Time of the entry, in milliseconds since 1970.
     pub time: Millis,
     /// `user`, `assistant` or `tool`; `title` if only a title of the session contains the words.
     pub role: String,
@@ -40,6 +42,7 @@ pub struct Hit {
 /// A query. Empty fields are not restrictions.
 #[derive(Clone, Debug, Default)]
 pub struct Query<'a> {
+    /// Words that must all occur in one entry, in any order. The last one may be the beginning of a word.
     pub words: &'a str,
     pub project: Option<&'a Path>,
     /// Lower limit of the time; for sessions, of the last write.
@@ -53,6 +56,7 @@ pub struct Query<'a> {
     pub tag: Option<&'a str>,
     /// True to include archived sessions.
     pub archived: bool,
+    /// Maximum number of results.
     pub limit: usize,
 }
 

@@ -16,9 +16,12 @@ pub(crate) const FORMAT: u32 = 1;
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionInfo {
     pub id: SessionId,
+    /// Version of the ledger's format.
     pub format: u32,
+    /// Version of becket that created the session.
     pub version: String,
     pub cwd: PathBuf,
+    /// The session that this one was copied from, and the last entry that both share.
     pub forked_from: Option<(SessionId, Seq)>,
     pub extra: Map<String, Value>,
 }

@@ -40,6 +40,7 @@ pub struct SessionSummary {
     pub prompt: Option<String>,
     #[serde(flatten)]
     pub ledger: LedgerFigures,
+    /// The session that this one was copied from, and the last entry that both share.
     pub forked_from: Option<(SessionId, Seq)>,
     /// Other keys of its first entry.
     pub extra: Map<String, Value>,
@@ -54,6 +55,7 @@ pub struct SessionSummary {
 /// Times and sizes of a session's ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LedgerFigures {
+    /// Time of the first entry, in milliseconds since 1970.
     pub created: Millis,
     /// Time of the last write to the ledger.
     pub updated: Millis,

@@ -21,6 +21,7 @@ const STAMP: &str = "trashed";
 #[derive(Clone, Debug)]
 pub struct Trashed {
     pub summary: SessionSummary,
+    /// Time of the removal, in milliseconds since 1970.
     pub at: Millis,
     /// Size of the whole folder in bytes.
     pub bytes: u64,

@@ -24,6 +24,7 @@ pub struct CompactionEffect {
     /// Messages that leave the view.
     pub gone: Vec<Arc<Message>>,
     pub loss: Loss,
+    /// Protected content, with the proof that each piece is still there.
     pub present: Vec<Present>,
 }
 

@@ -73,12 +73,14 @@ impl Floor {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Breakdown {
     pub window: Tokens,
+    /// Tokens that a request may fill: the window without the reserve for the answer.
     pub usable: Tokens,
     pub system: Tokens,
     pub rules: Tokens,
     pub skills: Tokens,
     pub tools: Tokens,
     pub summary: Tokens,
+    /// Session state: todos, mode, changed files.
     pub state: Tokens,
     /// Contents of files that were attached for the model.
     pub files: Tokens,
@@ -86,6 +88,7 @@ pub struct Breakdown {
     pub kept: Tokens,
     /// Messages that stay word for word; before a compaction, the whole conversation.
     pub tail: Tokens,
+    /// The message after a compaction that tells the model to continue.
     pub continuation: Tokens,
 }
 
