@@ -146,7 +146,16 @@ fn calls_of_a_pinned_server_are_asked_about() {
     let bench = Bench::new(&[]);
     let config = json!({ "mcpServers": { "fix": crate::mcp::fixture(&[]) } }).to_string();
     let call = |id: &str| Answer::tool(id, "mcp__fix__echo", json!({ "text": "hi" }));
-    let server = MockServer::start([call("c1"), Answer::text("one"), call("c2"), Answer::text("two")]);
+    let server = MockServer::start([
+        call("c1"),
+        Answer::text("one"),
+        call("c2"),
+        Answer::text("two"),
+        call("c3"),
+        Answer::text("three"),
+        call("c4"),
+        Answer::text("four"),
+    ]);
     let args = [
         "--permission-mode",
         "bypassPermissions",
@@ -166,10 +175,23 @@ fn calls_of_a_pinned_server_are_asked_about() {
     session.send(&json!({ "type": "control_response", "response": no }));
     session.result();
     assert!(server.requests()[1].text().contains("not now"));
-    session.ask(&pin(Value::Null));
+    // `auto` asks too, unless a rule allows the call.
+    assert_eq!(session.ask(&pin(json!("auto"))), json!({}));
     session.send(&says("again"));
+    let asked = session.line(&["can_use_tool"]);
+    let allow = json!({ "type": "addRules", "rules": [{ "toolName": "mcp__fix__echo" }], "behavior": "allow", "destination": "session" });
+    let yes = json!({ "subtype": "success", "request_id": asked["request_id"], "response":
+        { "behavior": "allow", "updatedInput": asked["request"]["input"], "updatedPermissions": [allow] } });
+    session.send(&json!({ "type": "control_response", "response": yes }));
     assert_eq!(session.result()["result"], "two");
-    assert!(!server.requests()[3].text().contains("Permission denied, not run: mcp__fix"));
+    session.send(&says("a third time"));
+    assert_eq!(session.result()["result"], "three", "the rule of the answer allows the call");
+    // `default` asks in spite of the rule, and `null` about nothing.
+    assert_eq!(session.ask(&pin(json!("default"))), json!({}));
+    assert_eq!(session.ask(&pin(Value::Null)), json!({}));
+    session.send(&says("at last"));
+    assert_eq!(session.result()["result"], "four");
+    assert!(!server.requests()[7].text().contains("Permission denied, not run: mcp__fix"));
     let unknown =
         json!({ "subtype": "set_mcp_permission_mode_override", "serverName": "gone", "mode": "default" });
     assert!(session.ask(&unknown)["warning"].as_str().unwrap().contains("gone"));

@@ -200,16 +200,19 @@ impl Guard {
     /// for tools of MCP servers belong to the floor, too.
     pub(crate) fn hold_floor(&self, verdict: Verdict, tool: &str, access: &Access) -> Verdict {
         let bypassed = self.mode() == PermissionMode::BypassPermissions;
-        if bypassed
-            && tool.starts_with("mcp__")
-            && matches!(verdict, Verdict::Allow { .. })
-            && let Some(rule) =
-                self.layers.of(RuleOwner::Program).ask.iter().find(|rule| rule.covers_tool(tool))
-        {
-            return Verdict::Ask {
-                reason: format!("the rule {rule} of the driving program asks in every permission mode"),
-                rule: None,
-            };
+        let of_server =
+            |owner: RuleOwner| self.layers.of(owner).ask.iter().find(|rule| rule.covers_tool(tool));
+        if bypassed && tool.starts_with("mcp__") && matches!(verdict, Verdict::Allow { .. }) {
+            if let Some(rule) = of_server(RuleOwner::Program) {
+                return Verdict::Ask {
+                    reason: format!("the rule {rule} of the driving program asks in every permission mode"),
+                    rule: None,
+                };
+            }
+            if of_server(RuleOwner::Auto).is_some() {
+                // The mode allows all calls, and `auto` only those that a rule allows.
+                return self.other(tool, access);
+            }
         }
         match (&self.floor, &verdict) {
             (Some(floor), Verdict::Allow { .. }) if bypassed => match floor.asking_rule(tool, access, None) {

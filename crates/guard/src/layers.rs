@@ -17,6 +17,9 @@ use std::collections::BTreeMap;
 pub(crate) struct Layers {
     /// Rules of the program that drives the session.
     pub(crate) program: Rules,
+    /// Rules of the program for MCP servers that are judged as in the mode `auto`. They are no rules of the other modes, so
+    /// [`Self::rules`] leaves them out.
+    pub(crate) auto: Rules,
     /// Rules that a person, a hook or a program has added for this session.
     pub(crate) session: Rules,
     /// Allow rules that count until the turn ends.
@@ -59,6 +62,7 @@ impl Layers {
             let own = match owner {
                 RuleOwner::Session => &mut self.session,
                 RuleOwner::Program => &mut self.program,
+                RuleOwner::Auto => &mut self.auto,
             };
             let own = own.list(*kind);
             match change {
@@ -93,6 +97,7 @@ impl Layers {
         match owner {
             RuleOwner::Session => &self.session,
             RuleOwner::Program => &self.program,
+            RuleOwner::Auto => &self.auto,
         }
     }
 }

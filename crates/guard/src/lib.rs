@@ -458,7 +458,7 @@ impl Guard {
         ask(format!("{} mode asks before changes", self.settings.mode))
     }
 
-    fn other(&self, tool: &str, access: &Access) -> Verdict {
+    pub(crate) fn other(&self, tool: &str, access: &Access) -> Verdict {
         if let Some(rule) = self.tool_rule(RuleKind::Allow, tool, access) {
             return Verdict::Allow { why: format!("allowed by {rule}") };
         }

@@ -66,6 +66,35 @@ fn rules_of_the_program_for_servers_ask_in_every_mode() {
     }
 }
 
+/// A server that the program judges as in the mode `auto` gets no more in any mode, and in `bypassPermissions` what `auto` gives.
+#[test]
+fn servers_in_mode_auto_are_judged_as_in_that_mode() {
+    for (allow, ask, deny) in [
+        (&[][..], &[][..], &[][..]),
+        (&["mcp__own"], &[], &[]),
+        (&["mcp__own__a"], &["mcp__own"], &[]),
+        (&["mcp__own"], &[], &["mcp__own__b"]),
+    ] {
+        for mode in PermissionMode::ALL {
+            let plain = guard(allow, ask, deny, mode);
+            let mut pinned = guard(allow, ask, deny, mode);
+            let rules = BTreeMap::from([(RuleKind::Ask, vec!["mcp__own".to_owned()])]);
+            pinned.change_rules(RuleOwner::Auto, RuleChange::Replace, &rules).unwrap();
+            // An ask rule of the settings does not count in `bypassPermissions`, and does in `auto`: the pin itself asks there.
+            let judge = match mode {
+                PermissionMode::BypassPermissions => guard(allow, &[], deny, PermissionMode::Auto),
+                _ => plain.clone(),
+            };
+            for text in ["mcp__own__a", "mcp__own__b"] {
+                assert_eq!(decide(&pinned, text), decide(&judge, text), "{mode:?} {allow:?} {text}");
+            }
+            for text in ["mcp__other__a", "bash:rm a", "read:/etc/hosts"] {
+                assert_eq!(decide(&pinned, text), decide(&plain, text), "{mode:?} {text}");
+            }
+        }
+    }
+}
+
 #[test]
 fn modes() {
     // default, acceptEdits, plan, dontAsk, bypassPermissions

@@ -199,6 +199,9 @@ pub enum RuleOwner {
 pub enum RuleChange {
     /// The given rules are added to those that exist.
     Add,
+    /// Ask rules for MCP servers that this program judges as in the mode `auto`: they count only in `bypassPermissions`, for
+    /// calls that no allow rule matches.
+    Auto,
     /// Only the given ones are left.
     Replace,
     /// The given rules are removed.

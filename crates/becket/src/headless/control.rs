@@ -12,6 +12,7 @@ mod update;
 
 pub(super) use listing::models;
 pub(super) use servers::Servers;
+use settings::ServerMode;
 pub(super) use settings::{Batch, LiveSettings};
 
 use super::Front;
@@ -252,31 +253,29 @@ impl Front {
         let Some(server) = body.get("serverName").and_then(Value::as_str) else {
             return Some(Err("set_mcp_permission_mode_override needs `serverName`".to_owned()));
         };
-        let asks = match body.get("mode") {
-            Some(Value::Null) => false,
-            Some(Value::String(mode)) if mode == "default" => true,
-            Some(Value::String(mode)) if mode == "auto" => {
-                return Some(Err(
-                    "a server has no mode \"auto\" of its own here; \"default\" asks about each of its calls"
-                        .to_owned(),
-                ));
-            }
+        let mode = match body.get("mode").map(|mode| (mode, mode.as_str())) {
+            Some((Value::Null, _)) => None,
+            Some((_, Some("default"))) => Some(ServerMode::Default),
+            Some((_, Some("auto"))) => Some(ServerMode::Auto),
             _ => {
                 return Some(Err(
-                    "set_mcp_permission_mode_override: `mode` must be \"default\" or null".to_owned()
+                    "set_mcp_permission_mode_override: `mode` must be \"default\", \"auto\" or null"
+                        .to_owned(),
                 ));
             }
         };
         let rule = becket_mcp::naming::server_rule(server);
-        self.session.live.pin(rule, asks);
+        self.session.live.pin(rule, mode);
         let known = self.servers.hub.as_ref().is_some_and(|hub| hub.has(server));
-        let answer = if known || !asks {
+        let answer = if known || mode.is_none() {
             json!({})
         } else {
             json!({ "warning": format!("there is no MCP server {server:?} in this session yet") })
         };
         self.with_receipt(id.to_owned(), self.session.live.program_rules(), answer).await;
         None
+        // The server may have been in the other mode before.
+        self.command(self.session.live.auto_rules()).await;
     }
 
     /// Sends the rules of the program again, after its servers have changed.

@@ -11,7 +11,7 @@ use becket_config::{Settings, Source};
 use becket_guard::Rule;
 use becket_types::{Command, PermissionMode, RuleChange, RuleKind, RuleOwner, sdk_names};
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Separates the id of a request from the number of one of its commands.
@@ -33,8 +33,17 @@ pub(in crate::headless) struct LiveSettings {
     flags: Map<String, Value>,
     /// Rules for tools of servers that the program has set while the session runs.
     policies: ServerPolicies,
-    /// Rules for servers about whose calls the program is always asked.
-    pinned: BTreeSet<String>,
+    /// Servers whose calls the mode `bypassPermissions` does not allow by itself, by their rules.
+    pinned: BTreeMap<String, ServerMode>,
+}
+
+/// How a program wants the calls of an MCP server to be judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ServerMode {
+    /// Each call is a question, in every mode.
+    Default,
+    /// In `bypassPermissions`, as in `auto`: a call that no rule allows is a question.
+    Auto,
 }
 
 /// A request that the agent carries out in several commands.
@@ -56,7 +65,7 @@ impl LiveSettings {
             model: model.to_owned(),
             flags: Map::new(),
             policies: ServerPolicies::default(),
-            pinned: BTreeSet::new(),
+            pinned: BTreeMap::new(),
         }
     }
 
@@ -65,12 +74,25 @@ impl LiveSettings {
         self.policies = policies;
     }
 
-    /// Adds or removes the rule for a server about whose calls the program is always asked.
-    pub(super) fn pin(&mut self, rule: String, asks: bool) {
-        if asks {
-            self.pinned.insert(rule);
-        } else {
-            self.pinned.remove(&rule);
+    /// Sets the mode of a server, given by its rule. `None`: the server has no mode of its own.
+    pub(super) fn pin(&mut self, rule: String, mode: Option<ServerMode>) {
+        match mode {
+            Some(mode) => self.pinned.insert(rule, mode),
+            None => self.pinned.remove(&rule),
+        };
+    }
+
+    fn pinned(&self, mode: ServerMode) -> impl Iterator<Item = &String> {
+        self.pinned.iter().filter(move |(_, known)| **known == mode).map(|(rule, _)| rule)
+    }
+
+    /// Returns the command that sets the servers whose calls are judged as in the mode `auto`.
+    pub(super) fn auto_rules(&self) -> Command {
+        let rules = self.pinned(ServerMode::Auto).cloned().collect();
+        Command::ChangeRules {
+            owner: RuleOwner::Auto,
+            change: RuleChange::Replace,
+            rules: BTreeMap::from([(RuleKind::Ask, rules)]),
         }
     }
 
@@ -222,7 +244,8 @@ impl LiveSettings {
             rules.extend(more.iter().cloned());
             rules
         };
-        let ask: Vec<String> = self.policies.ask.iter().chain(&self.pinned).cloned().collect();
+        let ask: Vec<String> =
+            self.policies.ask.iter().chain(self.pinned(ServerMode::Default)).cloned().collect();
         Command::ChangeRules {
             owner: RuleOwner::Program,
             change: RuleChange::Replace,
