@@ -71,6 +71,7 @@ mod sdk_turns;
 mod sdk_types;
 mod sdks;
 mod secrets;
+mod session_end;
 mod session_requests;
 mod sizes;
 mod small_window;

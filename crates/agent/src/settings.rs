@@ -84,6 +84,8 @@ pub struct SessionSettings {
     /// True if the session is a copy that this run made of another one.
     pub forked: bool,
     pub title: Option<String>,
+    /// True if the session is a new one that takes the place of a conversation which the person cleared.
+    pub cleared: bool,
     /// States to write to the session before its next turn, if they differ. Later runs of the session read
     /// them.
     pub states: Vec<(String, Value)>,
@@ -207,6 +209,7 @@ impl Default for SessionSettings {
             title: None,
             states: Vec::new(),
             api_key_source: "none".to_owned(),
+            cleared: false,
             skills: Vec::new(),
         }
     }

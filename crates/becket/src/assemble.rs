@@ -468,6 +468,7 @@ fn session_settings(
     let mut settings = agent_settings(environment, run);
     settings.session.resumed = resumed;
     settings.session.forked = run.is_forked();
+    settings.session.cleared = run.session.cleared;
     settings.hooks.agent = own.main().map(|kind| HookAgent { id: None, kind: kind.name.clone() });
     settings.prompt.agent = own.main().map(Kind::session_prompt).filter(|text| !text.is_empty());
     settings.session.states.extend(own.state().filter(|_| run.command.is_none()));

@@ -20,6 +20,7 @@ mod permission_tool;
 mod prompts;
 mod running_calls;
 mod waits;
+mod signalled;
 
 use crate::args::InputFormat;
 use crate::assemble::{Assembled, OpenedSession, assemble, leave};
@@ -358,7 +359,9 @@ async fn until_the_end(mut front: Front, rest: Rest, driven: bool) -> Result<Exi
         Some(status) => status?,
         None => {
             let status = front.drain(broken)?;
-            front.answer_waiting().await?;
+            if status != ExitStatus::Terminated {
+                front.answer_waiting().await?;
+            }
             if is_local { front.printer.status() } else { status }
         }
     };

@@ -225,7 +225,7 @@ async fn session(
         None => becket_tui::run(out, options).await,
     };
     let ended = ended.map_err(|e| Failure::error(format!("the terminal cannot be used: {e}")))?;
-    let left = stop(commands, agent, mcp).await;
+    let left = stop(Next::reason(&ended), commands, agent, mcp).await;
     end_session(&ended, &shell, begun.as_deref()).await;
     settings.settings.config.ui = kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
     agent_left(left)?;

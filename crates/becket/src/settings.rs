@@ -269,6 +269,7 @@ impl RunSettings {
                 "--system-prompt-file",
             )?,
             append: text_or_file(
+            cleared: false,
                 args.prompts.append_system_prompt,
                 args.prompts.append_system_prompt_file,
                 "--append-system-prompt-file",

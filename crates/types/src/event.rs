@@ -5,8 +5,8 @@
 
 use crate::{
     Access, CallId, Compaction, CompactionPlan, CompactionTrigger, ContextChange, ContextPlan, Cost,
-    FileChange, FinishReason, HookProgress, HookRun, LeftOut, Limit, Message, MessageId, Millis, Part,
-    PermissionDenial, RewindWhat, Seq, SessionId, SpanKind, Tokens, TurnResult, TurnTerms, UndoOutcome,
+    EndReason, FileChange, FinishReason, HookProgress, HookRun, LeftOut, Limit, Message, MessageId, Millis,
+    Part, PermissionDenial, RewindWhat, Seq, SessionId, SpanKind, Tokens, TurnResult, TurnTerms, UndoOutcome,
     UndoPlan, Usage,
 };
 use serde::{Deserialize, Serialize};
@@ -160,6 +160,13 @@ pub enum Command {
     },
     /// Announces that no more input will come. The agent exits when it is idle.
     EndInput,
+    /// Names how the session ends, for hooks at its end. `EndInput` follows.
+    Leave {
+        reason: EndReason,
+    },
+    /// Ends the agent now, because a signal ends the process: hooks at the end of the session run, and a turn that runs stays
+    /// unfinished.
+    Abandon,
 }
 
 impl Command {
@@ -191,6 +198,9 @@ pub enum RuleOwner {
     Session,
     /// Rules of the program that drives the session.
     Program,
+    /// Ask rules for MCP servers that this program judges as in the mode `auto`: they count only in `bypassPermissions`, for
+    /// calls that no allow rule matches.
+    Auto,
 }
 
 /// A change of a list of rules.
@@ -199,9 +209,6 @@ pub enum RuleOwner {
 pub enum RuleChange {
     /// The given rules are added to those that exist.
     Add,
-    /// Ask rules for MCP servers that this program judges as in the mode `auto`: they count only in `bypassPermissions`, for
-    /// calls that no allow rule matches.
-    Auto,
     /// Only the given ones are left.
     Replace,
     /// The given rules are removed.

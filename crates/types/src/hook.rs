@@ -49,6 +49,31 @@ impl fmt::Display for HookEvent {
     }
 }
 
+/// How a session ends, as hooks are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndReason {
+    /// The conversation was cleared, and a new one begins.
+    Clear,
+    /// The person changes to another session.
+    Resume,
+    /// The person leaves the program.
+    PromptInputExit,
+    /// The run is over, or a signal ended it.
+    Other,
+}
+
+impl EndReason {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Clear => "clear",
+            Self::Resume => "resume",
+            Self::PromptInputExit => "prompt_input_exit",
+            Self::Other => "other",
+        }
+    }
+}
+
 /// One moment in a session, as hooks are given it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HookCall {

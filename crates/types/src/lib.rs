@@ -59,8 +59,8 @@ pub use event::{
 };
 pub use frontmatter::split_frontmatter;
 pub use hook::{
-    HookCall, HookEvent, HookMessage, HookOutcome, HookOutput, HookPermission, HookProgress, HookResult,
-    HookRun, HookSpecial, HookText, HookWatch,
+    EndReason, HookCall, HookEvent, HookMessage, HookOutcome, HookOutput, HookPermission, HookProgress,
+    HookResult, HookRun, HookSpecial, HookText, HookWatch,
 };
 pub use ids::{BlobId, CallId, EntryId, MessageId, Millis, Seq, SessionId, unique};
 pub use message::{

@@ -9,11 +9,11 @@
 //! - An interrupt ends hooks for which the loop waits. A prompt that they had not judged yet is withdrawn.
 //! - Each run is an entry of the ledger. A text for the model names its hook.
 
-use super::Op;
 use super::conversation::Conversation;
 use super::flow::Flow;
 use super::inbox::Inbox;
 use super::toolset::Toolset;
+use super::{Op, Wake};
 use crate::hooks::{mask, masked};
 use crate::host::lock;
 use crate::machine::{Input, PromptId};
@@ -21,8 +21,8 @@ use crate::settings::{AgentSettings, SecretOutputs};
 use becket_model::Model;
 use becket_session::store::transcript_path;
 use becket_types::{
-    CallId, CompactionTrigger, DeferredCall, EntryKind, Event, HookCall, HookEvent, HookOutcome, HookRun,
-    HookText, HookWatch, MessageId, NoticeLevel, RefusedPrompt, Synthetic, TurnEnd,
+    CallId, Command, CompactionTrigger, DeferredCall, EndReason, EntryKind, Event, HookCall, HookEvent,
+    HookOutcome, HookRun, HookText, HookWatch, MessageId, NoticeLevel, RefusedPrompt, Synthetic, TurnEnd,
 };
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::FuturesUnordered;
@@ -36,6 +36,8 @@ type EndOfBatch = (Vec<PathBuf>, Vec<(HookEvent, HookText)>);
 
 /// Time limit for hooks at the end of the session, because the user waits for the shell.
 const END: Duration = Duration::from_secs(5);
+/// The same limit if a signal ends the process.
+const SIGNALLED_END: Duration = Duration::from_millis(1_500);
 
 /// Hooks for whose answers the loop waits.
 pub(super) struct HookWait {
@@ -52,10 +54,24 @@ impl HookWait {
 /// The next step after the hooks have answered.
 pub(super) enum Then {
     Nothing,
-    Deliver { prompts: Vec<PromptId>, steered: bool },
-    Stop { sent_back: u32 },
-    EndBatch { touched: Vec<PathBuf>, hook_texts: Vec<(HookEvent, HookText)> },
-    Compact { trigger: CompactionTrigger },
+    Deliver {
+        prompts: Vec<PromptId>,
+        steered: bool,
+    },
+    Stop {
+        sent_back: u32,
+    },
+    EndBatch {
+        touched: Vec<PathBuf>,
+        hook_texts: Vec<(HookEvent, HookText)>,
+    },
+    Compact {
+        trigger: CompactionTrigger,
+    },
+    /// The conversation was cleared. `receipt`: the id of the program's request.
+    Clear {
+        receipt: Option<String>,
+    },
 }
 
 /// State of the driver about hooks.
@@ -78,6 +94,8 @@ pub(crate) struct HookState {
     held_context: Vec<(HookEvent, HookText)>,
     /// A switch of the model that hooks judge.
     pub(super) switching: Option<Switching>,
+    /// How the session ends, if the front end has said so.
+    pub(super) leaving: Option<EndReason>,
 }
 
 /// A switch of the model that hooks judge.
@@ -100,6 +118,15 @@ impl HookState {
 }
 
 impl HookState {
+    /// True if a front end ends the agent now, because a signal ends the process.
+    pub(super) fn abandons(&mut self, wake: &Wake) -> bool {
+        let abandons = matches!(wake, Wake::Command(Some(Command::Abandon)));
+        if abandons {
+            self.leaving = Some(EndReason::Other);
+        }
+        abandons
+    }
+
     /// Forgets what hooks decided about the turn before.
     pub(super) fn begin_turn(&mut self) {
         (self.stop, self.refused, self.deferred) = (None, None, None);
@@ -287,24 +314,53 @@ impl HookCaller<'_> {
         let source = match (session.forked, session.resumed) {
             (true, _) => "fork",
             (false, true) => "resume",
+            (false, false) if session.cleared => "clear",
             (false, false) => "startup",
         };
-        let keys = json!({ "source": source, "model": self.conversation.wire.model.info().id });
-        let calls = self.hook_call(HookEvent::SessionStart, Some(source), keys).into_iter().collect();
+        let calls = self.session_start_call(source).into_iter().collect();
         self.wait_for_hooks(calls, Then::Nothing);
     }
 
+    fn session_start_call(&self, source: &str) -> Option<HookCall> {
+        let keys = json!({ "source": source, "model": self.conversation.wire.model.info().id });
+        self.hook_call(HookEvent::SessionStart, Some(source), keys)
+    }
+
+    fn session_end_run(&self, reason: EndReason) -> Option<BoxFuture<'static, HookOutcome>> {
+        let reason = reason.as_str();
+        let call = self.hook_call(HookEvent::SessionEnd, Some(reason), json!({ "reason": reason }))?;
+        self.run_hooks(call)
+    }
+
+    /// Runs the hooks of a conversation that was cleared: those at its end, then those at the start of the next one. Returns
+    /// false if there are none.
+    pub(super) fn cleared_hooks(&mut self, receipt: Option<String>) -> bool {
+        let end = self.session_end_run(EndReason::Clear);
+        let start = self.session_start_call("clear").and_then(|call| self.run_hooks(call));
+        if end.is_none() && start.is_none() {
+            return false;
+        }
+        let run = async {
+            let mut outcomes = Vec::new();
+            if let Some(end) = end {
+                outcomes.extend(tokio::time::timeout(END, end).await);
+            }
+            if let Some(start) = start {
+                outcomes.push(start.await);
+            }
+            outcomes
+        };
+        self.flow.op = Op::Hooks(Box::new(HookWait { run: run.boxed(), then: Then::Clear { receipt } }));
+        true
+    }
+
     /// Runs hooks at the end of the session, together with those that still observe. Returns their answers, without those that
-    /// took longer than [`END`].
-    pub(super) fn session_end_hooks(&mut self, is_open: bool) -> BoxFuture<'static, Vec<HookOutcome>> {
+    /// took too long.
+    pub(super) fn session_end_hooks(&mut self) -> BoxFuture<'static, Vec<HookOutcome>> {
         if self.conversation.settings.hooks.engine.is_none() || self.conversation.settings.is_subagent() {
             return std::future::ready(Vec::new()).boxed();
         }
-        // Only a person leaves at a prompt.
-        let left = !is_open && !self.conversation.settings.asking.headless;
-        let reason = if left { "prompt_input_exit" } else { "other" };
-        let call = self.hook_call(HookEvent::SessionEnd, Some(reason), json!({ "reason": reason }));
-        let run = call.and_then(|call| self.run_hooks(call));
+        let run = self.session_end_run(self.hooking.leaving.unwrap_or(EndReason::Other));
         let beside = std::mem::take(&mut self.hooking.beside);
         let all = async {
             let mut outcomes = match run {
@@ -314,8 +370,10 @@ impl HookCaller<'_> {
             outcomes.extend(futures::StreamExt::collect::<Vec<_>>(beside).await);
             outcomes
         };
+        // A signal ends the process, so nobody waits for long then.
+        let limit = if self.hooking.leaving == Some(EndReason::Other) { SIGNALLED_END } else { END };
         // A hook that takes longer is ended with the session.
-        let limited = tokio::time::timeout(END, all);
+        let limited = tokio::time::timeout(limit, all);
         limited.map(Result::unwrap_or_default).boxed()
     }
 
@@ -430,8 +488,8 @@ impl HookCaller<'_> {
             json!({ "trigger": name, "compact_summary": summary }),
         );
         if !self.conversation.settings.is_subagent() {
-            let keys = json!({ "source": "compact", "model": self.conversation.wire.model.info().id });
-            self.hooks_beside(HookEvent::SessionStart, Some("compact"), keys);
+            let call = self.session_start_call("compact");
+            self.hooking.beside.extend(call.and_then(|call| self.run_hooks(call)));
         }
     }
 }

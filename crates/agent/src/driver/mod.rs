@@ -265,13 +265,17 @@ impl Agent {
                 break;
             }
             let wake = self.wait().await;
+            if self.hooking.abandons(&wake) {
+                break;
+            }
             self.woke(wake);
         }
-        let is_open = self.inbox.is_open;
-        let ending = self.hooks().session_end_hooks(is_open);
+        let ending = self.hooks().session_end_hooks();
         let outcomes = ending.await;
         self.hooks().record_session_end(&outcomes);
-        self.titling.finish(&mut self.conversation).await;
+        if self.flow.phase() == Phase::Exited {
+            self.titling.finish(&mut self.conversation).await;
+        }
         self.finish();
         self.conversation.core.session
     }
@@ -444,6 +448,8 @@ impl Agent {
                     self.undo_asked(want, None);
                 }
             }
+            Command::Leave { reason } => self.hooking.leaving = Some(reason),
+            Command::Abandon => {}
             Command::EndInput => {
                 // The person leaves the session, and its work ends with it.
                 if !self.conversation.settings.asking.headless {

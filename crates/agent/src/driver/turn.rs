@@ -87,8 +87,12 @@ impl Agent {
         if let Some(why) = changed {
             self.conversation_went_back(why);
         }
-        let receipt = self.undoing.receipt.take();
-        self.undo_answered(receipt, done.failure());
+        let (receipt, failure) = (self.undoing.receipt.take(), done.failure());
+        let is_cleared = std::mem::take(&mut self.undoing.clears) && failure.is_none();
+        // The program's next prompt comes after the hooks, so they are asked before it is answered.
+        if !(is_cleared && self.hooks().cleared_hooks(receipt.clone())) {
+            self.undo_answered(receipt, failure);
+        }
         self.undoing.show(done, &mut self.conversation.core, self.tools.files.as_ref());
         if changed.is_some() {
             self.conversation.tell_used();
@@ -117,13 +121,10 @@ impl Agent {
     pub(super) fn hooked(&mut self, outcomes: Vec<HookOutcome>) {
         let Op::Hooks(wait) = std::mem::replace(&mut self.flow.op, Op::None) else { return };
         match wait.then {
-            Then::Nothing => {
-                for mut outcome in outcomes {
-                    let first = outcome.special.first_message.take();
-                    self.hooks().record_hooks(outcome);
-                    self.send_first(first);
-                }
-                self.take_title();
+            Then::Nothing => self.session_hooked(outcomes),
+            Then::Clear { receipt } => {
+                self.session_hooked(outcomes);
+                self.undo_answered(receipt, None);
             }
             Then::Deliver { prompts, steered } => self.prompts_hooked(&prompts, steered, outcomes),
             Then::Stop { sent_back } => self.stop_hooked(sent_back, outcomes),
@@ -138,6 +139,16 @@ impl Agent {
             }
             Then::Compact { trigger } => self.compaction_hooked(trigger, outcomes),
         }
+    }
+
+    /// Processes the answers of hooks at the start of a conversation.
+    fn session_hooked(&mut self, outcomes: Vec<HookOutcome>) {
+        for mut outcome in outcomes {
+            let first = outcome.special.first_message.take();
+            self.hooks().record_hooks(outcome);
+            self.send_first(first);
+        }
+        self.take_title();
     }
 
     /// Renews the copy of the settings for front ends.
@@ -277,6 +288,7 @@ impl Agent {
         let Op::Hooks(wait) = std::mem::replace(&mut self.flow.op, Op::None) else { return };
         match wait.then {
             Then::Nothing | Then::Compact { .. } => {}
+            Then::Clear { receipt } => self.undo_answered(receipt, None),
             Then::Deliver { prompts, .. } => {
                 for id in prompts {
                     if self.inbox.is_note(id) {

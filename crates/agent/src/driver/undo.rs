@@ -86,6 +86,8 @@ pub(crate) struct Undoing {
     want: Option<Want>,
     /// The id of the program's request that is answered when the work on it has ended.
     pub(super) receipt: Option<String>,
+    /// The request that is carried out clears the conversation.
+    pub(super) clears: bool,
     planned: Option<Shown>,
     /// The number of the last plan.
     plan: u64,
@@ -120,6 +122,7 @@ impl Undoing {
     /// Starts the pending request.
     pub(super) fn begin(&mut self, conversation: &mut Conversation, files: Option<&Arc<Files>>) -> Begun {
         let Some(want) = self.want.take() else { return Begun::Nothing };
+        self.clears = matches!(want, Want::Clear);
         let (want, planned) = match (want, self.planned.take()) {
             (Want::CarryOut { .. }, Some(Shown::Compaction(outcome))) => return Begun::Compaction(outcome),
             other => other,

@@ -13,8 +13,9 @@ use super::lines::{Lines, Read};
 use super::link::{HostMessage, OpenRequests, next_request};
 use super::permission_tool;
 use super::running_calls::RunningCalls;
+use super::signalled::Ending;
 use super::waits::{Clearing, Held, Waited};
-use super::{GRACE, Signals, note, until, written};
+use super::{Signals, note, until, written};
 use crate::assemble::{Opening, SharedModels};
 use crate::failure::Failure;
 use crate::hooks::OutsideHooks;
@@ -91,8 +92,8 @@ pub(super) struct TurnStage {
     pub(super) introduced: bool,
     /// A turn is running.
     pub(super) in_turn: bool,
-    /// A signal has interrupted the run.
-    pub(super) interrupted: bool,
+    /// A signal ends the run.
+    pub(super) ending: Option<Ending>,
 }
 
 /// Everything that waits for an answer of the agent or of the program.
@@ -178,8 +179,8 @@ pub(super) struct LastAnswer {
 impl Front {
     /// Runs until the agent's events end, or a signal arrives. `None`: the events ended.
     pub(super) async fn serve(&mut self, signals: &mut Signals) -> Option<Result<ExitStatus, Failure>> {
-        let mut deadline = None;
         loop {
+            let deadline = self.deadline();
             let step = tokio::select! {
                 biased;
                 event = self.agent.events.recv() => match event {
@@ -192,25 +193,21 @@ impl Front {
                 waited = self.servers.waits.next() => self.waited(waited).await,
                 change = self.session.jobs.next() => self.job_changed(change).await,
                 status = signals.next() => {
-                    if self.state.interrupted || status == ExitStatus::Terminated {
+                    if self.signalled(status).await {
                         return Some(Ok(status));
                     }
-                    self.state.interrupted = true;
-                    deadline = Some(Instant::now() + GRACE);
-                    self.command(Command::Interrupt).await;
-                    self.end_input().await;
                     Ok(())
                 }
                 // The program may close our stdin on purpose and still read the answer. If it has closed our stdout
                 // too, nobody reads the answer, so the run ends.
-                () = pause(), if self.input.driven && self.input.lines.is_none() => {
-                    if crate::sys::reader_gone() {
+                () = pause(), if self.input.driven && self.input.lines.is_none() && deadline.is_none() => {
+                    if crate::sys::reader_gone() && self.signalled(ExitStatus::Terminated).await {
                         return Some(Ok(ExitStatus::Terminated));
                     }
                     Ok(())
                 }
                 () = until(self.known.calls.next()), if self.input.driven => self.show_progress(),
-                () = until(deadline) => return Some(Ok(ExitStatus::Interrupted)),
+                () = until(deadline) => return self.state.ending.map(|ending| Ok(ending.status)),
             };
             if let Err(failure) = step {
                 return Some(Err(failure));
@@ -230,7 +227,7 @@ impl Front {
             written(self.printer.event(&event))?;
             return Ok(ExitStatus::Error);
         }
-        Ok(if self.state.interrupted { ExitStatus::Interrupted } else { self.printer.status() })
+        Ok(self.state.ending.map_or_else(|| self.printer.status(), |ending| ending.status))
     }
 
     /// Tells the program that a command in the background has started or ended.
@@ -249,7 +246,7 @@ impl Front {
     /// waits for that.
     async fn wake_for_tasks(&mut self) {
         let idle = !self.state.in_turn && self.pending.waiting.is_empty() && !self.servers.waits.any();
-        if !idle || !self.input.driven || self.input.ended || self.state.interrupted {
+        if !idle || !self.input.driven || self.input.ended || self.state.ending.is_some() {
             return;
         }
         for (task, text) in self.session.jobs.untold() {

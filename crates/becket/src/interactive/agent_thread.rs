@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use becket_agent::Agent;
 use becket_tool_shell::Shell;
 use becket_tui::Ended;
-use becket_types::{Command, Event};
+use becket_types::{Command, EndReason, Event};
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -24,12 +24,14 @@ pub(super) fn start(agent: Agent) -> Result<AgentThread, Failure> {
 }
 
 /// Interrupts running work, waits for the end of the agent, and stops the servers. Everything that happened is in the ledger
-/// already.
+/// already. `reason`: how the session ends.
 pub(super) async fn stop(
+    reason: EndReason,
     commands: mpsc::Sender<Command>,
     agent: AgentThread,
     mcp: Option<Arc<becket_mcp::Hub>>,
 ) -> std::thread::Result<Result<(), Failure>> {
+    let _ = commands.send(Command::Leave { reason }).await;
     let _ = commands.send(Command::Interrupt).await;
     let _ = commands.send(Command::EndInput).await;
     drop(commands);

@@ -13,7 +13,7 @@ use crate::settings::{Fork, RunSettings, Screen, SessionChoice, SessionPlan};
 use becket_print::ExitStatus;
 use becket_tui::Ended;
 use becket_tui::input::To;
-use becket_types::{Event, NoticeLevel, SessionId};
+use becket_types::{EndReason, Event, NoticeLevel, SessionId};
 
 /// Action after a session has ended.
 pub(super) enum Next {
@@ -27,6 +27,16 @@ pub(super) enum Next {
 }
 
 impl Next {
+    /// Returns the end of a session that was left like this, as its hooks are told.
+    pub(super) fn reason(ended: &Ended) -> EndReason {
+        match ended {
+            Ended::Quit => EndReason::PromptInputExit,
+            Ended::Switch(To::New) => EndReason::Clear,
+            Ended::Switch(To::Session(_) | To::Fork) => EndReason::Resume,
+            Ended::Terminated | Ended::AgentGone => EndReason::Other,
+        }
+    }
+
     /// Returns what follows a session that ended like this.
     pub(super) fn after(ended: Ended, session: SessionId) -> Self {
         let to = match ended {
@@ -92,7 +102,9 @@ pub(super) async fn until_quit(
             Next::Terminated => return Ok(ExitStatus::Terminated),
             Next::Switch { to, from } => {
                 left = Some(from);
+                let cleared = matches!(to, SessionChoice::New { .. });
                 go_to(&mut settings, to, persist);
+                settings.session.cleared = cleared;
             }
         }
     }
@@ -103,6 +115,7 @@ fn go_to(settings: &mut RunSettings, to: SessionChoice, persist: bool) {
     settings.session.title = None;
     settings.session.choice = to;
     settings.session.take_over = false;
+    settings.session.cleared = false;
     settings.session.persist = persist;
     settings.session.only_shown = false;
 }

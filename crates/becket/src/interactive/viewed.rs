@@ -64,6 +64,8 @@ fn only_reads(command: &Command) -> bool {
         | Command::WithdrawAll
         | Command::Withdraw { .. }
         | Command::EndInput
+        | Command::Leave { .. }
+        | Command::Abandon
         | Command::Limits { change: None }
         | Command::AddDirectory { path: None } => true,
         Command::WithReceipt { what, .. } => only_reads(what),

@@ -80,6 +80,8 @@ pub(crate) struct SessionPlan {
 }
 
 /// The program that drives the run, if one does.
+    /// A new session takes the place of one whose conversation the user has cleared.
+    pub cleared: bool,
 #[derive(Debug)]
 pub(crate) struct Client {
     /// An SDK or another program drives the run.
