@@ -41,7 +41,6 @@ fn a_run_that_cannot_begin_has_the_exit_code_of_codex() {
         (&["resume", "0199a213-81c0-7800-8aa1-bbab2a035a53", "go"][..], 1, "0199a213"),
         (&["resume", "no-such-thread", "go"], 1, "no-such-thread"),
         (&["fork", "no-such-thread", "go"], 1, "no-such-thread"),
-        (&["resume", "--last", "go"], 1, "there is no session of"),
         (&[], 1, "becket exec \"task\", or pipe it in"),
         (&["-s", "everything", "go"], 2, "unknown level"),
         (&["-c", "nothing", "go"], 2, "write -c key=value"),
@@ -53,6 +52,27 @@ fn a_run_that_cannot_begin_has_the_exit_code_of_codex() {
         assert!(ran.stderr.contains(part), "{words:?}: {}", ran.stderr);
     }
     assert!(server.requests().is_empty());
+}
+
+#[test]
+fn the_last_thread_is_resumed_and_without_one_a_new_one_begins() {
+    for words in
+        [&["resume", "--last"][..], &["resume", "--last", "--all"], &["--ephemeral", "resume", "--last"]]
+    {
+        let bench = Bench::new(&[]);
+        let server = MockServer::start(["one", "two"].map(Answer::text));
+        let resume = |task: &str| {
+            let words = [&["--skip-git-repo-check"], words, &[task]].concat();
+            let ran = exec(&bench, &server, &words).expect(0);
+            let thread = ran.lines().iter().find_map(|line| line["thread_id"].as_str().map(str::to_owned));
+            (thread.unwrap(), ran.stderr.contains("there is no thread to resume yet, so a new one begins"))
+        };
+        let (first, second) = (resume("remember the zebra"), resume("and the cat"));
+        let is_kept = words[0] == "resume";
+        assert_eq!((first.1, second.1), (true, !is_kept), "{words:?}");
+        assert_eq!(first.0 == second.0, is_kept, "{words:?}");
+        assert_eq!(server.requests()[1].text().contains("zebra"), is_kept, "{words:?}");
+    }
 }
 
 #[test]

@@ -9,10 +9,10 @@ mod config;
 use crate::args::{
     ExecArgs, ExecOptions, ExecSettings, ExecWhat, InputFormat, OutputFormat, ReviewArgs, Run,
 };
-use crate::cmd::store_failure;
+use crate::cmd::{newest, store_failure};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::settings::RunSettings;
+use crate::settings::{RunSettings, SessionChoice};
 use becket_print::{ExitStatus, Format};
 use becket_types::{ImageSource, Part};
 use config::Configured;
@@ -42,6 +42,12 @@ pub(crate) fn run(environment: &mut Environment, args: ExecArgs) -> Result<ExitS
     let mut settings = RunSettings::new(run, environment)?;
     if !anywhere {
         check_repository(&settings.project.cwd)?;
+    }
+    let is_last = matches!(settings.session.choice, SessionChoice::Continue { .. });
+    if is_last && newest(environment, &settings.project.cwd)?.is_none() {
+        // Codex does the same: a script that repeats itself with `resume --last` needs no other first call.
+        settings.session.choice = SessionChoice::New { id: None };
+        note_new();
     }
     settings.task.images = images;
     settings.client.driven = true;
@@ -128,7 +134,12 @@ fn choose(environment: &Environment, run: &mut Run, what: ExecWhat) -> Result<()
             run.prompt = task;
             match session {
                 Some(session) => run.session.resume = Some(session),
-                None if all => run.session.resume = Some(newest_of_all(environment)?),
+                None if all => {
+                    run.session.resume = newest_of_all(environment)?;
+                    if run.session.resume.is_none() {
+                        note_new();
+                    }
+                }
                 None => run.session.continue_ = true,
             }
         }
@@ -140,14 +151,17 @@ fn choose(environment: &Environment, run: &mut Run, what: ExecWhat) -> Result<()
     Ok(())
 }
 
+/// Says that `resume --last` found nothing to resume.
+fn note_new() {
+    let _ = writeln!(io::stderr(), "becket: there is no thread to resume yet, so a new one begins");
+}
+
 /// Returns the id of the session of any directory that was written last.
-fn newest_of_all(environment: &Environment) -> Result<String, Failure> {
+fn newest_of_all(environment: &Environment) -> Result<Option<String>, Failure> {
     let mut sessions =
         becket_session::store::list(&environment.sessions_dir(), None).map_err(store_failure)?.into_iter();
     let newest = sessions.find(|session| session.subagent_of().is_none() && !session.unanswered);
-    newest.map(|session| session.id.to_string()).ok_or_else(|| {
-        Failure::usage("there is no session to continue").hint("start one with: becket exec \"task\"")
-    })
+    Ok(newest.map(|session| session.id.to_string()))
 }
 
 /// Returns the prompt of a review: a call of the skill `review`.
