@@ -38,6 +38,7 @@ const ACTS: &[(&str, Option<&str>)] = &[
     ("fork-session", None),
     ("include-hook-events", None),
     ("include-partial-messages", None),
+    ("initialize-fields", Some("settings")),
     ("input-format", Some("stream-json")),
     ("json-schema", Some("{\"type\":\"object\"}")),
     ("managed-settings", Some("{\"permissions\":{\"deny\":[\"WebFetch\"]}}")),
@@ -74,7 +75,6 @@ const TOLD: &[(&str, Option<&str>)] = &[
     ("betas", Some("context-1m-2025-08-07")),
     ("channels", Some("a")),
     ("debug", None),
-    ("initialize-fields", Some("settings")),
     ("project-config-root", Some(".")),
     ("task-budget", Some("1000")),
     ("thinking-display", Some("omitted")),
@@ -148,6 +148,11 @@ const FIELDS: &[&str] = &[
     "forwardSubagentText",
     "plugins",
     "managedSettings",
+    "settings",
+    "disallowedTools",
+    "excludeDynamicSections",
+    "planModeInstructions",
+    "toolAliases",
     "mcpServers",
 ];
 

@@ -145,6 +145,11 @@ pub struct PromptSettings {
     pub answer: Option<String>,
     /// The catalogue of skills in the form that the model reads.
     pub skills: Option<String>,
+    /// The environment comes in a message before the first prompt, so that the system prompt is the same for all users and
+    /// folders. Has no effect with `replace`.
+    pub environment_as_message: bool,
+    /// Instructions for work in permission mode `plan`, in place of becket's own.
+    pub plan: Option<String>,
 }
 
 /// Returns the blocks of the system prompt, without rules, in the order in which they are sent. `tools`:
@@ -152,7 +157,10 @@ pub struct PromptSettings {
 pub fn items(settings: &PromptSettings, environment: &Environment, tools: &[String]) -> Vec<SystemItem> {
     let item = |kind, text: String| SystemItem { kind, path: None, text };
     let prompt = settings.replace.clone().unwrap_or_else(|| prompt(settings.brief, tools));
-    let mut items = vec![item(SystemKind::Prompt, prompt), item(SystemKind::Environment, block(environment))];
+    let mut items = vec![item(SystemKind::Prompt, prompt)];
+    if !settings.sends_environment() {
+        items.push(item(SystemKind::Environment, block(environment)));
+    }
     if let Some(skills) = &settings.skills {
         items.push(item(SystemKind::Skills, skills.clone()));
     }
@@ -166,6 +174,13 @@ pub fn items(settings: &PromptSettings, environment: &Environment, tools: &[Stri
     items
 }
 
+impl PromptSettings {
+    /// True if the environment comes in a message and not in the system prompt.
+    pub(crate) fn sends_environment(&self) -> bool {
+        self.environment_as_message && self.replace.is_none()
+    }
+}
+
 /// Returns the working directory that recorded blocks name and the block for `environment`, if that is in another one.
 pub(crate) fn changed_directory(items: &[SystemItem], environment: &Environment) -> Option<(String, String)> {
     let item = items.iter().find(|item| item.kind == SystemKind::Environment)?;
@@ -177,7 +192,8 @@ pub(crate) fn changed_directory(items: &[SystemItem], environment: &Environment)
 /// Precedes the working directory in the block of the environment.
 const FOLDER: &str = "Working directory: ";
 
-fn block(environment: &Environment) -> String {
+/// Returns the description of the environment.
+pub(crate) fn block(environment: &Environment) -> String {
     let mut text = format!(
         "# Environment\n{FOLDER}{}\nPlatform: {}\nDate at the start of the session: {}",
         environment.cwd.display(),

@@ -14,6 +14,7 @@ use becket_session::context::cache::CachePolicy;
 use becket_tool::{EditHook, Registry};
 use becket_types::{Limit, Millis};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -83,9 +84,9 @@ pub struct SessionSettings {
     pub resumed: bool,
     /// True if the session is a copy that this run made of another one.
     pub forked: bool,
-    pub title: Option<String>,
     /// True if the session is a new one that takes the place of a conversation which the person cleared.
     pub cleared: bool,
+    pub title: Option<String>,
     /// States to write to the session before its next turn, if they differ. Later runs of the session read
     /// them.
     pub states: Vec<(String, Value)>,
@@ -123,6 +124,8 @@ pub struct ToolSettings {
     pub watching: Watching,
     /// Confines commands, and learns of changes of the workspace and of deny rules; `None`: nothing is confined.
     pub confinement: Option<Arc<dyn Confinement>>,
+    /// Other names under which the model may call tools: the tool by the name.
+    pub aliases: BTreeMap<String, String>,
 }
 
 /// The confinement of commands, as far as an agent changes it.
@@ -206,10 +209,10 @@ impl Default for SessionSettings {
         Self {
             resumed: false,
             forked: false,
+            cleared: false,
             title: None,
             states: Vec::new(),
             api_key_source: "none".to_owned(),
-            cleared: false,
             skills: Vec::new(),
         }
     }
@@ -225,6 +228,7 @@ impl Default for ToolSettings {
             snapshots: None,
             watching: Watching::default(),
             confinement: None,
+            aliases: BTreeMap::new(),
         }
     }
 }

@@ -132,8 +132,9 @@ pub(crate) enum OutputFormat {
     StreamJson,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum InputFormat {
+    #[default]
     Text,
     StreamJson,
 }
@@ -201,6 +202,10 @@ pub(crate) struct Prompts {
     /// Add the text of a file to the system prompt.
     #[arg(long, value_name = "FILE")]
     pub append_system_prompt_file: Option<PathBuf>,
+    /// Send the working directory and date in a message, so that the system prompt, and the provider's cache of it, is the
+    /// same for all users.
+    #[arg(long)]
+    pub exclude_dynamic_system_prompt_sections: bool,
 }
 
 #[derive(Clone, Debug, Args)]

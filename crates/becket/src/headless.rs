@@ -12,6 +12,7 @@ mod figures;
 mod front;
 mod jobs;
 mod known_commands;
+mod late_settings;
 mod lines;
 mod link;
 mod local;
@@ -19,8 +20,8 @@ mod opening;
 mod permission_tool;
 mod prompts;
 mod running_calls;
-mod waits;
 mod signalled;
+mod waits;
 
 use crate::args::InputFormat;
 use crate::assemble::{Assembled, OpenedSession, assemble, leave};
@@ -85,7 +86,10 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         slash.add_to(&mut assembled.offers.commands);
     }
     let facts = facts(&settings, &assembled, environment);
-    let greeting = opening::answer(&assembled, &environment.plugins);
+    let mut greeting = opening::answer(&assembled, &environment.plugins);
+    if let Some(request) = &initialize {
+        request.confirm(&mut greeting);
+    }
     let commands = std::mem::take(&mut assembled.offers.commands);
     let Assembled { agent, handle, shell, mcp, notes, opening, session, hooks, models, .. } = assembled;
     let OpenedSession { id: session, begun, blobs, unfinished, last_message, .. } = session;
@@ -244,15 +248,6 @@ fn answer_initialize(printer: &mut Printer, request: &Initialize, greeting: &Val
         return printer.refusal(&request.request_id, why);
     }
     let mut answer = greeting.clone();
-    if request.mcp_servers {
-        answer["mcp_servers_applied"] = json!(true);
-    }
-    if !request.plugins.is_empty() {
-        let loaded = answer["plugin_errors"]
-            .as_array()
-            .is_none_or(|errors| errors.iter().all(|e| e["path"].is_null()));
-        answer["plugins_applied"] = json!(loaded);
-    }
     if !request.unused.is_empty() {
         answer["unused_fields"] = json!(request.unused);
     }

@@ -186,14 +186,18 @@ fn dispatch() -> Result<ExitStatus, Failure> {
     }
     let mut environment = storage::place(Environment::read())?;
     environment.load_plugins(&run.agents.plugins.dirs());
-    let again = (!print).then(|| run.clone());
+    let takes_more = run.output.input_format == args::InputFormat::StreamJson;
+    let again = (!print || takes_more).then(|| run.clone());
     let mut settings = settings::RunSettings::new(run, &environment)?;
     settings.client.driven = driven;
     settings.client.unused = unused;
     let runtime = runtime()?;
     match again {
-        None => runtime.block_on(headless::run(&environment, settings)),
-        Some(again) => runtime.block_on(interactive::run(&environment, settings, again, draft)),
+        Some(again) if !print => runtime.block_on(interactive::run(&environment, settings, again, draft)),
+        again => {
+            settings.client.arguments = again.map(Box::new);
+            runtime.block_on(headless::run(&environment, settings))
+        }
     }
 }
 

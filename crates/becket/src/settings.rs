@@ -14,8 +14,9 @@ use crate::agents::GivenAgents;
 use crate::args::{ConfigArgs, InputFormat, Output, OutputFormat, Run};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use becket_config::Config;
-use becket_config::{ConfigError, Flag, Inputs, Places, SandboxMode, SettingSources, Settings, Source};
+use becket_config::{
+    Config, ConfigError, Flag, Inputs, Places, SandboxMode, SettingSources, Settings, Source,
+};
 use becket_print::{Format, Schema};
 use becket_session::context::cache::{CachePolicy, CacheTtl, CacheWarm};
 use becket_session::context::{Policy, SummaryPolicy};
@@ -262,25 +263,13 @@ impl RunSettings {
         check_output(&args)?;
         let asks_host = asks_host(&args)?;
         let no_prompt = no_prompt(&args);
-        let prompts = SystemPrompts {
-            replace: text_or_file(
-                args.prompts.system_prompt,
-                args.prompts.system_prompt_file,
-                "--system-prompt-file",
-            )?,
-            append: text_or_file(
-            cleared: false,
-                args.prompts.append_system_prompt,
-                args.prompts.append_system_prompt_file,
-                "--append-system-prompt-file",
-            )?,
-        };
         let session = SessionPlan {
             choose: listed::chooses(&args.session, args.print, environment, &cwd)?,
             choice: session_choice(&args.session, args.sdk.resume_drops_turn.as_deref())?,
             take_over: args.session.take_over,
             persist: !args.session.no_session_persistence,
             only_shown: false,
+            cleared: false,
             title: args.session.name,
         };
         Ok(Self {
@@ -312,23 +301,32 @@ impl RunSettings {
                 schema,
                 last_message: args.output.output_last_message,
             },
-            prompts,
+            prompts: SystemPrompts {
+                replace: text_or_file(
+                    args.prompts.system_prompt,
+                    args.prompts.system_prompt_file,
+                    "--system-prompt-file",
+                )?,
+                append: text_or_file(
+                    args.prompts.append_system_prompt,
+                    args.prompts.append_system_prompt_file,
+                    "--append-system-prompt-file",
+                )?,
+                environment_as_message: args.prompts.exclude_dynamic_system_prompt_sections,
+                plan: None,
+            },
             session,
             client: Client {
-                driven: false,
                 asks_host,
                 input: args.output.input_format,
-                host_servers: None,
-                ask_user: None,
-                policies: ServerPolicies::default(),
-                unused: Vec::new(),
                 permission_tool: args
                     .sdk
                     .permission_prompt_tool
                     .filter(|tool| asks_host && tool.starts_with("mcp__")),
                 limits,
+                ..Client::default()
             },
-            additions: Additions { mcp: args.mcp, agents: agents(&args.agents)?, only_skills: None },
+            additions: Additions { mcp: args.mcp, agents: agents(&args.agents)?, ..Additions::default() },
             command: None,
         })
     }

@@ -518,6 +518,8 @@ async def requests_about_the_session_are_answered(place):
         assert result([m async for m in client.receive_response()]).result == "one"
         usage = await client.get_context_usage()
         assert usage["totalTokens"] > 0 and usage["categories"], usage
+        assert usage["isAutoCompactEnabled"] is True, usage
+        assert sdk.ContextUsageResponse.__required_keys__ <= usage.keys(), usage.keys()
         assert "mcpServers" in await client.get_mcp_status()
         await client.set_permission_mode("acceptEdits")
         for wrong in [client.stop_task("nope"), client.rewind_files("nope")]:

@@ -58,6 +58,12 @@ async function collect(prompt, options, each = async () => {}) {
 }
 const result = (messages) => messages.find((message) => message.type === "result");
 const inits = (messages) => messages.filter((message) => message.subtype === "init");
+/// The system prompt of the first request in a recording.
+const systems = (recording) => {
+  const requests = recording.split("\n").filter((line) => line.startsWith('{"request"'));
+  const { messages } = JSON.parse(JSON.parse(requests[0]).request.add);
+  return messages.filter((message) => message.role === "system").map((message) => JSON.stringify(message.content)).join("\n");
+};
 async function* input(...texts) {
   for (const content of texts) yield { type: "user", message: { role: "user", content }, parent_tool_use_id: null };
 }
@@ -170,6 +176,95 @@ const scenarios = {
     );
     assert.deepEqual(result(messages).structured_output, { n: 3 });
     assert.ok(inits(messages)[0].agents.includes("checker"));
+  },
+  async settings_and_rules_come_by_either_way(place) {
+    for (const way of ["argv", "initialize"]) {
+      const model = place.model(
+        call("write", { path: "a.txt", content: "a" }),
+        { expect: { contains: ["Edit(a.txt)"] }, ...call("write", { path: "b.txt", content: "b" }) },
+        call("bash", { command: "touch c.txt" }),
+        "done",
+      );
+      const options = place.options(model, {
+        settings: { permissions: { deny: ["Edit(a.txt)"], defaultMode: "acceptEdits" }, env: { STAGE: "test" } },
+        settingsDelivery: way,
+        disallowedTools: ["Bash", "WebFetch"],
+        disallowedToolsDelivery: way,
+        managedSettings: { permissions: { deny: ["Grep"] } },
+        managedSettingsDelivery: way,
+      });
+      const messages = await collect("go", options, async (message, running) => {
+        if (message.subtype !== "init") return;
+        const tools = message.tools;
+        assert.ok(!["Bash", "WebFetch", "Grep"].some((name) => tools.includes(name)), `${way}: ${tools}`);
+        assert.equal(message.permissionMode, "acceptEdits", way);
+        if (way === "argv") return;
+        const started = await running.initializationResult();
+        const applied = ["settings", "disallowed_tools", "managed_settings"].map((name) => started[`${name}_applied`]);
+        assert.deepEqual(applied, [true, true, true]);
+      });
+      assert.equal(result(messages).result, "done", way);
+      assert.deepEqual(["a.txt", "b.txt", "c.txt"].map((name) => fs.existsSync(path.join(place.cwd, name))), [false, true, false]);
+      fs.rmSync(path.join(place.cwd, "b.txt"));
+      assert.ok(!place.stderr.includes("has no effect"), place.stderr);
+    }
+  },
+  async a_prompt_without_the_folder_and_a_plan_of_the_program(place) {
+    const folder = `Working directory: ${place.cwd}`;
+    // The environment is in a message: `anywhere` looks at the system prompt too, `contains` at the last message alone.
+    const model = place.model(
+      { expect: { contains: [folder, "Survey the docs first."], absent: ["Work out a plan"] }, text: "planned" },
+    );
+    const options = place.options(model, {
+      systemPrompt: { type: "preset", preset: "claude_code", excludeDynamicSections: true, snapshot: true },
+      planModeInstructions: "Survey the docs first.",
+      permissionMode: "plan",
+    });
+    const messages = await collect("go", options);
+    assert.equal(result(messages).result, "planned", JSON.stringify(result(messages)));
+    assert.equal(place.stderr, "");
+    // Another session of the same kind, elsewhere, has the same system prompt.
+    const prompts = [];
+    for (const name of ["here", "there"]) {
+      const cwd = path.join(place.cwd, name);
+      fs.mkdirSync(cwd);
+      const log = path.join(place.dir, `${name}.jsonl`);
+      const more = { cwd, systemPrompt: options.systemPrompt, extraArgs: { record: log } };
+      await collect("go", place.options(place.model("ok"), more));
+      const text = fs.readFileSync(log, "utf8");
+      assert.ok(text.includes(`Working directory: ${cwd}`));
+      prompts.push(systems(text));
+    }
+    assert.ok(prompts[0].length > 1000 && !prompts[0].includes(place.cwd), prompts[0]);
+    assert.equal(prompts[0], prompts[1]);
+  },
+  async a_tool_is_called_by_another_name(place) {
+    const run = tool("run", "Runs.", { command: z.string() }, async ({ command }) => ({
+      content: [{ type: "text", text: `elsewhere: ${command}` }],
+    }));
+    const there = createSdkMcpServer({ name: "there", version: "1.0.0", tools: [run] });
+    const model = place.model(
+      call("Bash", { command: "touch a.txt" }),
+      { expect: { contains: ["elsewhere: touch a.txt"] }, ...call("Bash", { command: "touch b.txt" }) },
+      { expect: { contains: ["elsewhere: touch b.txt"] }, text: "done" },
+    );
+    const options = place.options(model, {
+      mcpServers: { there },
+      toolAliases: { Bash: "mcp__there__run", mcp__there__run: "Bash" },
+      allowedTools: ["mcp__there__run"],
+    });
+    assert.equal(result(await collect(input("go"), options)).result, "done");
+    // Permissions are those of the tool that is meant.
+    const asked = [];
+    const canUseTool = async (name) => {
+      asked.push(name);
+      return { behavior: "deny", message: "no" };
+    };
+    const again = place.model(call("Bash", { command: "touch a.txt" }), "over");
+    const more = { mcpServers: { there }, toolAliases: { Bash: "mcp__there__run" }, canUseTool, allowedTools: ["Bash"] };
+    await collect(input("go"), place.options(again, more));
+    assert.deepEqual(asked, ["mcp__there__run"]);
+    assert.ok(!fs.existsSync(path.join(place.cwd, "a.txt")));
   },
   async an_interrupt_has_a_receipt(place) {
     const model = place.model(call("bash", { command: "sleep 60" }), "after");

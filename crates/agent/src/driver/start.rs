@@ -159,6 +159,9 @@ impl FirstEntries<'_> {
             tell_rules(&mut self.conversation.core, rules.notices);
             first = items.clone();
             self.conversation.core.push(EntryKind::System { items });
+            if self.conversation.settings.prompt.sends_environment() {
+                self.send_environment();
+            }
         }
         self.tools.record(&mut self.conversation.core);
         self.conversation
@@ -175,11 +178,21 @@ impl FirstEntries<'_> {
         first
     }
 
+    /// Sends the environment in a message, if the system prompt is without it.
+    fn send_environment(&mut self) {
+        let text = prompt::block(&self.conversation.settings.environment);
+        self.conversation.core.synthetic(Synthetic::Reminder, text, Map::new());
+    }
+
     /// If the session continues in another folder than its prompt names, corrects the prompt and informs the model and the
     /// user. Tools, permissions and rules files are those of the new folder.
     fn tell_moved(&mut self) {
         let mut items = self.conversation.system_items();
         let environment = &self.conversation.settings.environment;
+        if !items.is_empty() && items.iter().all(|item| item.kind != SystemKind::Environment) {
+            // The message with the environment may name another folder, and a compaction may have removed it.
+            return self.send_environment();
+        }
         let Some((old, block)) = prompt::changed_directory(&items, environment) else { return };
         let new = environment.cwd.display().to_string();
         for item in items.iter_mut().filter(|item| item.kind == SystemKind::Environment) {

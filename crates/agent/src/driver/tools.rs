@@ -106,7 +106,8 @@ impl ToolRunner<'_> {
 
     pub(super) fn run_tools(&mut self) {
         let calls = std::mem::take(&mut self.tools.ids.last_calls);
-        let calls = calls.into_iter().map(|call| self.tools.meant(call)).collect();
+        let aliases = &self.conversation.settings.tools.aliases;
+        let calls = calls.into_iter().map(|call| self.tools.meant(call, aliases)).collect();
         self.flow.op = Op::Tools(Box::new(Batch::new(calls)));
         self.advance();
     }

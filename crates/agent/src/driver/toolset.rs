@@ -120,8 +120,12 @@ impl Toolset {
         core.push(EntryKind::Tools { names: self.registry.names(), hash, specs });
     }
 
-    /// Returns the call to which an indirect call refers. It is judged, recorded and run under its own name.
-    pub(super) fn meant(&self, mut call: Call) -> Call {
+    /// Returns the call to which an indirect call refers, or a call by another name (`aliases`). It is judged, recorded and run
+    /// under its own name.
+    pub(super) fn meant(&self, mut call: Call, aliases: &BTreeMap<String, String>) -> Call {
+        if let Some(name) = aliases.get(&call.name) {
+            call.name.clone_from(name);
+        }
         let stands_for = self.registry.get(&call.name).and_then(|tool| tool.stands_for(&call.input));
         if let Some((name, input)) = stands_for.filter(|_| call.invalid.is_none()) {
             (call.name, call.input) = (name, input);
@@ -254,9 +258,11 @@ impl Toolset {
             "present it as your answer"
         };
         let text = if is_plan {
+            let own = "Work out a plan for the task.";
+            let work = conversation.settings.prompt.plan.as_deref().unwrap_or(own);
             format!(
-                "Permission mode plan: read and search, but change nothing; calls that write or run something are denied. Work \
-                 out a plan for the task, and when it is complete, {presents}."
+                "Permission mode plan: read and search, but change nothing; calls that write or run something are denied. {work} \
+                 When the plan is complete, {presents}."
             )
         } else {
             "Permission mode plan is over: you may write and run, as the permission mode allows.".to_owned()

@@ -21,11 +21,6 @@ const NOT_OFFERED: &[(&str, bool, &str)] = &[
     ("channels", true, "no messages of channels are received; send them as messages of the user"),
     ("debug", false, "use --debug-file FILE"),
     ("debug-to-stderr", false, "use --debug-file FILE"),
-    (
-        "initialize-fields",
-        true,
-        "settings and disallowed tools are read from --settings and --disallowedTools",
-    ),
     ("project-config-root", true, "use --cd DIR, whose project's files are read"),
     ("task-budget", true, "no budget is passed to the model; --max-tokens N ends a turn"),
     ("thinking-display", true, "reasoning is shown as the provider gives it"),

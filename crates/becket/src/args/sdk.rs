@@ -37,4 +37,7 @@ pub(crate) struct SdkArgs {
     /// The managed settings come with the request `initialize`.
     #[arg(long, conflicts_with = "managed_settings")]
     pub managed_settings_in_initialize: bool,
+    /// Options that come with the request `initialize`: `settings`, `disallowedTools`, or both.
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub initialize_fields: Vec<String>,
 }

@@ -48,6 +48,7 @@ pub(super) fn agent_settings(environment: &Environment, run: &RunSettings) -> Ag
                 SecretsToModel::Send => SecretOutputs::Send,
             },
             snapshots: Some(snapshots(environment, run)),
+            aliases: run.additions.tool_aliases.clone(),
             ..ToolSettings::default()
         },
         requests: RequestSettings {
@@ -65,6 +66,8 @@ pub(super) fn agent_settings(environment: &Environment, run: &RunSettings) -> Ag
             agent: None,
             answer: None,
             skills: None,
+            environment_as_message: run.prompts.environment_as_message,
+            plan: run.prompts.plan.clone(),
         },
         environment: prompt::Environment {
             cwd: run.project.cwd.clone(),

@@ -173,7 +173,9 @@ impl Front {
     }
 
     fn context_usage(&self) -> Value {
-        self.figures.context_usage(listing::bare(&self.live().model), &self.session.opening)
+        let mut usage = self.figures.context_usage(listing::bare(&self.live().model), &self.session.opening);
+        usage["isAutoCompactEnabled"] = json!(self.session.live.compacts_by_itself());
+        usage
     }
 
     /// Returns the session's settings as the agent has them now.
@@ -248,7 +250,7 @@ impl Front {
         Ok(true)
     }
 
-    /// Makes each call of a server's tools a question, or takes that back.
+    /// Sets the mode in which a server's calls are judged, or takes that back.
     async fn pin_server(&mut self, id: &str, body: &Value) -> Answer {
         let Some(server) = body.get("serverName").and_then(Value::as_str) else {
             return Some(Err("set_mcp_permission_mode_override needs `serverName`".to_owned()));
@@ -272,10 +274,10 @@ impl Front {
         } else {
             json!({ "warning": format!("there is no MCP server {server:?} in this session yet") })
         };
-        self.with_receipt(id.to_owned(), self.session.live.program_rules(), answer).await;
-        None
         // The server may have been in the other mode before.
         self.command(self.session.live.auto_rules()).await;
+        self.with_receipt(id.to_owned(), self.session.live.program_rules(), answer).await;
+        None
     }
 
     /// Sends the rules of the program again, after its servers have changed.

@@ -1,7 +1,7 @@
 //! Input lines of a driving program, read and parsed.
 
-use super::note;
 use super::opening::{self, Initialize};
+use super::{late_settings, note};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::RunSettings;
@@ -46,7 +46,7 @@ impl Lines {
     ///
     /// # Errors
     ///
-    /// Returns a failure if the program's managed settings cannot be enforced, or were announced and are missing.
+    /// Returns a failure if settings of the program cannot be used, or were announced and are missing.
     pub(super) async fn opening(
         &mut self,
         environment: &Environment,
@@ -60,7 +60,8 @@ impl Lines {
                 Ok(InputLine::Request { request_id, subtype, body }) if subtype == "initialize" => {
                     let mut notes = Vec::new();
                     // They count even if the rest of the request is refused, after which the run goes on.
-                    let managed = limits.take_from(Some(&body), &mut run.settings);
+                    let settled = late_settings::take_from(Some(&body), environment, run)
+                        .and_then(|()| limits.take_from(Some(&body), &mut run.settings));
                     let request = opening::apply(
                         request_id,
                         &body,
@@ -72,7 +73,7 @@ impl Lines {
                         note(text);
                     }
                     run.client.unused.extend(notes);
-                    if let Err(failure) = managed {
+                    if let Err(failure) = settled {
                         super::refuse(run, Some(&request), &failure);
                         return Err(failure);
                     }
@@ -80,6 +81,7 @@ impl Lines {
                 }
                 // Hosts begin with `initialize`, so any other line means that there is none.
                 Ok(_) => {
+                    late_settings::take_from(None, environment, run)?;
                     limits.take_from(None, &mut run.settings)?;
                     early.push(read);
                     return Ok((early, None));
@@ -87,6 +89,7 @@ impl Lines {
                 Err(_) => early.push(read),
             }
         }
+        late_settings::take_from(None, environment, run)?;
         limits.take_from(None, &mut run.settings)?;
         Ok((early, None))
     }

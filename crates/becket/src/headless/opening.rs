@@ -8,13 +8,14 @@ use super::known_commands::with_local;
 use crate::agents::{self, Definition};
 use crate::assemble::Assembled;
 use crate::plugins::{PluginDir, Plugins};
-use crate::settings::RunSettings;
+use crate::settings::{RunSettings, SystemPrompts};
 use becket_hooks::{Group, Origin, Source};
 use becket_print::Schema;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// Fields of the request that becket uses.
-const FIELDS: [&str; 16] = [
+const FIELDS: [&str; 21] = [
     "subtype",
     "hooks",
     "systemPrompt",
@@ -31,6 +32,11 @@ const FIELDS: [&str; 16] = [
     "forwardSubagentText",
     "plugins",
     "managedSettings",
+    "settings",
+    "disallowedTools",
+    "excludeDynamicSections",
+    "planModeInstructions",
+    "toolAliases",
     "type",
 ];
 
@@ -42,14 +48,34 @@ pub(super) struct Initialize {
     pub(super) hooks: Vec<Group>,
     /// Fields that have no effect.
     pub(super) unused: Vec<String>,
-    /// The request brings MCP servers, and the run uses them.
-    pub(super) mcp_servers: bool,
     /// The plugins that the request names.
     pub(super) plugins: Vec<PluginDir>,
     /// The reason if the request is refused. The run continues without it.
     pub(super) refused: Option<String>,
     /// The whole request. A program may send it again.
     pub body: Value,
+}
+
+impl Initialize {
+    /// Says in the answer which settings, servers and plugins of the request count. An SDK ends a session without these fields.
+    pub(super) fn confirm(&self, answer: &mut Value) {
+        let is_given = |name: &str| self.body.get(name).is_some_and(|value| !value.is_null());
+        if self.body.get("mcpServers").is_some_and(|servers| !is_empty(servers)) {
+            answer["mcp_servers_applied"] = json!(true);
+        }
+        for (name, confirmed) in
+            super::late_settings::FIELDS.into_iter().chain([("managedSettings", "managed_settings_applied")])
+        {
+            if is_given(name) {
+                answer[confirmed] = json!(true);
+            }
+        }
+        if !self.plugins.is_empty() {
+            let errors = answer["plugin_errors"].as_array();
+            let loaded = errors.is_none_or(|errors| errors.iter().all(|error| error["path"].is_null()));
+            answer["plugins_applied"] = json!(loaded);
+        }
+    }
 }
 
 /// Applies the request to the run, or refuses it as a whole. Warnings are added to `notes`. `variable`: values of variables,
@@ -66,20 +92,26 @@ pub(super) fn apply(
         Err(why) => (Fields::default(), Some(format!("initialize: {why}"))),
     };
     let hooks = std::mem::take(&mut fields.hooks);
-    let mcp_servers = !fields.servers.0.is_empty();
     let plugins = std::mem::take(&mut fields.plugins);
     fields.apply(run, notes);
     let unused = unused(body);
     if !unused.is_empty() {
         notes.push(format!("initialize: becket does not use these fields: {}", unused.join(", ")));
     }
-    Initialize { request_id, hooks, unused, mcp_servers, plugins, refused, body: body.clone() }
+    Initialize { request_id, hooks, unused, plugins, refused, body: body.clone() }
 }
 
 /// Returns the names of fields that have no effect here. A field without a value asks for nothing.
 fn unused(body: &Value) -> Vec<String> {
     let fields = body.as_object().into_iter().flatten();
-    let asks = fields.filter(|(name, value)| !FIELDS.contains(&name.as_str()) && !is_empty(value));
+    // A session keeps its system prompt in any case, so a program that asks for that gets it.
+    let is_so = |name: &str, value: &Value| name == "systemPromptSnapshot" && *value == json!(true);
+    let asks = fields.filter(|(name, value)| {
+        !FIELDS.contains(&name.as_str())
+            && (!is_empty(value) || *name == "systemPromptSnapshot")
+            && !value.is_null()
+            && !is_so(name, value)
+    });
     asks.map(|(name, _)| name.clone()).collect()
 }
 
@@ -97,8 +129,7 @@ pub(super) fn is_empty(value: &Value) -> bool {
 #[derive(Default)]
 struct Fields {
     hooks: Vec<Group>,
-    prompt: Option<String>,
-    append: Option<String>,
+    prompts: SystemPrompts,
     schema: Option<Schema>,
     /// Definitions of agents, and notes about them.
     agents: Option<(Vec<Definition>, Vec<String>)>,
@@ -109,6 +140,8 @@ struct Fields {
     servers: (Vec<String>, Vec<String>),
     title: Option<String>,
     subagent_text: bool,
+    /// Other names of tools: the tool by the name.
+    aliases: BTreeMap<String, String>,
     /// Settings of servers in the program's own process, by name.
     policies: Vec<(String, Value)>,
     plugins: Vec<PluginDir>,
@@ -127,34 +160,38 @@ impl Fields {
         let list = |name: &str| field(name).map(|value| texts(name, value)).transpose();
         let schema = field("jsonSchema").map(|schema| Schema::compile(&schema.to_string()));
         let agents = field("agents").map(agents::of_json).transpose();
-        let subagent_text = match field("forwardSubagentText") {
-            Some(Value::Bool(wanted)) => *wanted,
-            Some(other) => return Err(wrong("forwardSubagentText", "true or false", other)),
-            None => false,
+        let flag = |name: &str| match field(name) {
+            Some(Value::Bool(wanted)) => Ok(*wanted),
+            Some(other) => Err(wrong(name, "true or false", other)),
+            None => Ok(false),
         };
         Ok(Self {
             hooks: field("hooks").map_or_else(|| Ok(Vec::new()), callbacks)?,
-            prompt: field("systemPrompt").map(prompt_text).transpose()?,
-            append: text("appendSystemPrompt")?.filter(|more| !more.trim().is_empty()),
+            prompts: SystemPrompts {
+                replace: field("systemPrompt").map(prompt_text).transpose()?,
+                append: text("appendSystemPrompt")?.filter(|more| !more.trim().is_empty()),
+                environment_as_message: flag("excludeDynamicSections")?,
+                plan: text("planModeInstructions")?.filter(|plan| !plan.trim().is_empty()),
+            },
             schema: schema.transpose().map_err(|e| e.to_string())?,
             agents: agents.map_err(|why| format!("agents: {why}"))?,
             skills: list("skills")?,
             host_servers: list("sdkMcpServers")?,
             servers: servers(body.get("mcpServers"), variable)?,
             title: text("title")?,
-            subagent_text,
+            subagent_text: flag("forwardSubagentText")?,
+            aliases: field("toolAliases").map_or_else(|| Ok(BTreeMap::new()), aliases)?,
             policies: policies(field("sdkMcpServerConfigs"))?,
             plugins: field("plugins").map_or_else(|| Ok(Vec::new()), plugins)?,
         })
     }
 
     fn apply(self, run: &mut RunSettings, notes: &mut Vec<String>) {
-        if let Some(prompt) = self.prompt {
-            run.prompts.replace = Some(prompt);
-        }
-        if let Some(more) = self.append {
-            run.prompts.append = Some(more);
-        }
+        let (given, known) = (self.prompts, &mut run.prompts);
+        known.replace = given.replace.or(known.replace.take());
+        known.append = given.append.or(known.append.take());
+        known.plan = given.plan.or(known.plan.take());
+        known.environment_as_message |= given.environment_as_message;
         if let Some(schema) = self.schema {
             run.output.schema = Some(std::sync::Arc::new(schema));
         }
@@ -179,6 +216,7 @@ impl Fields {
             run.session.title = Some(title);
         }
         run.output.subagent_text |= self.subagent_text;
+        run.additions.tool_aliases.extend(self.aliases);
         for (server, settings) in &self.policies {
             run.client.policies.add(server, settings);
         }
@@ -186,7 +224,7 @@ impl Fields {
 }
 
 /// Returns the reason for refusing a value of another form. Only its beginning is shown.
-fn wrong(name: &str, form: &str, value: &Value) -> String {
+pub(super) fn wrong(name: &str, form: &str, value: &Value) -> String {
     const SHOWN: usize = 60;
     let value = value.to_string();
     let shown: String = value.chars().take(SHOWN).collect();
@@ -202,6 +240,16 @@ fn plugins(given: &Value) -> Result<Vec<PluginDir>, String> {
         Ok(PluginDir { path: path.into(), servers: plugin["skipMcpDiscovery"] != true })
     };
     given.as_array().ok_or_else(wrong)?.iter().map(one).collect()
+}
+
+/// Returns the tools that other names stand for. The tools have becket's own names.
+fn aliases(given: &Value) -> Result<BTreeMap<String, String>, String> {
+    let wrong = || wrong("toolAliases", "an object of tools by name", given);
+    let one = |(name, tool): (&String, &Value)| {
+        let tool = tool.as_str().ok_or_else(wrong)?;
+        Ok((name.clone(), becket_types::sdk_names::own_name(tool).into_owned()))
+    };
+    given.as_object().ok_or_else(wrong)?.iter().map(one).collect()
 }
 
 /// Returns the settings of each server.
@@ -374,6 +422,10 @@ mod tests {
             (json!({ "skills": ["x", 1] }), "skills must be a list of strings"),
             (json!({ "title": 3 }), "title must be a string, not 3"),
             (json!({ "forwardSubagentText": "yes" }), "forwardSubagentText must be true or false"),
+            (json!({ "excludeDynamicSections": "yes" }), "excludeDynamicSections must be true or false"),
+            (json!({ "planModeInstructions": 3 }), "planModeInstructions must be a string, not 3"),
+            (json!({ "toolAliases": ["a"] }), "toolAliases must be an object of tools by name"),
+            (json!({ "toolAliases": { "a": 3 } }), "toolAliases must be an object of tools by name"),
             (json!({ "mcpServers": ["a"] }), "mcpServers must be an object of servers by name, not [\"a\"]"),
             (
                 json!({ "mcpServers": { "a": {} } }),
@@ -410,9 +462,10 @@ mod tests {
     fn fields_without_an_effect_are_named() {
         let body = json!({
             "subtype": "initialize", "hooks": null, "title": "t", "promptSuggestions": true, "excluded": [],
-            "planMode": false, "toolAliases": { "a": "b" }, "none": null,
+            "planMode": false, "systemPromptSnapshot": false, "none": null,
         });
-        assert_eq!(unused(&body), ["promptSuggestions", "toolAliases"]);
+        assert_eq!(unused(&body), ["promptSuggestions", "systemPromptSnapshot"]);
+        assert!(unused(&json!({ "systemPromptSnapshot": true })).is_empty());
     }
 
     #[test]

@@ -63,6 +63,10 @@ pub(crate) struct OutputSettings {
 pub(crate) struct SystemPrompts {
     pub replace: Option<String>,
     pub append: Option<String>,
+    /// The environment comes in a message, so that the prompt is the same for all users.
+    pub environment_as_message: bool,
+    /// Instructions for permission mode `plan`.
+    pub plan: Option<String>,
 }
 
 /// The session of the run, and how the run keeps it.
@@ -76,16 +80,18 @@ pub(crate) struct SessionPlan {
     pub persist: bool,
     /// The session is only shown: nothing is sent to the model, and nothing is changed.
     pub only_shown: bool,
+    /// A new session takes the place of one whose conversation the user has cleared.
+    pub cleared: bool,
     pub title: Option<String>,
 }
 
 /// The program that drives the run, if one does.
-    /// A new session takes the place of one whose conversation the user has cleared.
-    pub cleared: bool,
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Client {
     /// An SDK or another program drives the run.
     pub driven: bool,
+    /// The arguments of the run, if that program may complete them with its first request.
+    pub arguments: Option<Box<crate::args::Run>>,
     /// Permission questions are sent to that program.
     pub asks_host: bool,
     /// Format of its messages on standard input.
@@ -133,13 +139,15 @@ impl ServerPolicies {
 }
 
 /// Servers, agents and skills that the run names, in addition to those of files.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Additions {
     pub mcp: crate::args::McpArgs,
     /// Agents that the run names. They override those of files.
     pub agents: GivenAgents,
     /// Only these skills are offered.
     pub only_skills: Option<Vec<String>>,
+    /// Other names of tools, which a program gives: the tool by the name.
+    pub tool_aliases: BTreeMap<String, String>,
 }
 
 /// The form of an interactive session.

@@ -96,6 +96,11 @@ impl LiveSettings {
         }
     }
 
+    /// True if the context is compacted before it is full.
+    pub(super) fn compacts_by_itself(&self) -> bool {
+        self.configured.config.context.auto
+    }
+
     pub(super) fn hooks_are_off(&self) -> bool {
         self.configured.config.hooks.disabled
     }
