@@ -102,7 +102,7 @@ impl<'a> Judge<'a> {
         }
         self.whole(source);
         source.clone_into(&mut self.source);
-        let Script { commands, redirects, doubts, .. } = read(source, dirs, &self.paths());
+        let Script { commands, redirects, doubts, unordered, .. } = read(source, dirs, &self.paths());
         if !doubts.is_empty() {
             self.part(
                 || source.trim().to_owned(),
@@ -124,8 +124,7 @@ impl<'a> Judge<'a> {
         for redirect in redirects {
             self.part(|| redirection(&redirect), |judge| judge.redirect(&redirect));
         }
-        let at_once = source.contains('|') || text_has_loop(source) || source.replace("&&", "").contains('&');
-        if !at_once {
+        if !unordered {
             self.moved = before;
         }
         for command in commands {
@@ -510,12 +509,6 @@ fn rearranges(words: &[Word]) -> bool {
         "git" => rest.iter().any(|w| GIT.contains(&w.text.as_str())) && readonly::check(words).is_err(),
         name => NAMES.contains(&name),
     }
-}
-
-fn text_has_loop(source: &str) -> bool {
-    ["for", "while", "until", "select"]
-        .iter()
-        .any(|word| source.split(|c: char| !c.is_alphanumeric()).any(|w| w == *word))
 }
 
 fn redirection(redirect: &Redirect) -> String {

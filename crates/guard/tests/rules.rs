@@ -932,3 +932,28 @@ proptest! {
         }
     }
 }
+
+/// A command that moves files makes the paths of what runs after it uncertain. The order is that of the shell's syntax:
+/// operators inside quotes and in redirections, and names such as `for-each-ref`, say nothing about it.
+#[test]
+fn paths_are_uncertain_only_after_or_beside_what_may_change_them() {
+    let guard = guard(&["Bash(mv *)"], &[], &[], PermissionMode::Default);
+    for (command, is_asked) in [
+        ("cat a; mv x y", false),
+        ("cat 'a|b'; mv x y", false),
+        ("cat a 2>&1; mv x y", false),
+        ("cat a || mv x y", false),
+        ("cat for.txt; mv x y", false),
+        ("mv x y; cat a", true),
+        ("mv x y || cat a", true),
+        ("cat a | mv x y", true),
+        ("cat a & mv x y", true),
+        ("for f in 1 2; do cat a; mv x y; done", true),
+        ("while true; do cat a; mv x y; done", true),
+        ("cat a <(mv x y)", true),
+    ] {
+        let verdict = guard.check("bash", &Access::execute(command), &Value::Null);
+        let asks = matches!(&verdict, Verdict::Ask { reason, .. } if reason.contains("may change before"));
+        assert_eq!(asks, is_asked, "{command}: {verdict:?}");
+    }
+}

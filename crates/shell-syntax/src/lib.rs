@@ -17,7 +17,7 @@ mod unwrap;
 mod vars;
 mod word;
 
-pub use script::{Dirs, MAX_CHARS, Paths, Redirect, Script, Simple, read, read_long};
+pub use script::{Dirs, MAX_CHARS, Paths, Redirect, Script, Simple, assignments, read, read_long};
 pub use unwrap::{Unwrapped, base_name, is_launcher, system_name, unwrap};
 pub use vars::may_show;
-pub use word::{Known, Word};
+pub use word::{Expansion, Known, Word};

@@ -5,6 +5,7 @@
 //! `$((x))` can run a command that is nowhere in the text. Arithmetic on anything but numbers is therefore a doubt, and
 //! so are the other forms that evaluate text (`${x@P}`, `${!x}`, `[[ x -eq y ]]`, `-v`).
 
+mod assignments;
 mod grammar;
 mod loops;
 mod redirects;
@@ -12,11 +13,12 @@ mod values;
 
 use crate::unwrap;
 use crate::word::{Word, text_of};
+pub use assignments::assignments;
 use grammar::children;
 use redirects::{is_after_command, words_after_redirects};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use tree_sitter::{Node, Parser};
+use tree_sitter::Node;
 
 /// Longer scripts are not judged: becket asks about them.
 pub const MAX_CHARS: usize = 10_000;
@@ -101,6 +103,9 @@ pub struct Script {
     pub doubts: Vec<String>,
     /// True if a part could not be parsed: its effects may be missing above.
     pub unread: bool,
+    /// True if commands may run in another order than that of `commands`, or more than once: in pipes, loops and the
+    /// background. Also true if a part could not be parsed.
+    pub unordered: bool,
 }
 
 /// Resolves the paths of a script.
@@ -134,7 +139,7 @@ pub fn read_long(source: &str, dirs: Dirs, paths: &Paths<'_>) -> Script {
 }
 
 fn read_up_to(most: usize, source: &str, dirs: Dirs, paths: &Paths<'_>) -> Script {
-    let mut out = Script { unread: true, ..Script::default() };
+    let mut out = Script { unread: true, unordered: true, ..Script::default() };
     if source.chars().count() > most {
         out.doubts.push(format!("it is longer than {most} characters"));
         return out;
@@ -145,18 +150,12 @@ fn read_up_to(most: usize, source: &str, dirs: Dirs, paths: &Paths<'_>) -> Scrip
             c as u32
         ));
     }
-    let mut parser = Parser::new();
-    if parser.set_language(&tree_sitter_bash::LANGUAGE.into()).is_err() {
-        out.doubts.push("the shell grammar could not be loaded".to_owned());
-        return out;
-    }
-    let Some(masked) = grammar::mask(source) else {
-        out.doubts.push("it uses every letter beside characters that are not ASCII".to_owned());
-        return out;
-    };
-    let Some(tree) = parser.parse(&masked, None) else {
-        out.doubts.push("it could not be parsed".to_owned());
-        return out;
+    let tree = match grammar::parse(source) {
+        Ok(tree) => tree,
+        Err(why) => {
+            out.doubts.push(why.to_owned());
+            return out;
+        }
     };
     if grammar::names_descriptor(source) {
         out.doubts.push("a redirection may set a variable or evaluate a subscript ({name}>)".to_owned());
@@ -166,7 +165,7 @@ fn read_up_to(most: usize, source: &str, dirs: Dirs, paths: &Paths<'_>) -> Scrip
         out.doubts.push("a line ends after a `$`, which may begin an expansion on the next line".to_owned());
     }
     let root = tree.root_node();
-    out.unread = root.has_error();
+    (out.unread, out.unordered) = (root.has_error(), root.has_error());
     if root.has_error() {
         out.doubts.push("its syntax could not be understood for sure".to_owned());
     }
@@ -214,7 +213,7 @@ impl Walker<'_> {
 
     /// Adds a doubt about a part that could not be parsed.
     fn unread(&mut self, what: impl Into<String>) {
-        self.out.unread = true;
+        (self.out.unread, self.out.unordered) = (true, true);
         self.doubt(what);
     }
 
@@ -229,6 +228,7 @@ impl Walker<'_> {
             return self.unread("it is nested too deeply");
         }
         if !node.is_named() {
+            self.out.unordered |= node.kind() == "&";
             return;
         }
         for fault in grammar::faults(node, self.source) {
@@ -253,13 +253,21 @@ impl Walker<'_> {
     /// Visits a node that changes how its parts are read.
     fn construct(&mut self, node: Node<'_>, depth: usize) {
         match node.kind() {
-            "while_statement" => self.rounds(&[node], depth),
+            "while_statement" => {
+                self.out.unordered = true;
+                self.rounds(&[node], depth);
+            }
             "command_substitution" if grammar::has_escapes(text_of(node, self.source)) => {
                 self.unread("it escapes characters inside backquotes, which makes other commands of them");
                 self.apart(node, depth);
             }
-            "subshell" | "command_substitution" | "process_substitution" => self.apart(node, depth),
+            "process_substitution" => {
+                self.out.unordered = true;
+                self.apart(node, depth);
+            }
+            "subshell" | "command_substitution" => self.apart(node, depth),
             "pipeline" => {
+                self.out.unordered = true;
                 let before = (self.input.clone(), self.piped);
                 for child in children(node) {
                     self.apart(child, depth);
@@ -303,11 +311,13 @@ impl Walker<'_> {
             "test_command" => self.test(node, depth),
             "for_statement" => self.for_loop(node, depth),
             "c_style_for_statement" => {
+                self.out.unordered = true;
                 self.doubt("it uses a C-style for loop, whose arithmetic can run commands");
                 self.visit_all(node, depth);
             }
             "function_definition" => {
                 // The name may be that of a command that is judged by its name later.
+                self.out.unordered = true;
                 self.doubt("it defines a function, which later commands may run instead of what they name");
                 let before = self.dirs.take();
                 self.block(node, depth);

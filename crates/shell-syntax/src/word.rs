@@ -4,6 +4,7 @@
 //! substitution, a brace or tilde form) makes the word [`Known::Dynamic`]: its text allows no conclusions. Any form
 //! that the grammar and bash could interpret differently also counts as dynamic.
 
+use std::ops::Range;
 use tree_sitter::Node;
 
 /// The degree to which a word is known before it runs.
@@ -33,6 +34,16 @@ pub struct Word {
     pub variables: Option<Vec<String>>,
     /// True if the word is one argument in any case: no part of it is split into words or matched against file names.
     pub single: bool,
+    /// Places in `text` of the values of variables, in their order; `None` if anything else must be evaluated.
+    pub expansions: Option<Vec<Expansion>>,
+}
+
+/// A part of a word's text that stands for the value of a variable. A tilde stands for `HOME`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expansion {
+    /// Bytes of [`Word::text`].
+    pub place: Range<usize>,
+    pub variable: String,
 }
 
 impl Word {
@@ -45,6 +56,7 @@ impl Word {
             variable: None,
             variables: Some(Vec::new()),
             single: true,
+            expansions: Some(Vec::new()),
         }
     }
 
@@ -63,24 +75,60 @@ impl Word {
             variable: None,
             variables: Some(Vec::new()),
             single: true,
+            expansions: Some(Vec::new()),
         };
         word.push(node, source, 0);
         let own_home = matches!(word.raw.as_bytes(), [b'~'] | [b'~', b'/', ..]);
         // A quoted tilde is a plain letter, but whoever resolves `text` would take it for the home folder.
-        if !own_home && (word.text.starts_with('~') || word.raw.starts_with('~')) {
+        if !own_home && word.raw.starts_with('~') {
+            word.opaque();
+        } else if !own_home && word.text.starts_with('~') {
             word.dynamic();
         }
-        if expands_unquoted(&word.raw) {
-            word.dynamic();
+        match expands_unquoted(&word.raw) {
+            Some(Unquoted::Braces) => word.opaque(),
+            Some(Unquoted::Tilde) => word.dynamic(),
+            None => {}
         }
         word.variable = whole_variable(&word);
         word
     }
 
+    /// Returns the value that an assignment of this word gives a variable. `variable` returns the value of a variable; a
+    /// missing one counts as empty. `None` if the value depends on more than variables, such as the output of a command.
+    ///
+    /// Unlike an argument, an assigned value is not split or matched against file names, and a tilde after `:` is expanded.
+    pub fn value(&self, variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+        let mut value = String::new();
+        let mut at = 0;
+        for Expansion { place, variable: name } in self.expansions.as_ref()? {
+            value.push_str(self.text.get(at..place.start)?);
+            value.push_str(&variable(name).unwrap_or_default());
+            at = place.end;
+        }
+        value.push_str(self.text.get(at..)?);
+        Some(value)
+    }
+
+    /// Marks the text as one that allows no conclusions. The places of variables in it stay valid.
     fn dynamic(&mut self) {
         self.known = Known::Dynamic;
         self.variables = None;
         self.single = false;
+    }
+
+    /// Like [`Self::dynamic`], for text of which even the places of variables are uncertain.
+    fn opaque(&mut self) {
+        self.dynamic();
+        self.expansions = None;
+    }
+
+    /// Notes that the text from `start` to its present end is the value of a variable.
+    fn expands(&mut self, start: usize, variable: &str) {
+        let place = start..self.text.len();
+        if let Some(expansions) = &mut self.expansions {
+            expansions.push(Expansion { place, variable: variable.to_owned() });
+        }
     }
 
     fn raise(&mut self, known: Known) {
@@ -91,7 +139,7 @@ impl Word {
         let text = text_of(node, source);
         if depth > 64 {
             self.text.push_str(text);
-            return self.dynamic();
+            return self.opaque();
         }
         match node.kind() {
             "command_name" => self.push_children(node, source, depth),
@@ -125,12 +173,14 @@ impl Word {
             "process_substitution" if text.starts_with('<') && self.text.is_empty() => {
                 self.text.push_str(text);
                 self.raise(Known::Pipe);
+                self.expansions = None;
             }
             // The output is unknown; the commands inside are judged separately.
             "command_substitution" => {
                 self.single = false;
                 self.text.push_str(text);
                 self.raise(Known::Dynamic);
+                self.expansions = None;
             }
             "==" | "=~" | "=" => self.text.push_str(text),
             _ => self.push_opaque(text),
@@ -142,38 +192,61 @@ impl Word {
         let mut cursor = node.walk();
         for child in node.children(&mut cursor) {
             if child.start_byte() != at {
-                self.dynamic();
+                self.opaque();
             }
             at = child.end_byte();
             self.push(child, source, depth + 1);
         }
         if at != node.end_byte() {
-            self.dynamic();
+            self.opaque();
         }
     }
 
     fn push_opaque(&mut self, text: &str) {
         self.text.push_str(text);
-        self.dynamic();
+        self.opaque();
     }
 
     fn push_variable(&mut self, text: &str) {
+        let start = self.text.len();
         self.text.push_str(text);
         self.raise(Known::Dynamic);
+        let name = text.trim_matches(|c| matches!(c, '$' | '{' | '}'));
+        if is_name(name) {
+            self.expands(start, name);
+        } else {
+            // `$?`, `$1` and the like are not variables that can be looked up.
+            self.expansions = None;
+        }
         if let Some(names) = &mut self.variables {
-            names.push(text.trim_matches(|c| matches!(c, '$' | '{' | '}')).to_owned());
+            names.push(name.to_owned());
         }
     }
 
     /// Unquoted text.
     fn push_plain(&mut self, text: &str) {
         let mut chars = text.chars();
+        // The first letter of an assigned value and one after a colon may be a tilde that the shell expands.
+        let is_first = self.text.is_empty() && self.raw.starts_with('~');
+        let mut before = if is_first { ':' } else { ' ' };
         while let Some(c) = chars.next() {
+            let starts = before == ':';
+            before = if c == '\\' { ' ' } else { c };
             match c {
                 '\\' => match chars.next() {
                     Some('\n') | None => {}
                     Some(next) => self.text.push(next),
                 },
+                '~' if starts => {
+                    let start = self.text.len();
+                    self.text.push(c);
+                    match chars.as_str().as_bytes() {
+                        [b'/' | b':', ..] => self.expands(start, "HOME"),
+                        [] if self.raw.ends_with('~') => self.expands(start, "HOME"),
+                        // The home of another person.
+                        _ => self.expansions = None,
+                    }
+                }
                 '*' | '?' | '[' => {
                     self.single = false;
                     self.raise(Known::Glob);
@@ -182,7 +255,7 @@ impl Word {
                 // Bash would not take these characters as part of a word.
                 '$' | '`' | ';' | '|' | '&' | '<' | '>' | '(' | ')' | '"' | '\'' | ' ' | '\n' | '\t' => {
                     self.text.push(c);
-                    self.dynamic();
+                    self.opaque();
                 }
                 c => self.text.push(c),
             }
@@ -226,7 +299,7 @@ impl Word {
                 // The grammar found no expansion here, but bash may.
                 '`' => {
                     self.text.push(c);
-                    self.dynamic();
+                    self.opaque();
                 }
                 '$' => {
                     self.text.push(c);
@@ -234,7 +307,7 @@ impl Word {
                         n.is_ascii_alphanumeric()
                             || matches!(n, '_' | '{' | '(' | '[' | '@' | '*' | '#' | '?' | '!' | '-' | '$')
                     }) {
-                        self.dynamic();
+                        self.opaque();
                     }
                 }
                 c => self.text.push(c),
@@ -243,13 +316,21 @@ impl Word {
     }
 }
 
-/// True for what bash expands outside quotes and the grammar takes for plain text: `{a,b}` and `{1..9}`, which make several
-/// words of one, and a tilde after `=` or `:`, as in `name=~/file`.
-fn expands_unquoted(raw: &str) -> bool {
+/// What bash expands outside quotes and the grammar takes for plain text.
+enum Unquoted {
+    /// `{a,b}` and `{1..9}`, which make several words of one.
+    Braces,
+    /// A tilde after `=` or `:`, as in `name=~/file`.
+    Tilde,
+}
+
+/// Finds what bash expands outside quotes and the grammar takes for plain text. Braces outweigh a tilde.
+fn expands_unquoted(raw: &str) -> Option<Unquoted> {
     // Bash joins continued lines before it looks for lists.
     let raw = raw.replace("\\\n", "");
     let mut chars = raw.chars();
     let (mut open, mut previous) = (false, ' ');
+    let mut tilde = None;
     while let Some(c) = chars.next() {
         // A quoted letter is not part of a list, and no list or tilde begins after it.
         let plain = match c {
@@ -269,13 +350,16 @@ fn expands_unquoted(raw: &str) -> bool {
             _ => true,
         };
         let lists = open && (c == ',' || (c == '.' && previous == '.'));
-        if plain && (lists || (c == '~' && matches!(previous, '=' | ':'))) {
-            return true;
+        if plain && lists {
+            return Some(Unquoted::Braces);
+        }
+        if plain && c == '~' && matches!(previous, '=' | ':') {
+            tilde = Some(Unquoted::Tilde);
         }
         open |= c == '{';
         previous = if plain { c } else { ' ' };
     }
-    false
+    tilde
 }
 
 fn whole_variable(word: &Word) -> Option<String> {

@@ -1,8 +1,10 @@
 //! Variables that a hook sets for later commands: lines `export NAME=VALUE` in the file of `CLAUDE_ENV_FILE`.
 //!
-//! The lines are read, not run: a value is text, in quotes or not, with `$NAME` and `${NAME}` in it. Anything else is left out.
+//! The lines are read by `becket-shell-syntax`, not run: a value is text, in quotes or not, with `$NAME`, `${NAME}` and `~` in it.
+//! Anything else is left out.
 
 use becket_hooks::TakeExports;
+use becket_shell_syntax::assignments;
 use becket_tool_shell::Shell;
 use becket_types::is_obeyed_variable;
 use std::sync::Arc;
@@ -11,107 +13,96 @@ use std::sync::Arc;
 pub(crate) fn into_shell(shell: &Arc<Shell>) -> TakeExports {
     let shell = Arc::clone(shell);
     Arc::new(move |text, of_project| {
-        for line in text.lines() {
-            let variable = |name: &str| shell.variable(name)?.into_string().ok();
-            let Some((name, value)) = assignment(line, &variable) else { continue };
-            // A project's hook may be trusted to run, but not to decide which programs commands are.
-            if !(of_project && is_obeyed_variable(&name)) {
-                shell.export(&name, &value);
-            }
+        let variable = |name: &str| shell.variable(name)?.into_string().ok();
+        // A project's hook may be trusted to run, but not to decide which programs commands are.
+        let may_set = |name: &str| !(of_project && is_obeyed_variable(name));
+        for (name, value) in exports(text, &may_set, &variable) {
+            shell.export(&name, &value);
         }
     })
 }
 
-/// Reads one assignment.
-fn assignment(line: &str, variable: &dyn Fn(&str) -> Option<String>) -> Option<(String, String)> {
-    let line = line.trim();
-    let line = ["export ", "declare -x ", "typeset -x "]
-        .iter()
-        .find_map(|start| line.strip_prefix(start))
-        .unwrap_or(line);
-    let (name, value) = line.trim_start().split_once('=')?;
-    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    Some((name.to_owned(), value_of(value, variable)?)).filter(|_| is_name)
-}
-
-/// Reads a value as a shell does. `None` if it has something that must be run or that ends the assignment.
-fn value_of(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
-    let mut out = String::new();
-    let mut rest = text;
-    let mut double = false;
-    while let Some(c) = rest.chars().next() {
-        rest = &rest[c.len_utf8()..];
-        match c {
-            '"' => double = !double,
-            '\'' if !double => {
-                let (inner, after) = rest.split_once('\'')?;
-                out.push_str(inner);
-                rest = after;
-            }
-            '\\' => {
-                let next = rest.chars().next()?;
-                if double && !matches!(next, '"' | '\\' | '$' | '`') {
-                    out.push('\\');
-                }
-                out.push(next);
-                rest = &rest[next.len_utf8()..];
-            }
-            '`' => return None,
-            '$' => {
-                let (name, after) = match rest.strip_prefix('{') {
-                    Some(braced) => braced.split_once('}')?,
-                    None => {
-                        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
-                        rest.split_at(end.unwrap_or(rest.len()))
-                    }
-                };
-                if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') || name.is_empty() {
-                    return None;
-                }
-                out.push_str(&variable(name).unwrap_or_default());
-                rest = after;
-            }
-            ';' | '&' | '|' | '<' | '>' | '(' | ')' if !double => return None,
-            c if c.is_whitespace() && !double => {
-                // A comment may follow.
-                return Some(out)
-                    .filter(|_| rest.trim_start().is_empty() || rest.trim_start().starts_with('#'));
-            }
-            c => out.push(c),
+/// Returns the variables that a text sets, in its order. A value may use those that the text sets before.
+fn exports(
+    text: &str,
+    may_set: &dyn Fn(&str) -> bool,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Vec<(String, String)> {
+    let mut set: Vec<(String, String)> = Vec::new();
+    for (name, word) in assignments(&text.replace("\r\n", "\n")).into_iter().filter(|(name, _)| may_set(name))
+    {
+        let earlier = |wanted: &str| {
+            let value = set.iter().rev().find(|(name, _)| name == wanted).map(|(_, value)| value.clone());
+            value.or_else(|| variable(wanted))
+        };
+        if let Some(value) = word.value(&earlier) {
+            set.push((name, value));
         }
     }
-    Some(out).filter(|_| !double)
+    set
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// What a variable had before, the text, and the variables that it sets.
+    fn check(text: &str, want: &[(&str, &str)]) {
+        let variable = |name: &str| match name {
+            "PATH" => Some("/bin".to_owned()),
+            "HOME" => Some("/home/u".to_owned()),
+            _ => None,
+        };
+        let found = exports(text, &|name| name != "FORBIDDEN", &variable);
+        let found: Vec<(&str, &str)> =
+            found.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(found, want, "{text}");
+    }
+
     #[test]
     fn lines_are_read_as_a_shell_reads_them() {
-        let variable = |name: &str| (name == "PATH").then(|| "/bin".to_owned());
         for (line, want) in [
             ("export FOO=bar", Some(("FOO", "bar"))),
             ("FOO='a b' # why", Some(("FOO", "a b"))),
             ("export FOO=\"a \\\"b\\\" $PATH\"", Some(("FOO", "a \"b\" /bin"))),
             ("export PATH=/x:${PATH}", Some(("PATH", "/x:/bin"))),
+            ("export PATH=$PATH:~/bin", Some(("PATH", "/bin:/home/u/bin"))),
+            ("export FOO='~/x'", Some(("FOO", "~/x"))),
+            ("export FOO=~someone/x", None),
             ("declare -x FOO=\"1\"", Some(("FOO", "1"))),
+            ("declare FOO=1", None),
             ("export FOO='a'\\''b'", Some(("FOO", "a'b"))),
+            ("export FOO=$'a\\nb'", Some(("FOO", "a\nb"))),
+            ("export FOO=*.rs", Some(("FOO", "*.rs"))),
             ("export FOO=", Some(("FOO", ""))),
             ("export FOO=$GONE", Some(("FOO", ""))),
             ("export FOO=$(date)", None),
             ("export FOO=`date`", None),
-            ("FOO=1; touch evil", None),
+            ("export FOO=${PATH:-x}", None),
+            ("export FOO=$?", None),
             ("FOO=1 touch evil", None),
+            ("(FOO=1)", None),
+            ("true && FOO=1", None),
             ("export FOO=\"open", None),
             ("export 1FOO=x", None),
+            ("export FOO=bar\r", Some(("FOO", "bar"))),
+            ("export FOO='größe'", Some(("FOO", "größe"))),
             ("touch evil", None),
             ("", None),
         ] {
-            let found = assignment(line, &variable);
-            let found = found.as_ref().map(|(name, value)| (name.as_str(), value.as_str()));
-            assert_eq!(found, want, "{line}");
+            check(&format!("{line}\n"), want.as_slice());
         }
+    }
+
+    #[test]
+    fn a_text_sets_several_variables() {
+        check("export A=1 B=2\nC=3 D=4\n", &[("A", "1"), ("B", "2"), ("C", "3"), ("D", "4")]);
+        check("A=1; touch evil\nB=2\n", &[("A", "1"), ("B", "2")]);
+        // A later line sees the earlier ones, and a value may be longer than a line.
+        check("A=1\nexport B=\"$A\nC=3\"\n", &[("A", "1"), ("B", "1\nC=3")]);
+        check("FORBIDDEN=1\nB=x$FORBIDDEN\n", &[("B", "x")]);
+        // Every letter beside one that is not ASCII: the grammar cannot take the text as a whole.
+        let letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+        check(&format!("A={letters}\nB='ä'\n"), &[("A", letters), ("B", "ä")]);
     }
 }

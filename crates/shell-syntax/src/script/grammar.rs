@@ -4,7 +4,21 @@
 //! effects of the script may be missing in the result. Follows no commands and no directories.
 
 use crate::word::text_of;
-use tree_sitter::Node;
+use tree_sitter::{Node, Parser, Tree};
+
+/// Parses a text into the grammar's tree, whose positions are those of the text.
+///
+/// # Errors
+///
+/// Returns the reason in a few words if there is no tree. Errors of syntax are nodes of the tree.
+pub(super) fn parse(source: &str) -> Result<Tree, &'static str> {
+    let mut parser = Parser::new();
+    if parser.set_language(&tree_sitter_bash::LANGUAGE.into()).is_err() {
+        return Err("the shell grammar could not be loaded");
+    }
+    let masked = mask(source).ok_or("it uses every letter beside characters that are not ASCII")?;
+    parser.parse(&masked, None).ok_or("it could not be parsed")
+}
 
 pub(super) fn children(node: Node<'_>) -> Vec<Node<'_>> {
     let mut cursor = node.walk();
@@ -61,7 +75,7 @@ pub(super) fn is_odd(c: char) -> bool {
 /// The grammar's scanner (tree-sitter-bash 0.25.1) looks characters up in a C table without checking their range: `{`
 /// followed by a character of a high plane ends the process. To bash these characters are ordinary parts of words, like
 /// the letter. The letter must be new, because otherwise a here-document could seem to end early.
-pub(super) fn mask(source: &str) -> Option<String> {
+fn mask(source: &str) -> Option<String> {
     let plain = |c: char| c == '\n' || c == '\t' || (c.is_ascii() && !c.is_ascii_control());
     if source.chars().all(plain) {
         return Some(source.to_owned());

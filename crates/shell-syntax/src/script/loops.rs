@@ -61,6 +61,7 @@ impl Walker<'_> {
     }
 
     pub(super) fn for_loop(&mut self, node: Node<'_>, depth: usize) {
+        self.out.unordered = true;
         let mut values = Vec::new();
         let mut name = String::new();
         let mut bodies = Vec::new();

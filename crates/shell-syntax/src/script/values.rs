@@ -146,9 +146,10 @@ impl Walker<'_> {
         let Some(inner) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) else {
             return self.unread("a test could not be read");
         };
-        let Script { commands, redirects, assigns, doubts, unread } =
+        let Script { commands, redirects, assigns, doubts, unread, unordered } =
             read_long(&format!("test {inner}"), self.dirs.clone(), self.paths);
         self.out.unread |= unread;
+        self.out.unordered |= unordered;
         for doubt in doubts {
             self.doubt(doubt);
         }
