@@ -325,3 +325,27 @@ fn details_and_ids_are_not_broken() {
         }
     }
 }
+
+/// The rows of a plot on a terminal with this many columns.
+fn plot(values: impl Iterator<Item = u64>, columns: usize) -> Vec<String> {
+    let sheet = Sheet { items: vec![Item::Plot { values: values.collect() }] };
+    sheet.rows(columns, &Theme::plain()).iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_plot_has_its_largest_value_on_top() {
+    for columns in [40, 80, 200] {
+        // More values than columns: each column shows the largest of its values, so the last one is as high as the plot.
+        let rows = plot((1..=200).map(|n| n * 100), columns);
+        let page = rows.join("\n");
+        let (first, last) = (rows.first().unwrap(), rows.last().unwrap());
+        assert!(first.trim_start().starts_with("20k │") && first.ends_with('█'), "{page}");
+        let widths: Vec<usize> = rows.iter().map(|row| row.trim_end().chars().count()).collect();
+        assert!(rows.len() > 1 && widths.iter().all(|width| *width == widths[0]), "{widths:?}\n{page}");
+        let (label, bars) = last.split_once('│').unwrap();
+        assert!(label.trim() == "0" && !bars.starts_with(' '), "the first value is drawn:\n{page}");
+    }
+    assert!(plot(std::iter::empty(), 80).is_empty() && plot([0, 0].into_iter(), 80).is_empty());
+    // A single value needs no axis.
+    assert_eq!(plot([7].into_iter(), 80).len(), 1);
+}
