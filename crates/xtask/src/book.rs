@@ -4,9 +4,11 @@
 //! source file that a page names in backticks exists.
 //! Blocks marked `console` are run: each line that begins with `$ ` runs in a home folder of the page and must succeed; each
 //! line below it must occur in what it printed (`…` stands for any lines). Every `becket` command line in other code blocks
-//! must name a subcommand and flags that exist.
+//! must name a subcommand and flags that exist, and runs in a prepared home folder ([`runs`]).
 //!
 //! Does not render: `mdbook build` does, from `book.toml`.
+
+mod runs;
 
 use crate::{Problems, files, read};
 use std::collections::{BTreeMap, BTreeSet};
@@ -164,7 +166,9 @@ pub(crate) fn run(root: &Path, becket: &Path) -> Result<Problems, String> {
     let becket = becket.canonicalize().map_err(|e| format!("{}: {e}", becket.display()))?;
     let mut problems = Problems::new();
     let mut helps = BTreeMap::new();
-    let (mut ran, mut looked_at) = (0, 0);
+    let (mut ran, mut skipped) = (0, Vec::new());
+    let reference = Scratch::new("reference")?;
+    let prepared = runs::Prepared::new(&becket, &reference.0)?;
     for page in pages(root)? {
         // A later block may use what an earlier one made.
         let home = Scratch::new(&shown(root, &page))?;
@@ -179,15 +183,28 @@ pub(crate) fn run(root: &Path, becket: &Path) -> Result<Problems, String> {
                 }
             } else {
                 for command in lines.iter().filter(|l| l.trim_start().starts_with("becket ")) {
-                    looked_at += 1;
                     if let Some(problem) = unknown(&becket, command.trim(), &mut helps)? {
                         problems.push(format!("{place}: {command}: {problem}"));
+                    }
+                    match runs::runnable(command.trim(), prepared.can_confine) {
+                        Err(why) => skipped.push(format!("{place}: {}: {why}", command.trim())),
+                        Ok(runnable) => {
+                            ran += 1;
+                            let (succeeded, printed) = shell(&becket, &prepared.home, &runnable)?;
+                            if !succeeded {
+                                problems.push(format!("{place}: {runnable}: {printed}"));
+                            }
+                            prepared.restore()?;
+                        }
                     }
                 }
             }
         }
     }
-    println!("book: ran {ran} commands, compared {looked_at} with the help");
+    println!("book: ran {ran} commands; {} are only compared with the help:", skipped.len());
+    for line in skipped {
+        println!("  {line}");
+    }
     Ok(problems)
 }
 
@@ -213,6 +230,16 @@ fn carry_out(
     command: &str,
     expected: &[String],
 ) -> Result<Option<String>, String> {
+    let (succeeded, printed) = shell(becket, home, command)?;
+    if !succeeded {
+        return Ok(Some(format!("{command}: {printed}")));
+    }
+    let missing = expected.iter().find(|line| !printed.contains(line.as_str()));
+    Ok(missing.map(|line| format!("{command}: `{line}` is not in what it printed:\n{printed}")))
+}
+
+/// Runs a command in the `project` of a home folder. Returns true if it succeeded, and what it printed.
+fn shell(becket: &Path, home: &Path, command: &str) -> Result<(bool, String), String> {
     let folder = becket.parent().unwrap_or(Path::new("/"));
     let path = format!("{}:/usr/local/bin:/usr/bin:/bin", folder.display());
     let output = Command::new("sh")
@@ -227,10 +254,9 @@ fn carry_out(
     let mut printed = String::from_utf8_lossy(&output.stdout).into_owned();
     printed.push_str(&String::from_utf8_lossy(&output.stderr));
     if !output.status.success() {
-        return Ok(Some(format!("{command}: {}\n{printed}", output.status)));
+        printed = format!("{}\n{printed}", output.status);
     }
-    let missing = expected.iter().find(|line| !printed.contains(line.as_str()));
-    Ok(missing.map(|line| format!("{command}: `{line}` is not in what it printed:\n{printed}")))
+    Ok((output.status.success(), printed))
 }
 
 /// Says which word of a command line is not in becket's help.
