@@ -2,7 +2,7 @@
 
 use crate::problems::Memory;
 use crate::program::Environment;
-use crate::server::Server;
+use crate::server::{EndCause, Phase, Server};
 use crate::servers::{Spec, specs};
 use crate::settings::{Settings, permitted};
 use becket_sandbox::{ProgramKind, Programs};
@@ -112,15 +112,16 @@ impl Pool {
     pub(crate) fn server(&self, slot: &Slot) -> Result<(Arc<Server>, u32), String> {
         let mut life = lock(&slot.life);
         if let Some(server) = &life.server {
-            let why = server.lock().why();
+            let (is_idle, why) = {
+                let state = server.lock();
+                (state.phase == Phase::Ended(EndCause::Idle), state.why())
+            };
             match why {
                 None => {
                     server.touch();
                     return Ok((Arc::clone(server), life.starts));
                 }
-                Some(why) if why.starts_with("it was not used") => {
-                    life.starts = life.starts.saturating_sub(1);
-                }
+                Some(_) if is_idle => life.starts = life.starts.saturating_sub(1),
                 Some(why) => life.ended = Some(why),
             }
             life.server = None;

@@ -83,8 +83,16 @@ pub(crate) enum Phase {
     #[default]
     Starting,
     Ready,
-    /// The server has ended, with the reason in a few words.
-    Dead(String),
+    Ended(EndCause),
+}
+
+/// Why a server has ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum EndCause {
+    /// becket ended it because it was not used. This is no fault.
+    Idle,
+    /// It failed, with the reason in a few words.
+    Fault(String),
 }
 
 /// The server's most recent report on one file.
@@ -123,7 +131,11 @@ pub(crate) struct State {
 impl State {
     /// Returns why the server has ended, with the last error that it printed.
     pub(crate) fn why(&self) -> Option<String> {
-        let Phase::Dead(why) = &self.phase else { return None };
+        let Phase::Ended(cause) = &self.phase else { return None };
+        let why = match cause {
+            EndCause::Idle => "it was not used",
+            EndCause::Fault(why) => why,
+        };
         let log = self.log.text();
         // The last error is near the end; an older one need not be the reason.
         let mut lines = cut_start(&log, 2_000).lines().map(str::trim).filter(|l| !l.is_empty());
@@ -199,15 +211,15 @@ impl Server {
         let state = Arc::clone(&shared);
         let copying = tokio::spawn(async move {
             let why = frames::copy(BufReader::new(stdout), near).await;
-            state.update(|s| die(s, why));
+            state.update(|s| fail(s, why));
         });
         let state = Arc::clone(&shared);
         let running = tokio::spawn(async move {
             match main_loop.run_buffered(far.compat(), stdin.compat_write()).await {
                 Err(async_lsp::Error::Deserialize(_) | async_lsp::Error::Protocol(_)) => {
-                    state.update(|s| die(s, "what it says is not the Language Server Protocol"));
+                    state.update(|s| fail(s, "what it says is not the Language Server Protocol"));
                 }
-                _ => state.update(|s| die(s, "it ended")),
+                _ => state.update(|s| fail(s, "it ended")),
             }
         });
         let state = Arc::clone(&shared);
@@ -375,13 +387,18 @@ impl Server {
         if let Some(mut process) = process {
             let _ = timeout(Duration::from_millis(500), process.wait()).await;
         }
-        self.shared.update(|s| die(s, "it was not used"));
+        self.shared.update(|s| end(s, EndCause::Idle));
     }
 }
 
-fn die(state: &mut State, why: &str) {
-    if !matches!(state.phase, Phase::Dead(_)) {
-        state.phase = Phase::Dead(cut_end(why, 160).to_owned());
+/// Records that the server has failed. The first cause of an end stays.
+fn fail(state: &mut State, why: &str) {
+    end(state, EndCause::Fault(cut_end(why, 160).to_owned()));
+}
+
+fn end(state: &mut State, cause: EndCause) {
+    if !matches!(state.phase, Phase::Ended(_)) {
+        state.phase = Phase::Ended(cause);
     }
 }
 
@@ -435,9 +452,9 @@ async fn initialize(socket: ServerSocket, shared: Arc<Shared>) {
                 }
             });
         }
-        Ok(Err(async_lsp::Error::ServiceStopped)) => shared.update(|s| die(s, "it ended")),
-        Ok(Err(error)) => shared.update(|s| die(s, &error.to_string())),
-        Err(_) => shared.update(|s| die(s, "it did not start in 60 s")),
+        Ok(Err(async_lsp::Error::ServiceStopped)) => shared.update(|s| fail(s, "it ended")),
+        Ok(Err(error)) => shared.update(|s| fail(s, &error.to_string())),
+        Err(_) => shared.update(|s| fail(s, "it did not start in 60 s")),
     }
 }
 

@@ -419,12 +419,12 @@ pub enum Reply {
     Sessions(Vec<(String, String)>),
     /// The id of the session that was asked for, or the reason why there is none.
     Found(Result<String, String>),
-    /// A shell command of the user ended: its output and its result. `exit_code`: `None` if it did not exit by itself.
+    /// A shell command of the user ended: its output, and the details of the result of the shell tool.
     Ran {
         command: String,
         output: String,
         failed: bool,
-        exit_code: Option<i64>,
+        details: Value,
     },
     /// Code was parsed and can be drawn in colours.
     Highlighted,

@@ -479,7 +479,7 @@ fn a_command_of_the_person_runs_and_the_model_reads_it_with_the_next_message() {
         command: "ls -l".into(),
         output: "a ``` b\u{1b}[31m\n".into(),
         failed: false,
-        exit_code: Some(0),
+        details: json!({"exit_code": 0, "printed_lines": 1}),
     };
     stage.update(Input::Reply(ran));
     let screen = stage.screen();

@@ -362,7 +362,9 @@ fn ended(stage: &mut Stage, name: &str, input: &Value, output: &str, code: Optio
     stage.event(Event::ToolStarted { call_id: id.clone(), name: name.into(), input: input.clone() });
     let mut result = Message::tool_result(id, name, output, is_error);
     if let Some(Part::ToolResult { details, .. }) = result.parts.first_mut() {
-        *details = code.map_or(Value::Null, |code| json!({"exit_code": code}));
+        let printed =
+            output.lines().filter(|line| !line.starts_with("[exit code") && *line != "(no output)").count();
+        *details = code.map_or(Value::Null, |code| json!({"exit_code": code, "printed_lines": printed}));
     }
     stage.event(Event::ToolFinished {
         message: result,

@@ -13,7 +13,7 @@ mod input;
 mod result;
 
 pub use input::{own_input, renames, sdk_input};
-pub use result::{EndedCall, INTERRUPTED, PRINTED_LINES, printed, sdk_result};
+pub use result::{EndedCall, INTERRUPTED, PRINTED_LINES, printed, sdk_result, without_exit_code};
 
 use serde_json::{Value, json};
 use std::borrow::Cow;

@@ -30,7 +30,9 @@ impl Workspace<'_> {
             self.conversation.core.say(NoticeLevel::Info, self.list_folders());
             return Ok(None);
         };
-        let folder = self.folder(path)?;
+        let folder = self
+            .folder(path)
+            .map_err(|why| format!("{} was not added to the workspace: {why}.", path.display()))?;
         if let Some(root) = self.conversation.settings.roots.iter().find(|root| folder.starts_with(root)) {
             let text = format!("{} is in the workspace already, as {}.", folder.display(), root.display());
             self.conversation.core.say(NoticeLevel::Info, text);
@@ -58,7 +60,9 @@ impl Workspace<'_> {
 
     /// Removes a folder that this session has added. `Err` says why it stays.
     pub(super) fn remove_directory(&mut self, path: &Path) -> Result<(), String> {
-        let folder = self.folder(path).map_err(|why| why.replace("added to", "removed from"))?;
+        let folder = self
+            .folder(path)
+            .map_err(|why| format!("{} was not removed from the workspace: {why}.", path.display()))?;
         let mut list = self.kept_folders();
         let before = list.len();
         list.retain(|known| *known != json!(FilePath(folder.clone())));
@@ -102,9 +106,8 @@ impl Workspace<'_> {
         }
     }
 
-    /// Returns the canonical path of a folder that the user names.
+    /// Returns the canonical path of a folder that the user names. `Err` is the reason why there is none, without its path.
     fn folder(&self, path: &Path) -> Result<PathBuf, String> {
-        let shown = path.display();
         let below_home = path.strip_prefix("~").ok().zip(self.conversation.settings.rules.home.as_ref());
         let full = match below_home {
             Some((rest, home)) => home.join(rest),
@@ -112,8 +115,8 @@ impl Workspace<'_> {
         };
         match full.canonicalize() {
             Ok(folder) if folder.is_dir() => Ok(folder),
-            Ok(_) => Err(format!("{shown} was not added to the workspace: it is not a folder.")),
-            Err(error) => Err(format!("{shown} was not added to the workspace: {error}.")),
+            Ok(_) => Err("it is not a folder".to_owned()),
+            Err(error) => Err(error.to_string()),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::settings;
 use becket_tool::{Host, Tool, ToolEnv};
 use becket_tool_shell::{BashTool, Shell};
 use becket_tui::input::Reply;
-use becket_types::{BlobId, CallId, SessionId};
+use becket_types::{BlobId, CallId, SessionId, ToolOutput};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io::{self, Write as _};
@@ -69,11 +69,11 @@ impl UserShell {
                     "{editor} was not started: a command after `!` has no terminal of its own. Run it in another window, or \
                      stop becket with Ctrl-Z, run it, and come back with fg."
                 );
-                return Some(Reply::Ran { command, output, failed: true, exit_code: None });
+                return Some(Reply::Ran { command, output, failed: true, details: Value::Null });
             }
             let output = tool.run(json!({ "command": command }), &env).await;
-            let exit_code = output.details["exit_code"].as_i64();
-            Some(Reply::Ran { command, output: output.content, failed: output.is_error, exit_code })
+            let ToolOutput { content, is_error, details, .. } = output;
+            Some(Reply::Ran { command, output: content, failed: is_error, details })
         }
     }
 

@@ -49,6 +49,7 @@ use look::Look;
 use messages::Messages;
 use pages::{Pages, settles_call};
 use permissions::Permissions;
+use serde_json::Value;
 use window::Window;
 
 /// State of the interface: the panes and what connects them. Each pane owns its own state; the app routes inputs to them
@@ -411,8 +412,8 @@ impl App {
             }
             Reply::Done(Ok(done)) => self.instead(Weight::Quiet, done),
             Reply::Found(Ok(session)) => return actions::switch(self, To::Session(session)),
-            Reply::Ran { command, output, failed, exit_code } => {
-                self.ran(&command, &output, failed, exit_code);
+            Reply::Ran { command, output, failed, details } => {
+                self.ran(&command, &output, failed, &details);
             }
             Reply::Prompt { command, text, terms } => {
                 self.pages.overlay = None;
@@ -591,9 +592,9 @@ impl App {
     }
 
     /// Handles the end of the user's shell command: shows it now, and keeps it for the model until the next message.
-    fn ran(&mut self, command: &str, output: &str, failed: bool, exit_code: Option<i64>) {
+    fn ran(&mut self, command: &str, output: &str, failed: bool, details: &Value) {
         self.status.set_command(None);
-        self.transcript.shell(command, output, failed, exit_code);
+        self.transcript.shell(command, output, failed, details);
         self.editor.ran(command, output);
     }
 }

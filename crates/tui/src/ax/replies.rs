@@ -35,7 +35,7 @@ pub(super) fn text(reply: Reply) -> String {
             };
             format!("{}\n{text}{confirm}", page.title)
         }
-        Reply::Ran { command, output, failed, exit_code: _ } => {
+        Reply::Ran { command, output, failed, details: _ } => {
             let how = if failed { "failed" } else { "ended" };
             format!("{command} {how}.\n{output}")
         }

@@ -11,6 +11,7 @@ use super::pasted;
 use super::tool::{State, ToolCall, changed_lines};
 use crate::keymap::pretty;
 use crate::text::{self, thousands};
+use becket_types::sdk_names::without_exit_code;
 use becket_types::{
     CallId, DenialCause, Event, LONG_TEXT, Message, MessageId, Millis, NoticeLevel, Part, Seq, TurnEnd,
     TurnResult, cut_start,
@@ -254,15 +255,16 @@ impl Blocks {
     }
 
     /// Adds a shell command of the user that has ended, with the look of a call.
-    pub(super) fn shell(&mut self, command: &str, output: &str, failed: bool, exit_code: Option<i64>) {
+    pub(super) fn shell(&mut self, command: &str, output: &str, failed: bool, details: &Value) {
         let id = CallId(format!("shell-{}", self.len()));
         let mut call = ToolCall::new(id, "!".to_owned(), Arc::clone(&self.view));
         call.input = json!({"command": command});
         // The model reads the exit code in the last line. The user sees it in the title.
-        let last = exit_code.map(|code| format!("[exit code {code}]"));
-        let text = last.and_then(|last| output.trim_end().strip_suffix(&last)).unwrap_or(output);
-        let details = exit_code.map_or(Value::Null, |code| json!({"exit_code": code}));
-        call.set_result(text.trim_end(), &details);
+        let text = without_exit_code(output, details, 0);
+        call.set_result(
+            text.trim_end(),
+            &details.get("exit_code").map_or(Value::Null, |code| json!({"exit_code": code})),
+        );
         call.state = if failed { State::Failed { millis: 0 } } else { State::Done { millis: 0 } };
         // The user wants to read it, so it is open unless it is long.
         call.open = text.lines().count() <= OPEN_OUTPUT;

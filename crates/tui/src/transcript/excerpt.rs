@@ -10,8 +10,10 @@ use crate::ansi::Ansi;
 use crate::hint;
 use crate::text;
 use crate::theme::Theme;
+use becket_types::sdk_names::{PRINTED_LINES, without_exit_code};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
+use serde_json::Value;
 use std::fmt::Write as _;
 
 /// Lines below a command that succeeded.
@@ -22,8 +24,6 @@ const FAILED: usize = 5;
 const ERROR: usize = 2;
 /// Lines of another tool's error.
 const REASON: usize = 3;
-/// Shown for a command that printed nothing.
-const NOTHING: &str = "(no output)";
 
 /// Returns the rows below the line of a closed call; none if its output is not meant for the user.
 pub(super) fn rows(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
@@ -75,8 +75,11 @@ pub(super) fn is_command(call: &ToolCall) -> bool {
 /// Returns the last lines that are not blank, after a count of the lines above them. If a failed command printed its error
 /// before them, the error comes first: output that a program buffers appears after what it prints to stderr.
 fn tail(call: &ToolCall, most: usize, style: Style, width: usize, theme: &Theme) -> Vec<Row> {
-    let output = without_exit_code(call);
-    if output == NOTHING {
+    // The call's line already shows the exit code.
+    let output = without_exit_code(&call.output.text, &call.details, call.output.lines_dropped).trim_end();
+    let is_silent = call.details.get(PRINTED_LINES).and_then(Value::as_u64) == Some(0);
+    if is_silent && output.lines().nth(1).is_none() {
+        // The only line tells the model that the command printed nothing.
         return Vec::new();
     }
     let is_blank = |line: &&str| line.trim().is_empty();
@@ -227,16 +230,6 @@ fn barred(spans: Vec<Span<'static>>, call: &ToolCall, width: usize, theme: &Them
         *first = bar(call, theme);
     }
     Row { gutter: 2, ..Row::from(line) }
-}
-
-/// Returns the output without the note about the exit code at its end, which the call's line already shows.
-fn without_exit_code(call: &ToolCall) -> &str {
-    let output = call.output.text.trim_end();
-    let (before, last) = output.rsplit_once('\n').unwrap_or(("", output));
-    let says_code = call.details.get("exit_code").and_then(serde_json::Value::as_i64).is_some()
-        && last.starts_with("[exit code ")
-        && last.ends_with(']');
-    if says_code { before.trim_end() } else { output }
 }
 
 /// Returns the first lines of an error, in which tools describe the mistake.

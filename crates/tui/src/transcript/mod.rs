@@ -58,6 +58,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use select::Selection;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use wants::Wants;
@@ -417,8 +418,8 @@ impl Transcript {
     }
 
     /// Adds a shell command of the user that has ended.
-    pub fn shell(&mut self, command: &str, output: &str, failed: bool, exit_code: Option<i64>) {
-        self.blocks.shell(command, output, failed, exit_code);
+    pub fn shell(&mut self, command: &str, output: &str, failed: bool, details: &Value) {
+        self.blocks.shell(command, output, failed, details);
     }
 
     /// True if the newest lines are in view and stay so while more arrive.

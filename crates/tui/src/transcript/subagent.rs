@@ -93,9 +93,9 @@ impl Nested {
         self.report.as_ref().map_or(self.left_out, |report| report.calls_left_out)
     }
 
-    /// Returns the parts before and after the time of the call, for example `explore · 12 calls` and `$0.12`. `kind`: the kind of agent
-    /// that the call asks for.
-    pub(crate) fn came_to(&self, kind: &str) -> [String; 2] {
+    /// Returns the agent with its number of calls, and its cost, for example `explore`, `12 calls` and `$0.12`. `kind`: the kind
+    /// of agent that the call asks for.
+    pub(crate) fn totals(&self, kind: &str) -> (Vec<String>, Option<String>) {
         let count = self.calls().count() as u64 + self.left_out();
         let calls = match count {
             0 => String::new(),
@@ -106,9 +106,8 @@ impl Nested {
         let agent = text::visible(agent).into_owned();
         let cost = self.report.as_ref().map_or(self.cost, |report| report.cost.0);
         let cost = Some(cost).filter(|usd| *usd > 0.0);
-        let cost = cost.map(text::dollars);
         let parts = [agent, calls].into_iter().filter(|part| !part.is_empty());
-        [parts.collect::<Vec<_>>().join(" · "), cost.unwrap_or_default()]
+        (parts.collect(), cost.map(text::dollars))
     }
 
     /// Lays out the calls that the subagent began last, the newest one more prominent.

@@ -19,6 +19,8 @@ use serde_json::Value;
 const OPEN_LINES: usize = 10_000;
 /// A running call shows its time from this many seconds on.
 const SHOWN_SECONDS: u64 = 1;
+/// Between the parts of the end of a call's line.
+const SEPARATOR: &str = " · ";
 const NOT_PERMITTED: &str = "not permitted";
 
 pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
@@ -35,18 +37,20 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> 
     // The exit code of a failed call is as prominent as its mark.
     let failed = matches!(call.state, State::Failed { .. });
     let with_key = format!("{} it", call.open_hint());
-    let head = |name: &str, subject: &str, tail: &str| {
-        let room = width.saturating_sub(text::width(mark) + text::width(name) + text::width(tail) + 4);
+    let head = |name: &str, subject: &str, parts: &[String]| {
+        let tail = parts.join(SEPARATOR);
+        let room = width.saturating_sub(text::width(mark) + text::width(name) + text::width(&tail) + 4);
         let mut spans = vec![
             Span::styled(format!("{mark} "), style),
             Span::styled(format!("{name} "), theme.accent),
             Span::styled(text::fit(&text::visible(subject), room).into_owned(), call.path_link(theme.text)),
         ];
-        let exit = if failed { tail.find(" · ").unwrap_or(tail.len()) } else { 0 };
+        let exit = parts.first().filter(|_| failed).map_or(0, String::len);
+        let names_key = parts.last() == Some(&with_key);
         for (part, style) in [(&tail[..exit], theme.outcome.error), (&tail[exit..], theme.dim)] {
             if !part.is_empty() {
                 spans.extend((spans.len() == 3).then(|| Span::raw("  ")));
-                if part.ends_with(&with_key) {
+                if names_key {
                     spans.extend(hint::spans(part, theme));
                 } else {
                     spans.push(Span::styled(part.to_owned(), style));
@@ -57,37 +61,36 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> 
     };
     if !call.open && !call.group.is_empty() {
         let (name, what) = grouped(call);
-        return vec![head(&name, &what, "").into()];
+        return vec![head(&name, &what, &[]).into()];
     }
     let subject = call.subject();
     let one_line = subject.lines().next().unwrap_or_default();
     let more = if subject.lines().count() > 1 { " …" } else { "" };
     let subject_line = format!("{one_line}{more}");
-    let parts = tail(call);
-    let mut tail = joined(&parts);
-    let needed = |tail: &str| {
-        [mark, &call.name, &subject_line, tail].iter().map(|part| text::width(part)).sum::<usize>() + 4
+    let ending = Ending::of(call);
+    let mut tail = ending.parts();
+    let needed = |tail: &[String]| {
+        let tail = tail.join(SEPARATOR);
+        [mark, &call.name, &subject_line, &tail].iter().map(|part| text::width(part)).sum::<usize>() + 4
     };
     // A subagent at work can be looked at, which its line says if there is room.
     let is_subagent = call.nested.has_calls() || !agent_kind(call).is_empty();
     if matches!(call.state, State::Running { .. }) && !call.open && is_subagent {
-        let with_hint = |tail: &str| format!("{tail} · {with_key}");
+        let with_hint = |tail: &[String]| [tail, std::slice::from_ref(&with_key)].concat();
         // The key is more important than the cost so far.
-        let [before @ .., cost, _] = &parts;
-        let cheaper = if cost.is_empty() { tail.clone() } else { joined(before) };
-        let cheaper = if cheaper.is_empty() { tail.clone() } else { cheaper };
+        let cheaper = Ending { cost: None, allowed: None, ..ending.clone() }.parts();
+        let cheaper = if ending.cost.is_none() || cheaper.is_empty() { tail.clone() } else { cheaper };
         let longer = [with_hint(&tail), with_hint(&cheaper)].into_iter().find(|tail| needed(tail) <= width);
         tail = longer.unwrap_or(tail);
     }
     // The task of a subagent is more important than its kind and its number of calls.
-    while is_subagent && needed(&tail) > width {
-        let Some((first, _)) = tail.split_once(" · ") else { break };
-        tail.drain(..first.len() + " · ".len());
+    while is_subagent && tail.len() > 1 && needed(&tail) > width {
+        tail.remove(0);
     }
     let mut rows = match &call.state {
         // A reason for a refusal is shown in full, so it goes below if the line has no room for it.
         State::Denied { reason } if needed(&tail) > width && !reason.is_empty() => {
-            let mut rows = vec![Row::from(head(&call.name, &subject_line, NOT_PERMITTED))];
+            let mut rows = vec![Row::from(head(&call.name, &subject_line, &[NOT_PERMITTED.to_owned()]))];
             rows.extend(paragraph(reason, width, "  ", "  ", theme.dim, theme.dim));
             rows
         }
@@ -201,18 +204,34 @@ fn checklist(item: &Value, width: usize, theme: &Theme) -> Vec<Row> {
     paragraph(content, width, mark, "      ", style, style)
 }
 
-/// Returns the end of the call's line: its result, its duration, how it ended, how the user allowed it.
-fn tail(call: &ToolCall) -> [String; 4] {
-    let allowed = if call.state == State::Asking { "" } else { call.output.allowed };
-    let [what, cost] = call.nested.came_to(agent_kind(call));
-    let came_to = Some(came_to(call)).filter(|came_to| !came_to.is_empty()).unwrap_or(what);
-    [came_to, ended(call), cost, allowed.to_owned()]
+/// The end of a call's line, as parts without separators.
+#[derive(Clone)]
+struct Ending {
+    /// The result in a few words.
+    result: Vec<String>,
+    /// How the call ended, and its duration.
+    ended: Vec<String>,
+    cost: Option<String>,
+    /// How the user allowed the call.
+    allowed: Option<String>,
 }
 
-/// Joins the parts that are not empty.
-fn joined(parts: &[String]) -> String {
-    let parts = parts.iter().filter(|part| !part.is_empty());
-    parts.map(String::as_str).collect::<Vec<_>>().join(" · ")
+impl Ending {
+    fn of(call: &ToolCall) -> Self {
+        let allowed = if call.state == State::Asking { "" } else { call.output.allowed };
+        let (calls, cost) = call.nested.totals(agent_kind(call));
+        let result = Some(result(call)).filter(|result| !result.is_empty()).unwrap_or(calls);
+        Self {
+            result,
+            ended: ended(call),
+            cost,
+            allowed: Some(allowed.to_owned()).filter(|how| !how.is_empty()),
+        }
+    }
+
+    fn parts(&self) -> Vec<String> {
+        self.result.iter().chain(&self.ended).chain(&self.cost).chain(&self.allowed).cloned().collect()
+    }
 }
 
 /// Returns for example `added 2 lines, removed 5`.
@@ -227,23 +246,20 @@ fn changed_lines(added: u64, removed: u64) -> String {
 }
 
 /// Returns the result in a few words: added and removed lines, or how many todo items are done.
-fn came_to(call: &ToolCall) -> String {
+fn result(call: &ToolCall) -> Vec<String> {
     if let Some((added, removed)) = tool::changed_lines(call) {
         let number = |key| call.details.get(key).and_then(Value::as_u64);
-        let rejected = match (number("hunks_rejected"), number("hunks")) {
-            (Some(rejected), Some(hunks)) => format!(" · {rejected} of {hunks} hunks rejected"),
-            _ => String::new(),
-        };
-        return format!("{}{rejected}", changed_lines(added, removed));
+        let mut parts = vec![changed_lines(added, removed)];
+        if let (Some(rejected), Some(hunks)) = (number("hunks_rejected"), number("hunks")) {
+            parts.push(format!("{rejected} of {hunks} hunks rejected"));
+        }
+        return parts;
     }
     if let Some(items) = todo(call) {
         let done = items.iter().filter(|i| i["status"] == "completed").count();
-        return format!("{done} of {} done", items.len());
+        return vec![format!("{done} of {} done", items.len())];
     }
-    if let Some(tests) = Tests::of(call) {
-        return tests.line();
-    }
-    String::new()
+    Tests::of(call).map(|tests| tests.line()).into_iter().collect()
 }
 
 /// Returns the kind of agent that a call starts; empty for calls that start none.
@@ -257,31 +273,31 @@ fn exit_code(call: &ToolCall) -> Option<i64> {
     call.details.get("exit_code").and_then(Value::as_i64)
 }
 
-fn ended(call: &ToolCall) -> String {
+fn ended(call: &ToolCall) -> Vec<String> {
     match &call.state {
-        State::Running { seconds, .. } if *seconds >= SHOWN_SECONDS => text::duration(*seconds * 1_000),
-        State::Streaming | State::Running { .. } => String::new(),
-        State::Asking => "waits for you".to_owned(),
+        State::Running { seconds, .. } if *seconds >= SHOWN_SECONDS => vec![text::duration(*seconds * 1_000)],
+        State::Streaming | State::Running { .. } => Vec::new(),
+        State::Asking => vec!["waits for you".to_owned()],
         State::Done { millis } => match exit_code(call).filter(|code| *code != 0) {
             Some(code) => timed(format!("exit code {code}"), *millis),
-            None if *millis >= 1_000 => text::duration(*millis),
-            None => String::new(),
+            None if *millis >= 1_000 => vec![text::duration(*millis)],
+            None => Vec::new(),
         },
         State::Failed { millis } => match exit_code(call) {
-            Some(code) if came_to(call).is_empty() => timed(format!("failed (exit code {code})"), *millis),
+            Some(code) if result(call).is_empty() => timed(format!("failed (exit code {code})"), *millis),
             Some(code) => timed(format!("exit code {code}"), *millis),
-            None => "failed".to_owned(),
+            None => vec!["failed".to_owned()],
         },
-        State::Interrupted => "interrupted".to_owned(),
-        State::Denied { reason } if reason.is_empty() => NOT_PERMITTED.to_owned(),
-        State::Denied { reason } => format!("{NOT_PERMITTED}: {reason}"),
+        State::Interrupted => vec!["interrupted".to_owned()],
+        State::Denied { reason } if reason.is_empty() => vec![NOT_PERMITTED.to_owned()],
+        State::Denied { reason } => vec![format!("{NOT_PERMITTED}: {reason}")],
     }
 }
 
-/// Returns the words with the duration. Less than a tenth of a second is left out: it says nothing, and a session that
+/// Returns the words and the duration. Less than a tenth of a second is left out: it says nothing, and a session that
 /// is opened again does not know the duration.
-fn timed(words: String, millis: u64) -> String {
-    if millis < 100 { words } else { format!("{words} · {}", text::duration(millis)) }
+fn timed(words: String, millis: u64) -> Vec<String> {
+    if millis < 100 { vec![words] } else { vec![words, text::duration(millis)] }
 }
 
 #[cfg(test)]

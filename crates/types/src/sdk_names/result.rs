@@ -231,6 +231,22 @@ pub fn printed<'a>(text: &'a str, details: &Value) -> &'a str {
     text[..end].trim_end_matches('\n')
 }
 
+/// Returns the text of a result without the note about the command's exit code, if that is its only note. `lines_before`: the
+/// lines of the text that were dropped before its beginning.
+pub fn without_exit_code<'a>(text: &'a str, details: &Value, lines_before: usize) -> &'a str {
+    let Some(printed) = details.get(PRINTED_LINES).and_then(Value::as_u64) else { return text };
+    if details.get("exit_code").and_then(Value::as_i64).is_none_or(|code| code == 0) {
+        return text;
+    }
+    // A command that printed nothing has a line that says so. The note about its end follows what it printed.
+    let lines = (printed.max(1) as usize + 1).saturating_sub(lines_before);
+    let text = text.trim_end();
+    if text.lines().count() != lines {
+        return text;
+    }
+    text.rsplit_once('\n').map_or("", |(before, _)| before.trim_end())
+}
+
 /// The text of a file. `None` for a folder or a file without a text.
 fn read(call: &EndedCall<'_>) -> Option<Value> {
     let path = call.field("file_path");
