@@ -94,9 +94,9 @@ fn slow_and_dead_servers_do_not_delay_the_first_prompt() {
     let servers = config(&[("silent", fixture(&["silent"])), ("dead", fixture(&["dead"]))]);
     let before = std::time::Instant::now();
     run(bench.print(Api::Anthropic, &server).args(["--mcp-config", &servers, "--", "go"])).expect(0);
-    // The silent one would be waited for half a minute.
+    // Waiting for the silent server would take half a minute.
     assert!(before.elapsed() < std::time::Duration::from_secs(20));
-    // One that is required is.
+    // A required server is waited for.
     let mut needed = fixture(&["dead"]);
     needed["required"] = json!(true);
     let ran = run(bench.print(Api::Anthropic, &server).args([

@@ -213,7 +213,7 @@ fn keys_are_kept_shown_and_removed() {
         becket_testkit::Reply::json(401, &json!({"error": {"message": format!("bad key {PLANTED}")}})),
     );
     configured(&bench, &format!("[providers.groq]\nbase_url = \"{}/v1\"\n", server.url()));
-    // The key belongs to the vendor's address. One that is given now belongs to the configured one.
+    // The key belongs to the vendor's address. A key that is given now belongs to the configured address.
     let ran = run(bench.command().args(["auth", "status", "groq", "--check"])).expect(1);
     assert!(ran.stdout.contains("the saved key for groq is not sent to"), "{}", ran.stdout);
     assert_eq!(server.all_requests().len(), 0);

@@ -99,7 +99,7 @@ impl Guard {
         self.layers.of(owner)
     }
 
-    /// Adds rules of the program that drives the session, for tools of its own servers. Those that ask hold in every mode.
+    /// Adds rules of the program that drives the session, for tools of its own servers. The rules that ask hold in every mode.
     pub fn hold_policies(&mut self, rules: Rules) {
         let mut asks = self.floor.as_ref().map(|floor| floor.settings.rules.ask.clone()).unwrap_or_default();
         asks.extend(rules.ask.iter().cloned());

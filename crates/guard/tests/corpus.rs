@@ -148,7 +148,7 @@ fn a_deny_rule_reaches_every_hiding_place() {
     assert!(missed.is_empty(), "{}", missed.join("\n"));
 }
 
-/// Ways to start a program with another one. Those that `{}` ends take the words as they are, the others as one text.
+/// Ways to start a program with another one. If `{}` is at the end, the words follow as they are; otherwise as one text.
 const WRAPPERS: &[&str] = &[
     "env {}",
     "env -i {}",

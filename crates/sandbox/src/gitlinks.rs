@@ -43,7 +43,7 @@ impl Repository {
     }
 }
 
-/// The entered repositories before a command.
+/// The repositories that git enters from the workspace, with their state before a command.
 #[derive(Debug)]
 pub(crate) struct Entered {
     write: Vec<PathBuf>,

@@ -154,7 +154,7 @@ fn what_was_proven_is_not_proven_again_and_what_came_since_is() {
     let first = again(dir.path(), Proof::default());
     assert_eq!(first.1, [BadKind::Altered]);
     assert_eq!(again(dir.path(), first.2.clone()), first, "damage stays damage");
-    // One that was sound a moment ago is taken as it is; a new line, and whoever knows of no proof, looks.
+    // A line that the proof calls sound is not checked again. New lines are, and without a proof every line is.
     change("5 many words", "5 some words");
     assert_eq!(again(dir.path(), first.2.clone()).0, first.0);
     assert_eq!(again(dir.path(), Proof::default()).1.len(), 2);
@@ -171,7 +171,7 @@ fn kinds_that_are_not_wanted_are_left_out_and_the_rest_is_the_same() {
     let mut reader = read_entries_without(dir.path(), &["message", "tool_journal"]).unwrap();
     let read: Vec<Entry> = (&mut reader).map(|entry| entry.unwrap().unwrap()).collect();
     assert!(read.len() < world.entries.len());
-    // One that shares its line with what is unusual comes nevertheless.
+    // An entry of an unwanted kind is returned if it shares its line with an unusual entry.
     let wanted = |e: &&Entry| !matches!(e.kind, EntryKind::Message { .. } | EntryKind::ToolJournal { .. });
     assert!(read.iter().filter(wanted).eq(world.entries.iter().filter(wanted)));
     assert_eq!(reader.proof(), again(dir.path(), Proof::default()).2);

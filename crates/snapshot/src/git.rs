@@ -308,7 +308,7 @@ fn varint(bytes: &[u8]) -> Option<(usize, usize)> {
     Some((value, used))
 }
 
-/// True if no extension changes the meaning of the entries. Those that do (split or sparse index) have names in lower case.
+/// True if no extension changes the meaning of the entries. Extensions that do (split or sparse index) have names in lower case.
 fn extensions_known(bytes: &[u8], mut at: usize) -> bool {
     while at + 20 < bytes.len() {
         let (Some(name), Some(len)) = (bytes.get(at), number(bytes, at + 4)) else { return false };

@@ -153,7 +153,7 @@ impl fmt::Debug for Hidden {
     }
 }
 
-/// A page that the host makes. Fields are facts that only the interface follows.
+/// A page that the host makes. Its fields are facts that only the interface knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PageRequest {
     Agents,

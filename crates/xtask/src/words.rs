@@ -23,7 +23,7 @@ const OPENERS: &[&str] = &["What", "Whether", "Which", "Who", "How", "Whose", "W
 const CONDITIONS: &[&str] = &["Where", "Wherever", "Whoever", "Whatever", "Whichever"];
 
 /// Openers of sentences whose noun is in another sentence, or nowhere.
-const PRONOUNS: &[&str] = &["Those of ", "That of "];
+const PRONOUNS: &[&str] = &["Those of ", "That of ", "Those that ", "One that "];
 
 /// A word or phrase that is not used, and what to write instead.
 const WORDS: &[(&str, &str)] = &[

@@ -1,7 +1,7 @@
 //! Prompts on their way into the ledger.
 //!
-//! A prompt that comes while the agent is idle is appended at once. One that comes while the agent works waits for the next
-//! step or the end of the turn. Until then it is kept in the session state `inbox`, so that a crash does not lose it.
+//! A prompt that comes while the agent is idle is appended at once. A prompt that comes while the agent works waits for
+//! the next step or the end of the turn. Until then it is kept in the session state `inbox`, so that a crash does not lose it.
 
 use super::conversation::Conversation;
 use super::flow::Flow;
@@ -128,7 +128,7 @@ impl Inbox {
         flow.feed(Input::Prompt { id, mode });
     }
 
-    /// Withdraws a waiting prompt. One that was delivered meanwhile stays; its message shows that.
+    /// Withdraws a waiting prompt. A prompt that was delivered meanwhile stays; its message shows that.
     pub(super) fn withdraw(&mut self, client_id: String, core: &mut Core, flow: &mut Flow) {
         let waits = |input: &PromptInput| input.client_id.as_ref() == Some(&client_id);
         let Some(id) = self.prompts.iter().find(|(_, input)| waits(input)).map(|(id, _)| *id) else {

@@ -189,7 +189,7 @@ impl Front {
         Ok(true)
     }
 
-    /// Sends a prompt, with its command expanded. One that refers to a server is sent once the server has answered.
+    /// Sends a prompt, with its command expanded. A prompt that refers to a server is sent once the server has answered.
     pub(super) async fn prompt(&mut self, input: PromptInput) -> Result<(), Failure> {
         if self.clear_waits() {
             self.pending.local.push_back(Held::Prompt(input));

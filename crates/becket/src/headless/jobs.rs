@@ -49,7 +49,7 @@ impl Jobs {
         self.changes.as_mut()?.try_recv().ok()
     }
 
-    /// Notes the end of a command for the model. One that was ended on purpose is no news.
+    /// Notes the end of a command for the model. A command that was ended on purpose is not reported.
     pub(super) fn note_end(&mut self, change: &JobChange) {
         let Some(JobEnd { outcome, summary }) = &change.end else { return };
         if *outcome != JobOutcome::Killed {

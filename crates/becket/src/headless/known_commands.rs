@@ -1,4 +1,4 @@
-//! The slash commands as the program knows them. Data only; `commands` compares and tells them.
+//! The slash commands as the program knows them. Data only; `commands` compares them with the previous list and reports changes.
 
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Questions of MCP servers to the user of an interactive session.
 //!
 //! Model: servers start before there is a screen, so their questions go into a channel that the session serves. Each
-//! question waits for its answer. One that its server gives up, or whose call is interrupted, is withdrawn from the screen.
+//! question waits for its answer. If the server gives a question up, or its call is interrupted, the question is withdrawn from the screen.
 
 use becket_mcp::elicitation::{Answer, Ask, Form, Question, misfit};
 use becket_tui::input::{Input, Reply};

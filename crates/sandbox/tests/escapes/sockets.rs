@@ -71,7 +71,7 @@ fn a_command_reaches_the_services_that_the_user_names_and_no_other() {
             );
             let run_at = |sandbox: &Sandbox, level| {
                 let confined = sandbox.confine(level, None).unwrap();
-                // Sockets of other tests come and go. One that goes in the wrong moment cannot be hidden any more.
+                // Sockets of other tests come and go. A socket that goes in the wrong moment cannot be hidden any more.
                 let mut tries = 0;
                 loop {
                     let output = ground.run_after(&confined.words, &[], &script);

@@ -66,10 +66,10 @@ pub struct LedgerFigures {
 }
 
 impl SessionSummary {
-    /// Names of the states with tags and archiving.
+    /// Name of the state that holds the tags, as an array of texts.
     pub const TAGS: &'static str = "tags";
     /// Name of the state that holds `true` for an archived session.
-    pub const ARCHIVED: &'static str = "archived";
+    pub(crate) const ARCHIVED: &'static str = "archived";
 
     /// A summary before anything was read.
     pub(crate) fn empty(id: SessionId, dir: &Path) -> Self {

@@ -160,7 +160,7 @@ impl Messages {
         }
     }
 
-    /// Handles the user's messages of the whole session. Those that came since it was read stay after them.
+    /// Handles the user's messages of the whole session. Messages that came since the session was read stay after them.
     pub(super) fn complete(&mut self, said: Vec<(Seq, MessageId, String)>) {
         let last = said.last().map_or(Seq(0), |(seq, ..)| *seq);
         let later = self.said.drain(..).filter(|(seq, ..)| *seq > last).collect::<Vec<_>>();

@@ -43,7 +43,7 @@ const HARMLESS: &[&str] = &[
     "--info-path",
 ];
 
-/// Subcommands that git brings, or that are well known to be added to it. Those that are always asked about have a list of their own.
+/// Subcommands that git brings, or that are well known to be added to it. Subcommands that are always asked about have a list of their own.
 const SUBCOMMANDS: &str = "\
     add am annotate apply archive backfill bisect blame branch bugreport bundle cat-file check-attr check-ignore check-mailmap \
     check-ref-format checkout checkout-index cherry cherry-pick clean clone column commit commit-graph commit-tree config \

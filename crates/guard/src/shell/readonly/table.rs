@@ -29,7 +29,7 @@ pub(super) struct Entry {
     pub flags: &'static str,
     /// Option letters with a value.
     pub valued: &'static str,
-    /// Long options. Those that end in `=` take a value, attached or as the next word.
+    /// Long options. An option that ends in `=` takes a value, attached or as the next word.
     pub long: &'static str,
     pub args: Args,
     /// True if no option of the program does harm, so that a file name pattern may match a name that looks like an option.
