@@ -64,6 +64,7 @@ mod recording;
 mod replay;
 mod request_fields;
 mod sandbox;
+mod sandbox_killed;
 mod sdk_answers;
 mod sdk_options;
 mod sdk_requests;

@@ -235,47 +235,6 @@ fn nothing_that_a_background_process_writes_later_is_obeyed() {
     }
 }
 
-/// becket itself checks nothing any more when it was killed.
-#[test]
-fn nothing_that_a_command_made_is_obeyed_after_becket_was_killed() {
-    let bench = Bench::new(&[("a.txt", "hello\n")]);
-    if skipped(&bench) {
-        return;
-    }
-    let write =
-        "trap '' TERM HUP; echo $$ > pid; while :; do echo evil > .mcp.json; touch written; sleep 0.01; done";
-    let server = MockServer::start([
-        Answer::tool("c1", "bash", json!({"command": format!("sh -c '{}'", write.replace('\'', "'\\''"))})),
-        Answer::text("done"),
-    ]);
-    let running =
-        Running::start(bench.print(Api::Anthropic, &server).args(["--permission-mode", "auto", "--", "go"]));
-    wait("the command does not write", &|| bench.project.exists("written"));
-    running.signal("-KILL");
-    running.wait();
-    // It was written again until the watcher ended the command, and no check of becket saw that.
-    until_it_is_put_aside(&bench);
-}
-
-/// Waits for a minute at most.
-fn wait(what: &str, test: &dyn Fn() -> bool) {
-    let until = std::time::Instant::now() + std::time::Duration::from_mins(1);
-    while !test() {
-        assert!(std::time::Instant::now() < until, "{what}");
-        std::thread::yield_now();
-    }
-}
-
-/// Waits until `.mcp.json`, which a program writes again and again beside `written`, is put aside and nothing writes it any more.
-fn until_it_is_put_aside(bench: &Bench) {
-    let names = || std::fs::read_dir(bench.project.root()).unwrap().map(|entry| entry.unwrap().file_name());
-    let refused = || names().filter(|name| name.to_string_lossy().starts_with(".mcp.json.refused")).count();
-    let before = refused();
-    wait("the file is not put aside", &|| refused() > before);
-    let _ = std::fs::remove_file(bench.project.path("written"));
-    wait("the file stays", &|| !bench.project.exists(".mcp.json") && !bench.project.exists("written"));
-}
-
 /// `PATH` often names folders of the project. Programs that becket itself starts outside of the sandbox never come from there.
 #[test]
 fn becket_s_own_programs_do_not_come_from_the_workspace() {
@@ -342,7 +301,7 @@ fn becket_s_own_programs_do_not_come_from_the_workspace() {
 }
 
 /// The command line of a server that runs the commands of its input.
-fn shell_server() -> String {
+pub(crate) fn shell_server() -> String {
     json!({"mcpServers": {"fix": crate::mcp::fixture(&["shell"])}}).to_string()
 }
 
@@ -385,26 +344,6 @@ fn what_a_server_makes_for_other_programs_is_undone_and_reported() {
     // Between calls the user learns of it, or the model with the next command.
     let all = format!("{}{}", ran.stdout, requests.last().unwrap().text());
     assert!(all.contains(".npmrc was created; what was written is now .npmrc.refused"), "{all}");
-}
-
-#[test]
-fn nothing_that_a_server_made_is_obeyed_after_becket_was_killed() {
-    let bench = Bench::new(&[("a.txt", "hello\n")]);
-    if skipped(&bench) {
-        return;
-    }
-    let write = "trap '' TERM HUP; while :; do echo evil > .mcp.json; touch written; sleep 0.01; done";
-    let server = MockServer::start([
-        Answer::tool("c1", "mcp__fix__shell", json!({"command": write})),
-        Answer::text("done"),
-    ]);
-    let mut command = bench.print(Api::Anthropic, &server);
-    command.args(["--permission-mode", "bypassPermissions", "--mcp-config", &shell_server(), "--", "go"]);
-    let running = Running::start(&mut command);
-    wait("the server does not write", &|| bench.project.exists("written"));
-    running.signal("-KILL");
-    running.wait();
-    until_it_is_put_aside(&bench);
 }
 
 #[test]

@@ -6,7 +6,8 @@
 //! Limits: of folders with more than [`MOST_FILES`] files, and of files over [`MOST_BYTES`], only names are kept.
 
 use becket_files::dir::Dir;
-use std::collections::BTreeMap;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,11 +17,15 @@ pub(crate) const MOST_FILES: usize = 64;
 pub(crate) const MOST_BYTES: u64 = 256 << 10;
 
 /// The content of one path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Kind {
     Folder,
-    Link(PathBuf),
-    File { mode: u32, content: Option<Vec<u8>> },
+    Link(#[serde(with = "crate::policy::lossless::one")] PathBuf),
+    File {
+        mode: u32,
+        #[serde(with = "crate::record::bytes")]
+        content: Option<Vec<u8>>,
+    },
     Other,
 }
 
@@ -46,11 +51,56 @@ fn folder(real: &Path) -> io::Result<(Dir, &OsStr)> {
 
 /// Returns what is at a resolved path and below it. `shown`: the same path as people know it, for the keys.
 pub(crate) fn state(shown: &Path, real: &Path) -> BTreeMap<PathBuf, Kind> {
-    let mut out = BTreeMap::new();
-    if let Ok((dir, name)) = folder(real) {
-        look(&dir, name, shown, &mut out);
+    Folders::default().state(shown, real)
+}
+
+/// The folders of paths that are looked at together. Most of them share a few, so each is resolved and opened once. Only for one look:
+/// a folder can be another one at the next.
+#[derive(Default)]
+pub(crate) struct Folders {
+    resolved: HashMap<PathBuf, PathBuf>,
+    open: HashMap<PathBuf, Option<Dir>>,
+    links: HashMap<PathBuf, BTreeMap<PathBuf, PathBuf>>,
+}
+
+impl Folders {
+    /// Like [`real_path`].
+    pub(crate) fn real_path(&mut self, path: &Path) -> PathBuf {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return real_path(path) };
+        if let Some(real) = self.resolved.get(parent) {
+            return real.join(name);
+        }
+        let real = real_path(path);
+        if let Some(folder) = real.parent() {
+            self.resolved.insert(parent.to_path_buf(), folder.to_path_buf());
+        }
+        real
     }
-    out
+
+    /// Like [`state`].
+    pub(crate) fn state(&mut self, shown: &Path, real: &Path) -> BTreeMap<PathBuf, Kind> {
+        let mut out = BTreeMap::new();
+        if let (Some(parent), Some(name)) = (real.parent(), real.file_name()) {
+            if !self.open.contains_key(parent) {
+                self.open.insert(parent.to_path_buf(), Dir::open(parent).ok());
+            }
+            if let Some(Some(dir)) = self.open.get(parent) {
+                look(dir, name, shown, &mut out);
+            }
+        }
+        out
+    }
+
+    /// Returns the folders above `path` that are links, with their targets.
+    pub(crate) fn links_above(&mut self, path: &Path) -> &BTreeMap<PathBuf, PathBuf> {
+        let parent = path.parent().unwrap_or(path);
+        if !self.links.contains_key(parent) {
+            let links =
+                parent.ancestors().filter_map(|up| Some((up.to_path_buf(), std::fs::read_link(up).ok()?)));
+            self.links.insert(parent.to_path_buf(), links.collect());
+        }
+        &self.links[parent]
+    }
 }
 
 fn look(dir: &Dir, name: &OsStr, shown: &Path, out: &mut BTreeMap<PathBuf, Kind>) {

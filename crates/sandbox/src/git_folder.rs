@@ -8,6 +8,7 @@
 use crate::content::{put_aside, real_path};
 use crate::policy::Policy;
 use becket_files::dir::Dir;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -21,8 +22,8 @@ const MOST_OPEN: usize = 200;
 type Id = (u64, u64);
 
 /// The folders `.git`, by their resolved paths.
-#[derive(Debug)]
-pub(crate) struct GitFolders(BTreeMap<PathBuf, Id>);
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct GitFolders(#[serde(with = "crate::record::map")] BTreeMap<PathBuf, Id>);
 
 impl GitFolders {
     pub(crate) fn before(policy: &Policy) -> Self {

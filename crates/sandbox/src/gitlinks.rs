@@ -11,6 +11,7 @@ use crate::content::{Kind, is_put_aside, put_aside, real_path, state};
 use crate::nested_git;
 use crate::policy::Policy;
 use becket_types::OBEYED_IN_GIT_DIR;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsStr;
 use std::fs;
@@ -27,7 +28,9 @@ const MOST: usize = 1 << 16;
 /// The mode of an entry that names a repository.
 const GITLINK: u32 = 0o160_000;
 
-type State = BTreeMap<PathBuf, Kind>;
+/// The files of a repository that change what git runs.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct State(#[serde(with = "crate::record::map")] BTreeMap<PathBuf, Kind>);
 
 /// A repository, and the folder with its files.
 #[derive(Clone)]
@@ -44,11 +47,14 @@ impl Repository {
 }
 
 /// The repositories that git enters from the workspace, with their state before a command.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Entered {
+    #[serde(with = "crate::policy::lossless")]
     write: Vec<PathBuf>,
+    #[serde(with = "crate::record::map")]
     before: BTreeMap<PathBuf, State>,
     /// The repositories to which the places' own `.git` files and links led. Their contents are protected by themselves.
+    #[serde(with = "crate::record::links")]
     led_to: BTreeMap<PathBuf, PathBuf>,
 }
 
@@ -186,13 +192,13 @@ fn git_dir_of(tree: &Path) -> Option<PathBuf> {
 fn obeyed_state(one: &Repository) -> State {
     let dot = one.tree.join(".git");
     let at = |path: PathBuf| state(&path, &real_path(&path));
-    let mut out = if dot.is_dir() { State::new() } else { at(dot) };
+    let mut out = if dot.is_dir() { BTreeMap::new() } else { at(dot) };
     for name in OBEYED_IN_GIT_DIR {
         out.append(&mut at(one.git_dir.join(name)));
     }
     // A hook that was put aside meanwhile changes nothing.
     out.retain(|path, _| !is_put_aside(path));
-    out
+    State(out)
 }
 
 /// True if nothing in a git directory names a program: it is as `git init`, `git clone` and `git submodule` leave it.

@@ -4,7 +4,7 @@
 //! Backends are tested at the first confined command, so they cost nothing when becket starts.
 
 use crate::backend::{Backend, BackendKind};
-use crate::lease::{Lease, Leases};
+use crate::lease::{Lease, Leases, Undo};
 use crate::policy::{Network, Policy, PolicyInputs, ProgramKind};
 use crate::probe::{SIGNALS_ABI, SelfTest};
 use crate::request::{ProxyRoute, Request, WORD};
@@ -112,6 +112,7 @@ impl Sandbox {
         let inputs = RwLock::new(settings.inputs.clone());
         let refresh = RwLock::new(settings.refresh.clone());
         let (backends, temp, caches, proxy) = Default::default();
+        let program = settings.program.clone();
         Self {
             settings,
             inputs,
@@ -120,7 +121,7 @@ impl Sandbox {
             temp,
             caches,
             proxy,
-            leases: Leases::default(),
+            leases: Leases::new(program),
             tests: Mutex::default(),
         }
     }
@@ -285,6 +286,11 @@ impl Sandbox {
         let policy =
             Policy::for_program(ProgramKind::McpServer, &self.present_inputs(), self.temp().ok()?, None);
         Some(self.leases.start(&policy, true, false))
+    }
+
+    /// What a watcher needs to put protected files back after becket was killed. `None` if it cannot.
+    pub fn undo(&self) -> Option<Undo> {
+        self.leases.undo()
     }
 
     /// Undoes what programs that run have changed in protected files until now.

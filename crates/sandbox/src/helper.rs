@@ -5,12 +5,15 @@
 //! second step checks the mounts, and applies what must not hold for bubblewrap itself: Landlock, where the kernel has it, and the
 //! filter of system calls.
 //!
+//! With one of two other words it confines nothing: the self-test, and undoing what was changed when becket was killed.
+//!
 //! It runs before anything else in `main`, with one thread, and reads no configuration. If any part of the confinement
 //! fails, it exits with a message and the command does not run.
 
 use crate::backend::Backend;
 use crate::bwrap;
 use crate::policy::{Network, Policy};
+use crate::record::{self, UNDO};
 use crate::request::{PROBE, ProxyRoute, Request};
 use crate::{probe, sockets, sys};
 use std::ffi::{OsStr, OsString};
@@ -32,6 +35,11 @@ pub fn run(words: impl Iterator<Item = OsString>) -> (u8, String) {
     let mut words = words.peekable();
     if words.next_if(|word| word.as_os_str() == OsStr::new(PROBE)).is_some() {
         return probe::inside(words);
+    }
+    if words.next_if(|word| word.as_os_str() == OsStr::new(UNDO)).is_some() {
+        let input = rustix::stdio::stdin().try_clone_to_owned().map_err(|e| e.to_string());
+        let undone = input.and_then(|input| record::undo(&input.into()));
+        return undone.map_or_else(|why| (1, why), |()| (0, String::new()));
     }
     let is_inside = words.next_if(|word| word.as_os_str() == OsStr::new(INSIDE)).is_some();
     let prepared = Request::take(&mut words).and_then(|request| {

@@ -9,13 +9,18 @@
 //! if no program can have made it: if all of them slept since the last look ([`sys::asleep`]), or if the file was read-only for
 //! those that did not. This matters for servers, which live as long as the session: the user's own changes must stay.
 //!
+//! A [`Record`] of the files is kept for the process that outlives becket if becket is killed.
+//!
 //! Starts and ends no process. While a program runs, the name of a protected file that did not exist before can exist for some
 //! milliseconds, or for up to a second where the kernel reports nothing.
 
 use crate::obeyed::Obeyed;
 use crate::policy::Policy;
+use crate::record::{Record, UNDO};
+use crate::request::WORD;
 use crate::sys::{self, Alarm, Asleep};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -29,8 +34,22 @@ const REST: Duration = Duration::from_millis(10);
 /// Time for the processes of a server to end after they were killed.
 const ENDING: Duration = Duration::from_millis(500);
 
+/// What a process that outlives becket needs to put protected files back.
+#[derive(Debug)]
+pub struct Undo {
+    /// becket's own program. It is started with [`Undo::WORDS`] and the record as standard input.
+    pub program: PathBuf,
+    /// The record of the files, which becket keeps up to date.
+    pub record: File,
+}
+
+impl Undo {
+    /// The arguments of becket.
+    pub const WORDS: [&str; 2] = [WORD, UNDO];
+}
+
 /// The programs of a session that may write protected files now.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Leases(Arc<Mutex<Table>>);
 
 #[derive(Debug, Default)]
@@ -39,6 +58,10 @@ struct Table {
     live: BTreeMap<u64, Live>,
     /// The files as they were before the first of these programs started, and as others changed them since.
     obeyed: Option<Obeyed>,
+    /// The same files for the watchers, which outlive this process.
+    record: Option<Record>,
+    /// becket's own program, which a watcher starts.
+    program: PathBuf,
     /// Lines about what was undone since the caller asked last, one for each path.
     lines: Vec<String>,
     /// The same, if only a server can have made the change.
@@ -86,7 +109,9 @@ impl Table {
             live.asleep = asleep;
         }
         if awake.is_empty() && !self.live.is_empty() {
-            obeyed.accept(now);
+            if obeyed.accept(now) {
+                self.keep();
+            }
             return;
         }
         let mut processes = awake.iter().map(|(_, process)| process.map(read_only));
@@ -94,7 +119,7 @@ impl Table {
         for other in processes {
             mounts.retain(|place| other.as_ref().is_some_and(|other| other.contains(place)));
         }
-        obeyed.accept_mounted(&now, &mounts);
+        let is_new = obeyed.accept_mounted(&now, &mounts);
         let is_server = !awake.is_empty() && awake.iter().all(|(is_server, _)| *is_server);
         let lines = if is_server { &mut self.server_lines } else { &mut self.lines };
         if only_places {
@@ -102,7 +127,31 @@ impl Table {
         } else {
             obeyed.check(&mounts, lines);
         }
+        if is_new {
+            self.keep();
+        }
     }
+
+    /// Writes the record. Without memory for it, the watchers know only the names that did not exist.
+    fn keep(&mut self) {
+        let obeyed = self.obeyed.as_ref();
+        if let Some(record) = made(&mut self.record) {
+            let _ = record.write(obeyed);
+        }
+    }
+
+    fn undo(&mut self) -> Option<Undo> {
+        let record = made(&mut self.record)?.file().ok()?;
+        Some(Undo { program: self.program.clone(), record })
+    }
+}
+
+/// The record, made when it is first needed.
+fn made(record: &mut Option<Record>) -> Option<&mut Record> {
+    if record.is_none() {
+        *record = Record::new().ok();
+    }
+    record.as_mut()
 }
 
 /// The read-only mounts of a program. Its first process is outside of them, and one that has ended has none.
@@ -112,6 +161,10 @@ fn read_only(process: u32) -> Vec<PathBuf> {
 }
 
 impl Leases {
+    pub(crate) fn new(program: PathBuf) -> Self {
+        Self(Arc::new(Mutex::new(Table { program, ..Table::default() })))
+    }
+
     pub(crate) fn start(&self, policy: &Policy, is_server: bool, may_leave_processes: bool) -> Lease {
         let mut table = locked(&self.0);
         if table.live.is_empty() {
@@ -122,6 +175,7 @@ impl Leases {
                 obeyed.join(policy);
             }
         }
+        table.keep();
         table.next += 1;
         let number = table.next;
         table.live.insert(number, Live { is_server, process: None, asleep: None });
@@ -134,6 +188,11 @@ impl Leases {
             table.is_watched = started.is_ok();
         }
         Lease { number, table: Arc::clone(&self.0), may_leave_processes, ending: Mutex::default() }
+    }
+
+    /// See [`Lease::undo`].
+    pub(crate) fn undo(&self) -> Option<Undo> {
+        locked(&self.0).undo()
     }
 
     /// Checks the files now.
@@ -153,6 +212,11 @@ impl Leases {
 }
 
 impl Lease {
+    /// What a watcher of this program needs to put the files back after becket was killed. `None` if it cannot.
+    pub fn undo(&self) -> Option<Undo> {
+        locked(&self.table).undo()
+    }
+
     /// The protected paths at which there was nothing when the program started, for whoever outlives this process.
     pub fn absent(&self) -> Vec<PathBuf> {
         locked(&self.table).obeyed.as_ref().map(Obeyed::absent).unwrap_or_default()
@@ -189,6 +253,7 @@ impl Drop for Lease {
         table.live.remove(&self.number);
         if table.live.is_empty() {
             table.obeyed = None;
+            table.keep();
         }
     }
 }

@@ -14,6 +14,7 @@
 //! | `backend` | the means of confinement |
 //! | `bwrap` | a policy as arguments of bubblewrap |
 //! | `obeyed`, [`Lease`] | files that other programs obey later, put back during and after a command |
+//! | `record` | the same after becket was killed |
 //! | `sockets` | local services that a command may not reach, if it may reach some |
 //! | `grants` | a policy as Landlock grants, where "all but" becomes a list of siblings |
 //! | `sys` | Landlock, seccomp and opening paths without following links |
@@ -42,7 +43,9 @@ pub mod policy;
 mod probe;
 mod process;
 mod programs;
+mod record;
 mod request;
+mod running;
 mod sockets;
 mod stage;
 mod sweep;
@@ -52,8 +55,9 @@ mod todo;
 pub use backend::{Backend, BackendKind};
 pub use becket_network::{HostRules, Pass, RefusalLog};
 pub use handle::{Backends, Confined, FindSecrets, Refresh, Sandbox, SandboxError, SandboxSettings};
-pub use lease::Lease;
+pub use lease::{Lease, Undo};
 pub use policy::{Network, Policy, PolicyInputs, ProgramKind};
 pub use probe::SelfTest;
 pub use process::{Process, ProcessGroup, ProcessLog, Start, Streams};
 pub use programs::{Confine, Prepared, Programs, SYSTEM_PATH};
+pub use running::running_program;

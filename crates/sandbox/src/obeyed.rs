@@ -11,18 +11,19 @@
 //!
 //! Limits: the contents of large folders and files are not compared ([`crate::content`]).
 
-use crate::content::{Kind, put_aside, put_back, real_path, state};
+use crate::content::{Folders, Kind, put_aside, put_back};
 use crate::git_folder::GitFolders;
 use crate::gitlinks::Entered;
 use crate::policy::Policy;
 use crate::todo::Todos;
 use becket_types::has_obeyed_ending;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The protected paths of a policy before the command.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Obeyed {
     policy: Policy,
     places: Vec<Place>,
@@ -30,8 +31,10 @@ pub(crate) struct Obeyed {
     todos: Todos,
     git_folders: GitFolders,
     /// The files whose names only have a listed ending, in the places that the command may write.
+    #[serde(with = "crate::record::set")]
     by_ending: BTreeSet<PathBuf>,
     /// The lines that were returned already: a change that cannot be undone is reported once.
+    #[serde(skip)]
     reported: BTreeSet<String>,
 }
 
@@ -44,23 +47,27 @@ pub(crate) struct Now {
 }
 
 /// A protected path before the command.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Place {
+    #[serde(with = "crate::policy::lossless::one")]
     path: PathBuf,
     /// The path without the links above it, as they were before the command.
+    #[serde(with = "crate::policy::lossless::one")]
     real: PathBuf,
+    #[serde(with = "crate::record::map")]
     content: BTreeMap<PathBuf, Kind>,
     /// Links on the way that lead nowhere, with their targets.
+    #[serde(with = "crate::record::links")]
     dangling: BTreeMap<PathBuf, PathBuf>,
 }
 
 impl Place {
-    fn before(path: &Path, policy: &Policy) -> Option<Self> {
-        let real = real_path(path);
+    fn before(path: &Path, policy: &Policy, folders: &mut Folders) -> Option<Self> {
+        let real = folders.real_path(path);
         // A command can change nothing elsewhere. Behind a link there, every change is somebody else's.
         policy.write.iter().any(|root| real.starts_with(root)).then_some(())?;
-        let (path, dangling) = (path.to_path_buf(), links_above(&real));
-        let mut place = Self { content: state(&path, &real), path, real, dangling };
+        let (path, dangling) = (path.to_path_buf(), folders.links_above(&real).clone());
+        let mut place = Self { content: folders.state(&path, &real), path, real, dangling };
         let content = std::mem::take(&mut place.content).into_iter().map(|(path, kind)| match kind {
             Kind::File { mode, .. } if !policy.may_read(&place.real_of(&path)) => {
                 (path, Kind::File { mode, content: None })
@@ -80,16 +87,18 @@ impl Place {
     }
 
     /// Links above the place that a command has made since then.
-    fn new_link(&self) -> Option<PathBuf> {
-        let mut links = links_above(&self.real).into_iter();
-        links.find(|(link, target)| self.dangling.get(link) != Some(target)).map(|(link, _)| link)
+    fn new_link(&self, folders: &mut Folders) -> Option<PathBuf> {
+        let mut links = folders.links_above(&self.real).iter();
+        links.find(|(link, target)| self.dangling.get(*link) != Some(target)).map(|(link, _)| link.clone())
     }
 }
 
 impl Obeyed {
     /// Records the protected paths now.
     pub(crate) fn before(policy: &Policy) -> Self {
-        let places = policy.protected.iter().filter_map(|path| Place::before(path, policy)).collect();
+        let mut folders = Folders::default();
+        let places =
+            policy.protected.iter().filter_map(|path| Place::before(path, policy, &mut folders)).collect();
         let (entered, todos) = (Entered::before(policy), Todos::before(policy));
         Self {
             places,
@@ -110,7 +119,8 @@ impl Obeyed {
         self.policy.write.extend(more);
         let new = policy.protected.iter().filter(|path| !self.policy.protected.contains(path)).cloned();
         let new: Vec<PathBuf> = new.collect();
-        self.places.extend(new.iter().filter_map(|path| Place::before(path, &self.policy)));
+        let mut folders = Folders::default();
+        self.places.extend(new.iter().filter_map(|path| Place::before(path, &self.policy, &mut folders)));
         if !new.is_empty() || self.policy.write.len() > known {
             self.policy.protected.extend(new);
             (self.entered, self.todos) = (Entered::before(&self.policy), Todos::before(&self.policy));
@@ -120,7 +130,8 @@ impl Obeyed {
 
     /// Records the same paths as they are now; repositories that an index names and lists of steps only if wanted.
     pub(crate) fn now(&self, only_places: bool) -> Now {
-        let again = |place: &Place| Place::before(&place.path, &self.policy);
+        let mut folders = Folders::default();
+        let again = |place: &Place| Place::before(&place.path, &self.policy, &mut folders);
         let places = self.places.iter().filter_map(again).map(|place| (place.path.clone(), place)).collect();
         let rest = (!only_places).then(|| (Entered::before(&self.policy), Todos::before(&self.policy)));
         let git_folders = GitFolders::before(&self.policy);
@@ -128,28 +139,36 @@ impl Obeyed {
     }
 
     /// Takes over a later record: somebody else made these changes. A path that leads out of the writable places by now stays as
-    /// it was.
-    pub(crate) fn accept(&mut self, mut now: Now) {
+    /// it was. Returns false if nothing had changed.
+    pub(crate) fn accept(&mut self, mut now: Now) -> bool {
+        let mut is_new = self.git_folders != now.git_folders || self.by_ending != now.by_ending;
         for place in &mut self.places {
             if let Some(now) = now.places.remove(&place.path) {
+                is_new |= *place != now;
                 *place = now;
             }
         }
         (self.git_folders, self.by_ending) = (now.git_folders, now.by_ending);
         if let Some((entered, todos)) = now.rest {
+            is_new |= self.entered != entered || self.todos != todos;
             (self.entered, self.todos) = (entered, todos);
         }
         // The same change may happen again, and is another one then.
         self.reported.clear();
+        is_new
     }
 
     /// Takes over the present content of those paths at which something was mounted for the program: they were read-only for it.
-    pub(crate) fn accept_mounted(&mut self, now: &Now, mounts: &[PathBuf]) {
+    /// Returns false if nothing had changed.
+    pub(crate) fn accept_mounted(&mut self, now: &Now, mounts: &[PathBuf]) -> bool {
+        let mut is_new = false;
         for place in self.places.iter_mut().filter(|place| mounts.contains(&place.real)) {
             if let Some(now) = now.places.get(&place.path).filter(|now| now.real == place.real) {
+                is_new |= place.content != now.content;
                 place.content.clone_from(&now.content);
             }
         }
+        is_new
     }
 
     /// Undoes the changes since then, except at `mounted`: these paths were read-only for the program, so somebody else has
@@ -177,18 +196,22 @@ impl Obeyed {
                 None => format!("{} was created, and could not be moved aside", path.display()),
             });
         }
+        let mut folders = Folders::default();
         // A user's change may come between two looks at a mounted path; the next check accepts it.
         for place in self.places.iter().filter(|place| !mounted.contains(&place.real)) {
             // A link that the command left where a folder was leads the programs elsewhere.
-            if let Some(link) = place.new_link() {
+            if let Some(link) = place.new_link(&mut folders) {
+                // The folders are others without it.
+                folders = Folders::default();
                 let what = format!("{} was made a link", link.display());
                 lines.push(match put_aside(&link) {
                     Some(to) => format!("{what}; it is now {}", name(&to)),
                     None => format!("{what}, and could not be moved aside"),
                 });
             }
-            let now = state(&place.path, &place.real);
+            let now = folders.state(&place.path, &place.real);
             if now != place.content {
+                folders = Folders::default();
                 restore(place, &now, &mut lines);
             }
         }
@@ -248,9 +271,4 @@ fn restore(place: &Place, now: &BTreeMap<PathBuf, Kind>, out: &mut Vec<String>) 
             out.push(format!("{} was removed; it is back", path.display()));
         }
     }
-}
-
-/// Returns the folders above `path` that are links, with their targets.
-fn links_above(path: &Path) -> BTreeMap<PathBuf, PathBuf> {
-    path.ancestors().skip(1).filter_map(|up| Some((up.to_path_buf(), fs::read_link(up).ok()?))).collect()
 }

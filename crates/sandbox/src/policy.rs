@@ -324,7 +324,7 @@ pub(crate) mod lossless {
 
     #[derive(Serialize, Deserialize)]
     #[serde(untagged)]
-    enum Written {
+    pub(crate) enum Written {
         Text(String),
         Bytes(Vec<u8>),
     }
@@ -347,11 +347,11 @@ pub(crate) mod lossless {
         }
     }
 
-    pub(super) fn serialize<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(paths.iter().map(|path| Written::from(path.as_path())))
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
         let written: Vec<Written> = Vec::deserialize(deserializer)?;
         Ok(written.into_iter().map(PathBuf::from).collect())
     }

@@ -17,16 +17,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
-/// The watcher's script. `$1` is the group; the other arguments are paths at which nothing may be left. End of file means that
-/// becket has ended.
+/// The watcher's script. `$1` is the group, `$2` becket as the program that puts protected files back, or empty. Standard output is
+/// its record. The other arguments are paths at which nothing may be left if it fails. End of file means that becket has ended.
 const WATCH: &str = r#"trap '' INT TERM HUP QUIT
+exec 3<&1 >/dev/null
 g=$1
-shift
+undo=$2
+shift 2
 read -r _
 kill -s TERM -- "-$g"
 n=0
 while [ "$n" -lt 10 ] && kill -s 0 -- "-$g"; do sleep 0.1; n=$((n + 1)); done 2>/dev/null
 kill -s KILL -- "-$g" 2>/dev/null
+n=0
+while [ "$n" -lt 20 ] && kill -s 0 -- "-$g"; do sleep 0.1; n=$((n + 1)); done 2>/dev/null
+if [ -n "$undo" ]; then
+  [ -s /proc/self/fd/3 ] || exit
+  "$undo" __sandbox undo <&3 && exit
+fi
 for p do
   [ -e "$p" ] || [ -L "$p" ] || continue
   cd -P -- "${p%/*}" && [ "$(pwd -P)" = "${p%/*}" ] || continue
@@ -114,10 +122,14 @@ impl Process {
         let (reader, writer) = io::pipe()?;
         let group = self.group.0.map_or(0, |pid| pid.as_raw_nonzero().get()).to_string();
         let absent = self.lease.iter().flat_map(Lease::absent);
+        let undo = self.lease.as_ref().and_then(Lease::undo);
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", WATCH, "watch", &group]).args(absent).current_dir("/").process_group(0);
+        command.args(["-c", WATCH, "watch", &group]);
+        command.arg(undo.as_ref().map_or(OsStr::new(""), |undo| undo.program.as_os_str()));
+        command.args(absent).current_dir("/").process_group(0);
         command.env_clear().env("PATH", SYSTEM_PATH);
-        command.stdin(Stdio::from(reader)).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        let record = undo.map_or_else(Stdio::null, |undo| undo.record.into());
+        command.stdin(Stdio::from(reader)).stdout(record).stderr(Stdio::null()).kill_on_drop(true);
         Ok((command.spawn()?, writer))
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::content::{Kind, put_aside, put_back, read_real, real_path};
 use crate::policy::Policy;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 const BYTES: u64 = 1 << 20;
@@ -19,16 +20,18 @@ const FILES: &[&str] = &[
 ];
 
 /// A list of steps before a command.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Todo {
+    #[serde(with = "crate::policy::lossless::one")]
     path: PathBuf,
     /// The path without links above the git directory.
+    #[serde(with = "crate::policy::lossless::one")]
     real: PathBuf,
     text: String,
 }
 
 /// The lists before a command.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Todos(Vec<Todo>);
 
 impl Todos {

@@ -208,7 +208,8 @@ impl Shell {
 
     /// Registers the group with the watcher, which kills it if becket dies.
     pub(crate) fn watch(&self, group: Pid) -> io::Result<()> {
-        self.watcher.lock().unwrap_or_else(PoisonError::into_inner).add(&self.launcher, group)
+        let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
+        watcher.add(&self.launcher, self.settings.sandbox.as_deref(), group)
     }
 
     /// Tells the watcher the paths at which a confined command must make nothing.

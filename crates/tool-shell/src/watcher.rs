@@ -5,13 +5,15 @@
 //! command started. End of file means that becket exited, crashed or was killed. The watcher then
 //! stops the groups, so that no process forks while it looks them up (a fork bomb would leave it no time). It sends TERM to
 //! the groups, their sessions, all their descendants, and every process with our mark in its environment. It waits just
-//! under two seconds, sends KILL until no process is left, and exits. Before that, it renames what a command made at a protected
-//! path: nobody else is left who would. Every process of a command has ended then, so no link can be swapped meanwhile.
+//! under two seconds, sends KILL until no process is left, and exits. Before that, it starts becket to put protected files back
+//! ([`Undo`]): nobody else is left who would. If becket cannot do it (an update has replaced its program), the watcher renames what
+//! a command made at the protected paths that it was told.
 //! There is one watcher per session, started with the first command. No code of becket runs in it, so a crash of becket
 //! cannot take it down.
 
 use crate::launch::Launcher;
 use crate::sys;
+use becket_sandbox::{Sandbox, Undo};
 use rustix::process::{Pid, test_kill_process_group};
 use std::collections::BTreeSet;
 use std::io::{self, PipeWriter, Write};
@@ -20,16 +22,19 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use tokio::process::{Child, Command};
 
-/// Arguments: `$1` is the mark; `$2` and `$3` are the path prefixes of our control groups of both versions, or empty. Runs in
-/// any POSIX shell. Without `/proc`, only groups are ended.
+/// Arguments: `$1` is the mark; `$2` and `$3` are the path prefixes of our control groups of both versions, or empty. `$4` is becket
+/// as the program that puts protected files back, or empty; standard output is its record. Runs in any POSIX shell. Without `/proc`,
+/// only groups are ended.
 ///
 /// `known` holds `PID:START` of every process seen in a group, in a session, as a descendant, or with the mark. A process
 /// stays known after its parents have exited; the start time distinguishes it from a later process with the same number.
 const SCRIPT: &str = r#"
 trap '' INT TERM HUP QUIT PIPE
+exec 3<&1 >/dev/null
 mark=$1
 cg=$2
 pg=$3
+undo=$4
 groups=' '
 known=' '
 names=
@@ -97,7 +102,11 @@ tidy() {
   for d in ${cg:+"$cg"*} ${pg:+"$pg"*}; do rmdir "$d"; done
 } 2>/dev/null
 refuse() {
-  [ "$groups" != ' ' ] && [ -n "$names" ] || return 0
+  [ "$groups" != ' ' ] || return 0
+  if [ -n "$undo" ]; then
+    [ -s /proc/self/fd/3 ] || return 0
+    "$undo" __sandbox undo <&3 && return
+  fi
   printf %s "$names" | while IFS= read -r p; do
     [ -e "$p" ] || [ -L "$p" ] || continue
     folder=${p%/*}
@@ -148,14 +157,19 @@ impl Watcher {
     }
 
     /// From here on the group dies with us.
-    pub(crate) fn add(&mut self, launcher: &Launcher, group: Pid) -> io::Result<()> {
+    pub(crate) fn add(
+        &mut self,
+        launcher: &Launcher,
+        sandbox: Option<&Sandbox>,
+        group: Pid,
+    ) -> io::Result<()> {
         let group = group.as_raw_nonzero().get();
         self.groups.insert(group);
         if self.running.is_some() && self.tell('+', group).is_ok() {
             return Ok(());
         }
         // None yet, or somebody ended it: start one and tell it everything.
-        self.start(launcher)?;
+        self.start(launcher, sandbox.and_then(Sandbox::undo))?;
         self.tell_absent()?;
         for group in self.groups.clone() {
             self.tell('+', group)?;
@@ -200,7 +214,7 @@ impl Watcher {
         }
     }
 
-    fn start(&mut self, launcher: &Launcher) -> io::Result<()> {
+    fn start(&mut self, launcher: &Launcher, undo: Option<Undo>) -> io::Result<()> {
         let (reader, writer) = io::pipe()?;
         let run = self.mark.rsplit('=').next().unwrap_or_default();
         let mut command = Command::from(launcher.command(&["/bin/sh".into()]));
@@ -208,11 +222,12 @@ impl Watcher {
             .args(["-c", SCRIPT, "watch", &self.mark])
             .arg(sys::cgroup_path(run).unwrap_or_default())
             .arg(sys::pids_path(run).unwrap_or_default())
+            .arg(undo.as_ref().map(|undo| undo.program.as_os_str()).unwrap_or_default())
             .env_clear()
             .env("PATH", becket_sandbox::SYSTEM_PATH)
             .current_dir("/")
             .stdin(Stdio::from(reader))
-            .stdout(Stdio::null())
+            .stdout(undo.map_or_else(Stdio::null, |undo| undo.record.into()))
             .stderr(Stdio::null())
             .kill_on_drop(false);
         self.running = Some((command.spawn()?, writer));

@@ -177,10 +177,22 @@ pub(crate) fn seccomp(policy: &Policy, own_ipc: bool) -> io::Result<()> {
     seccompiler::apply_filter(&program).map_err(|e| io::Error::other(e.to_string()))
 }
 
+/// Memory that is a file without a name.
+pub(crate) fn nameless_memory() -> io::Result<File> {
+    Ok(rustix::fs::memfd_create("becket", rustix::fs::MemfdFlags::CLOEXEC)?.into())
+}
+
 /// Lets the following program inherit the file. Returns the file's number there.
 pub(crate) fn keep_open(file: File) -> io::Result<i32> {
     rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty())?;
     Ok(file.into_raw_fd())
+}
+
+/// Lets every following program inherit the file, under a number that no script uses. Returns the number.
+pub(crate) fn keep_open_high(file: &File) -> io::Result<i32> {
+    let kept = rustix::io::fcntl_dupfd_cloexec(file, 200)?;
+    rustix::io::fcntl_setfd(&kept, rustix::io::FdFlags::empty())?;
+    Ok(kept.into_raw_fd())
 }
 
 /// Opens a path for the following program, to name it. No part of the path may be a link. Returns the file's number there.

@@ -31,7 +31,15 @@ pub(crate) fn restrict_writes(_: &Policy) -> io::Result<()> {
     missing()
 }
 
+pub(crate) fn nameless_memory() -> io::Result<File> {
+    missing()
+}
+
 pub(crate) fn keep_open(_: File) -> io::Result<i32> {
+    missing()
+}
+
+pub(crate) fn keep_open_high(_: &File) -> io::Result<i32> {
     missing()
 }
 
