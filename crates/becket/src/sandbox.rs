@@ -13,7 +13,7 @@ use becket_guard::{DeniedFiles, Rule, Rules, SandboxRules, SandboxWorks};
 use becket_network::HostRules;
 use becket_sandbox::{Backend, Confine, Network, PolicyInputs, Programs, Sandbox, SandboxSettings};
 use becket_types::SandboxLevel;
-use lookup::{denied_places, secrets_below};
+use lookup::{DeniedPlaces, denied_places, secrets_below};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -255,7 +255,8 @@ impl Places {
     fn of(sources: &Sources, roots: &[PathBuf]) -> Self {
         let Sources { environment, config, denied, unsearched } = sources;
         let mut obeyed = crate::git_obeyed::obeyed_files(roots, environment.home.as_deref());
-        let (mut deny_read, by_rules, beyond) = denied_places(denied, roots);
+        let DeniedPlaces { read: mut deny_read, write: by_rules, beyond, .. } =
+            denied_places(denied, roots, &real(&config.write));
         *unsearched.lock().unwrap_or_else(PoisonError::into_inner) = beyond;
         let named = denied.named().filter(|path| denied.write(path)).map(Path::to_path_buf);
         let wanted = config.deny_write.iter().map(PathBuf::from).chain(named).chain(by_rules);
@@ -288,7 +289,10 @@ impl Places {
 
 /// Returns what the sandbox of these settings does not promise about deny rules with patterns.
 pub(crate) fn unsearched(environment: &Environment, config: &Config, roots: &[PathBuf]) -> Option<String> {
-    denied_places(&Sources::new(environment, config, roots).denied, roots).2
+    let sources = Sources::new(environment, config, roots);
+    let found = denied_places(&sources.denied, roots, &real(&sources.config.write));
+    let all: Vec<String> = [found.beyond, found.elsewhere].into_iter().flatten().collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 /// Returns the inputs that stay as they are while the session runs. The places among them are empty: [`refresh`] looks them up

@@ -3,7 +3,7 @@
 //! Nothing is looked up on disk. Paths are compared with their links resolved, as everywhere in the guard.
 
 use crate::Rule;
-use crate::rule::PathMatcher;
+use crate::rule::{PathMatcher, PatternStart};
 use std::path::{Path, PathBuf};
 
 /// The files that may not be read, and those that may not be changed.
@@ -49,10 +49,10 @@ impl DeniedFiles {
     }
 
     /// The folders below which a rule can deny files that it names by a pattern, each with the rule.
-    pub fn starts(&self) -> impl Iterator<Item = (&Path, &str)> {
+    pub fn starts(&self) -> impl Iterator<Item = (&PatternStart, &str)> {
         self.rules
             .iter()
-            .flat_map(|rule| rule.matcher.starts().iter().map(|start| (start.as_path(), rule.text.as_str())))
+            .flat_map(|rule| rule.matcher.starts().iter().map(|start| (start, rule.text.as_str())))
     }
 }
 
@@ -81,12 +81,24 @@ mod tests {
         }
         let named: Vec<&Path> = denied.named().collect();
         assert_eq!(named, [Path::new("/p/private"), Path::new("/p/dist"), Path::new("/home/u/notes")]);
-        let starts: Vec<(&Path, &str)> = denied.starts().collect();
-        assert_eq!(starts, [(Path::new("/"), "Edit(*.lock)")]);
-        let deny = ["Edit(dist/*.js)", "Read(./a/b/**/c)", "Read(~/x-?)", "Edit(/gen/*.rs)"];
+        let start = |folder: &str, levels| PatternStart { folder: PathBuf::from(folder), levels };
+        let starts: Vec<(PatternStart, &str)> =
+            denied.starts().map(|(at, rule)| (at.clone(), rule)).collect();
+        assert_eq!(starts, [(start("/", None), "Edit(*.lock)")]);
+        let deny =
+            ["Edit(dist/*.js)", "Read(./a/b/**/c)", "Read(~/x-?)", "Edit(/gen/*.rs)", "Read(~/*/{a,b/c})"];
         let rules = Rules::parse(none, none, &deny).unwrap();
         let denied = DeniedFiles::new(&rules.deny, Path::new("/p"), Path::new("/home/u"));
-        let starts: Vec<&Path> = denied.starts().map(|(start, _)| start).collect();
-        assert_eq!(starts, ["/p/dist", "/p/a/b", "/home/u", "/gen", "/p/gen"].map(Path::new));
+        let starts: Vec<PatternStart> = denied.starts().map(|(start, _)| start.clone()).collect();
+        let (one, any) = (Some(1), None);
+        let wanted = [
+            ("/p/dist", one),
+            ("/p/a/b", any),
+            ("/home/u", one),
+            ("/gen", one),
+            ("/p/gen", one),
+            ("/home/u", any),
+        ];
+        assert_eq!(starts, wanted.map(|(folder, levels)| start(folder, levels)));
     }
 }

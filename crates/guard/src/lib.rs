@@ -37,7 +37,7 @@ pub use explain::{covers, how_to_allow};
 pub use findings::Part;
 pub use git::{Files, reading_git};
 pub use places::secret_places;
-pub use rule::{Rule, RuleError, Rules, split_rules};
+pub use rule::{PatternStart, Rule, RuleError, Rules, split_rules};
 pub use secret::is_secret_below;
 
 pub(crate) use becket_types::RuleKind;

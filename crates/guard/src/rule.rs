@@ -422,7 +422,15 @@ pub(crate) struct PathMatcher {
     /// The paths that the rule names without a pattern.
     named: Vec<PathBuf>,
     /// The folders below which the other paths can be.
-    starts: Vec<PathBuf>,
+    starts: Vec<PatternStart>,
+}
+
+/// A folder below which a pattern names paths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatternStart {
+    pub folder: PathBuf,
+    /// Number of levels below the folder at which the paths can be; `None` if at any.
+    pub levels: Option<usize>,
 }
 
 impl PathMatcher {
@@ -462,7 +470,12 @@ impl PathMatcher {
                 None => named.push(PathBuf::from(&own)),
                 Some(at) => {
                     let folder = own[..at].rsplit_once('/').map_or("", |(folder, _)| folder);
-                    starts.push(PathBuf::from(if folder.is_empty() { "/" } else { folder }));
+                    let pattern = own[folder.len()..].trim_start_matches('/');
+                    // A list in braces may contain a slash.
+                    let is_plain = !pattern.contains("**") && !pattern.contains('{');
+                    let levels = is_plain.then(|| pattern.split('/').count());
+                    let folder = PathBuf::from(if folder.is_empty() { "/" } else { folder });
+                    starts.push(PatternStart { folder, levels });
                 }
             }
             globs.push(own);
@@ -485,7 +498,7 @@ impl PathMatcher {
         &self.named
     }
 
-    pub(crate) fn starts(&self) -> &[PathBuf] {
+    pub(crate) fn starts(&self) -> &[PatternStart] {
         &self.starts
     }
 }

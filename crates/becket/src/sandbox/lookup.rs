@@ -18,7 +18,7 @@ const DEEPEST: usize = 6;
 /// Returns secrets in a folder of the workspace: those that a search of limited depth finds first.
 pub(super) fn secrets_below(root: &Path) -> Vec<PathBuf> {
     let mut out = Vec::new();
-    walk(root, &mut |path| {
+    walk(root, None, &mut |path| {
         let is_secret = becket_guard::is_secret_below(root, path);
         if is_secret {
             out.push(path.to_path_buf());
@@ -28,50 +28,102 @@ pub(super) fn secrets_below(root: &Path) -> Vec<PathBuf> {
     out
 }
 
-/// Returns the existing files and folders that deny rules keep from being read, those that they keep from being changed, and in
-/// words where a rule with a pattern may name others. For each rule with a pattern, looks below the folder that the rule names
-/// before its pattern, as far as the search for secrets looks below a workspace. A place outside of the workspace counts if a rule
-/// names it without a pattern.
-pub(super) fn denied_places(
-    denied: &DeniedFiles,
-    roots: &[PathBuf],
-) -> (Vec<PathBuf>, Vec<PathBuf>, Option<String>) {
+/// The existing files and folders that deny rules name.
+#[derive(Debug, Default)]
+pub(super) struct DeniedPlaces {
+    /// May not be read.
+    pub read: Vec<PathBuf>,
+    /// May not be changed.
+    pub write: Vec<PathBuf>,
+    /// In words, where a rule with a pattern may name others.
+    pub beyond: Option<String>,
+    /// In words, which rules are not looked up outside of the workspace.
+    pub elsewhere: Option<String>,
+}
+
+/// Returns the existing files and folders that deny rules name. For each rule with a pattern, looks below the folder that the rule
+/// names before its pattern, as far as the search for secrets looks below a workspace, and no deeper than the pattern reaches. A
+/// rule that has no such folder (`Read(*.pem)`) is looked up in the workspace alone. `writable`: places outside of the workspace that
+/// commands may write.
+pub(super) fn denied_places(denied: &DeniedFiles, roots: &[PathBuf], writable: &[PathBuf]) -> DeniedPlaces {
+    let mut out = DeniedPlaces::default();
     let named = denied.named().filter_map(|path| path.canonicalize().ok());
-    let mut read: Vec<PathBuf> = named.filter(|path| denied.read(path)).collect();
-    let mut write = Vec::new();
-    let mut starts: BTreeMap<PathBuf, Vec<&str>> = BTreeMap::new();
+    out.read = named.filter(|path| denied.read(path)).collect();
+    let mut starts: BTreeMap<PathBuf, Start<'_>> = BTreeMap::new();
     if denied.named().next().is_some() {
         // Such a rule also holds for names that differ in case.
-        starts.extend(roots.iter().map(|root| (root.clone(), Vec::new())));
+        let whole = |root: &PathBuf| (root.clone(), Start { rules: Vec::new(), levels: Some(None) });
+        starts.extend(roots.iter().map(whole));
     }
+    let mut everywhere = Vec::new();
     for (start, rule) in denied.starts() {
-        for root in roots.iter().filter(|root| root.starts_with(start) || start.starts_with(root)) {
-            let start = if start.starts_with(root) { start.to_path_buf() } else { root.clone() };
-            starts.entry(start).or_default().push(rule);
+        let folder = &start.folder;
+        for root in roots.iter().filter(|root| root.starts_with(folder) || folder.starts_with(root)) {
+            let is_inside = folder.starts_with(root);
+            let place = if is_inside { folder.clone() } else { root.clone() };
+            let levels = start.levels.filter(|_| is_inside);
+            starts.entry(place).or_default().add(rule, levels);
+        }
+        if folder.parent().is_none() {
+            everywhere.push(rule);
+        } else if !roots.iter().any(|root| folder.starts_with(root))
+            && let Ok(real) = folder.canonicalize()
+        {
+            starts.entry(real).or_default().add(rule, start.levels);
         }
     }
-    let mut beyond = None;
-    for (start, rules) in starts {
+    let is_inside = |path: &Path| roots.iter().any(|root| path.starts_with(root));
+    let may_write = |path: &Path| is_inside(path) || writable.iter().any(|place| path.starts_with(place));
+    for (start, Start { rules, levels }) in starts {
         let mut look = |path: &Path| {
             let is_hidden = denied.read(path);
             if is_hidden {
-                read.push(path.to_path_buf());
+                out.read.push(path.to_path_buf());
             }
-            if denied.write(path) {
-                write.push(path.to_path_buf());
+            if may_write(path) && denied.write(path) {
+                out.write.push(path.to_path_buf());
             }
             is_hidden
         };
-        let left_out = walk(&start, &mut look);
+        let left_out = walk(&start, levels.flatten(), &mut look);
         if let Some(left_out) = left_out.filter(|_| !rules.is_empty()) {
-            beyond.get_or_insert_with(|| not_searched(&rules, &left_out));
+            out.beyond.get_or_insert_with(|| not_searched(&rules, &left_out));
         }
     }
     // Without the workspace itself, no command could start.
-    read.retain(|path| !roots.iter().any(|root| root.starts_with(path)));
-    read.sort();
-    read.dedup();
-    (read, write, beyond)
+    out.read.retain(|path| !roots.iter().any(|root| root.starts_with(path)));
+    out.read.sort();
+    out.read.dedup();
+    out.elsewhere = (!everywhere.is_empty()).then(|| not_elsewhere(&everywhere));
+    out
+}
+
+/// A folder to look through.
+#[derive(Default)]
+struct Start<'a> {
+    rules: Vec<&'a str>,
+    /// The deepest level that a rule reaches: `Some(None)` for any.
+    levels: Option<Option<usize>>,
+}
+
+impl<'a> Start<'a> {
+    fn add(&mut self, rule: &'a str, levels: Option<usize>) {
+        self.levels = Some(match (self.levels, levels) {
+            (None, levels) => levels,
+            (Some(Some(a)), Some(b)) => Some(a.max(b)),
+            (Some(_), _) => None,
+        });
+        self.rules.push(rule);
+    }
+}
+
+/// Says which rules the sandbox looks up in the workspace alone.
+fn not_elsewhere(rules: &[&str]) -> String {
+    let (noun, rules) = (if rules.len() == 1 { "rule" } else { "rules" }, rules.join(", "));
+    format!(
+        "outside of the workspace, the sandbox does not look for files that the deny {noun} {rules} would name; a rule with a folder \
+         before its pattern, such as Read(~/keys/*.pem), is looked up there"
+    )
 }
 
 /// Says what the sandbox does not promise about rules with patterns.
@@ -87,8 +139,8 @@ fn not_searched(rules: &[&str], left_out: &Path) -> String {
 }
 
 /// Calls `look` with the files and folders below a folder, up to the limits. A folder is not entered if `look` returns true.
-/// Returns a folder that was not looked through, if there is one. Git's own does not count.
-fn walk(root: &Path, look: &mut dyn FnMut(&Path) -> bool) -> Option<PathBuf> {
+/// Returns a folder that was not looked through, if there is one. Git's own does not count, nor do those deeper than `levels`.
+fn walk(root: &Path, levels: Option<usize>, look: &mut dyn FnMut(&Path) -> bool) -> Option<PathBuf> {
     let mut left = MOST_ENTRIES;
     let mut folders = vec![(root.to_path_buf(), 0)];
     let mut next = 0;
@@ -106,6 +158,9 @@ fn walk(root: &Path, look: &mut dyn FnMut(&Path) -> bool) -> Option<PathBuf> {
                 continue;
             }
             let folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if levels.is_some_and(|levels| depth + 1 >= levels) {
+                continue;
+            }
             let searched = entry.file_name().to_str().is_none_or(|name| !NOT_SEARCHED.contains(&name));
             if folder && searched && depth < DEEPEST {
                 folders.push((path, depth + 1));
@@ -157,7 +212,7 @@ mod tests {
             let none: &[&str] = &[];
             let rules = Rules::parse(none, none, rules).unwrap();
             let denied = DeniedFiles::new(&rules.deny, &root, Path::new("/nowhere"));
-            let (_, write, beyond) = denied_places(&denied, std::slice::from_ref(&root));
+            let DeniedPlaces { write, beyond, .. } = denied_places(&denied, std::slice::from_ref(&root), &[]);
             let names = write.iter().map(|path| path.strip_prefix(&root).unwrap().display().to_string());
             let mut names: Vec<String> = names.collect();
             names.sort();
@@ -189,5 +244,38 @@ mod tests {
             is_named && beyond.contains("the deny rule Edit(*.lock) ") && !beyond.contains(".js"),
             "{beyond}"
         );
+    }
+
+    #[test]
+    fn rules_with_patterns_are_looked_up_outside_of_the_workspace_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        for path in ["ws/a.pem", "home/x-1/f", "home/x-2", "home/y/x-3", "home/keys/a/b.pem", "cache/lock"] {
+            fs::create_dir_all(base.join(path).parent().unwrap()).unwrap();
+            fs::write(base.join(path), "x").unwrap();
+        }
+        let looked = |rules: &[String]| {
+            let rules = Rules::parse(&[], &[], rules).unwrap();
+            let denied = DeniedFiles::new(&rules.deny, &base.join("ws"), &base.join("home"));
+            let found = denied_places(&denied, &[base.join("ws")], &[base.join("cache")]);
+            let names = |list: &[PathBuf]| {
+                let names = list.iter().map(|path| path.strip_prefix(&base).unwrap().display().to_string());
+                names.collect::<Vec<_>>()
+            };
+            (names(&found.read), names(&found.write), found.beyond, found.elsewhere)
+        };
+        let rules = |list: &[&str]| list.iter().map(|rule| (*rule).to_owned()).collect::<Vec<_>>();
+        let (read, _, beyond, elsewhere) = looked(&rules(&["Read(~/x-?)", "Read(~/keys/**/*.pem)"]));
+        assert_eq!(read, ["home/keys/a/b.pem", "home/x-1", "home/x-2"]);
+        assert_eq!((beyond, elsewhere), (None, None));
+        let of_root = format!("Read(/{}/home/x-?)", base.display());
+        assert_eq!(looked(&[of_root]).0, ["home/x-1", "home/x-2"]);
+        // A command can write none of them but the last.
+        let write =
+            [format!("Edit(/{}/home/x-?)", base.display()), format!("Edit(/{}/cache/l*)", base.display())];
+        assert_eq!(looked(&write).1, ["cache/lock"]);
+        let (read, _, _, elsewhere) = looked(&rules(&["Read(*.pem)"]));
+        assert_eq!(read, ["ws/a.pem"]);
+        assert!(elsewhere.unwrap().contains("the deny rule Read(*.pem) "));
     }
 }
