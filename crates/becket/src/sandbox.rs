@@ -24,7 +24,7 @@ pub(crate) fn sandbox(environment: &Environment, config: &Config, roots: &[PathB
     let mut temp = vec![std::env::temp_dir(), PathBuf::from("/var/tmp")];
     temp.push(environment.data_dir.join("tmp"));
     Some(Sandbox::new(SandboxSettings {
-        program: own_program()?,
+        program: own_program(roots, &real(&config.write))?,
         inputs: inputs(&sources, roots),
         find_secrets: Arc::new(secrets_below),
         refresh: Some(refresh(sources)),
@@ -117,11 +117,18 @@ fn repository(environment: &Environment, roots: &[PathBuf]) -> (Vec<PathBuf>, Ve
     (git_dirs, trees.filter(|tree| !roots.contains(tree)).collect())
 }
 
-/// Returns becket's own program, even if its file was replaced while it runs.
-fn own_program() -> Option<PathBuf> {
+/// Returns becket's own program, even if its file was replaced while it runs. `roots` and `writable`: the places that a confined
+/// command may write. It could replace a program there, and that would then run unconfined in becket's place.
+fn own_program(roots: &[PathBuf], writable: &[PathBuf]) -> Option<PathBuf> {
     let own = std::env::current_exe().ok()?;
-    if own.exists() {
+    let real = own.canonicalize().ok();
+    let is_exposed = |real: &PathBuf| roots.iter().chain(writable).any(|place| real.starts_with(place));
+    if real.is_some_and(|real| !is_exposed(&real)) {
         return Some(own);
+    }
+    // The open file of the program that runs.
+    if let Ok(kept) = becket_sandbox::running_program() {
+        return Some(kept);
     }
     let running = PathBuf::from(format!("/proc/{}/exe", std::process::id()));
     running.exists().then_some(running)
@@ -404,6 +411,18 @@ mod tests {
             ("none", vec![]),
         ] {
             assert_eq!(git_dirs(&at(root)), want, "{root}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_a_command_could_replace_is_not_started_by_its_path() {
+        let own = std::env::current_exe().unwrap();
+        let folder = own.canonicalize().unwrap().parent().unwrap().to_path_buf();
+        let elsewhere = [PathBuf::from("/nowhere")];
+        assert_eq!(own_program(&elsewhere, &elsewhere), Some(own));
+        for (roots, writable) in [(&[folder.clone()], &elsewhere), (&elsewhere, &[folder.clone()])] {
+            let kept = own_program(roots, writable).unwrap();
+            assert!(kept.starts_with("/proc"), "{}", kept.display());
         }
     }
 
