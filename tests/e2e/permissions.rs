@@ -1,6 +1,6 @@
 //! `becket permissions`: decisions explained, rules listed, examples checked in CI.
 
-use crate::support::{Api, Bench, run};
+use crate::support::{Api, Bench, Running, ask, run, says};
 use crate::terminal::Terminal;
 use becket_testkit::{Answer, MockServer};
 use serde_json::{Value, json};
@@ -395,4 +395,71 @@ fn an_anchor_finds_what_the_chain_cannot() {
     let json: Value =
         serde_json::from_str(&verify(&["--json", "--anchor", "anchors"]).expect(0).stdout).unwrap();
     assert_eq!([&json["sound"], &json["anchors"]], [&json!(true), &json!(1)]);
+}
+
+/// The answer to a question is about the files as they were when it was asked. Other files may change meanwhile.
+#[test]
+fn a_script_that_changes_while_the_user_is_asked_does_not_run() {
+    let evil = "#!/bin/sh\ntouch pwned\n";
+    let put = |bench: &Bench, name: &str, text: &str| {
+        let path = bench.project.path(name);
+        let _ = std::fs::remove_file(&path);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    };
+    for (command, changed) in [
+        ("./x.sh", "x.sh"),
+        ("bash x.sh", "x.sh"),
+        ("cd sub && ../x.sh", "x.sh"),
+        ("make", "Makefile"),
+        ("env A=b sh -c '. ./x.sh'", "x.sh"),
+        ("python3 run.py", "helper.py"),
+        ("sh < x.sh", "x.sh"),
+        ("./link", "link"),
+        ("./x.sh", "a.txt"),
+    ] {
+        let bench = Bench::new(&[
+            ("a.txt", "one\n"),
+            ("sub/b.txt", "x\n"),
+            ("run.py", "import helper\n"),
+            ("helper.py", "open('ran', 'w')\n"),
+        ]);
+        put(&bench, "x.sh", "touch ran\n");
+        put(&bench, "evil.sh", evil);
+        put(&bench, "Makefile", "all:\n\ttouch ran\n");
+        std::os::unix::fs::symlink("x.sh", bench.project.path("link")).unwrap();
+        let server = MockServer::start([
+            Answer::tool("c1", "bash", json!({ "command": command })),
+            Answer::text("done"),
+        ]);
+        let mut run = bench.print(Api::Anthropic, &server);
+        run.args(["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]);
+        let mut running = Running::start(run.args(["--permission-prompt-tool", "stdio"]));
+        let asked = ask(&mut running, &says("go"), "can_use_tool");
+        match changed {
+            "link" => {
+                std::fs::remove_file(bench.project.path("link")).unwrap();
+                std::os::unix::fs::symlink("evil.sh", bench.project.path("link")).unwrap();
+            }
+            "Makefile" => put(&bench, changed, "all:\n\ttouch pwned\n"),
+            "helper.py" => put(&bench, changed, "open('pwned', 'w')\n"),
+            _ => put(&bench, changed, evil),
+        }
+        let answer = json!({ "behavior": "allow", "updatedInput": asked["request"]["input"] });
+        let response = json!({ "subtype": "success", "request_id": asked["request_id"], "response": answer });
+        ask(
+            &mut running,
+            &json!({ "type": "control_response", "response": response }),
+            "\"type\":\"result\"",
+        );
+        running.wait();
+        let told = server.requests().last().unwrap().text().to_owned();
+        let is_other = changed == "a.txt";
+        assert!(
+            !bench.project.exists("pwned") && bench.project.exists("ran") == is_other,
+            "{command}: {told}"
+        );
+        let says = "a file that this command runs changed while the user was asked";
+        assert_eq!(told.contains(says), !is_other, "{command}: {told}");
+    }
 }

@@ -6,6 +6,7 @@ use crate::disk::Disk;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::RunSettings;
+use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
 use becket_config::{Origin, Settings, Source};
 use becket_guard::{Guard, GuardSettings, ModeLimits, Rule, RuleError, Rules};
 use becket_types::{Access, PermissionMode};
@@ -77,7 +78,19 @@ pub(crate) fn guard_in(
         home: home.or_else(|| environment.home.clone()).unwrap_or_else(|| PathBuf::from("/")),
         own,
     });
-    Ok(guard.with_floor(floor.ask))
+    let surroundings = roots.first().map(|root| Surroundings::new(environment, root, root));
+    let guard = match surroundings {
+        Some(surroundings) => guard.with_scripts(Arc::new(move |command, dir| {
+            let commands = [ProjectCommand::Shell(command.to_owned())];
+            becket_tool::sha256(with_scripts("", &commands, &surroundings.in_folder(dir)).as_bytes())
+        })),
+        None => guard,
+    };
+    let mut guard = guard.with_floor(floor.ask);
+    if settings.managed_limits.only_rules {
+        guard.close_allow_rules();
+    }
+    Ok(guard)
 }
 
 /// True if a permission rule would match this call as a deny rule. The call is given by the SDK's tool names.

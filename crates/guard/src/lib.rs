@@ -92,6 +92,9 @@ impl Verdict {
 /// Resolves a path from a command line: follows links and `..` to the path where it leads.
 pub type Resolver = Arc<dyn Fn(&Path) -> PathBuf + Send + Sync>;
 
+/// Identifies the contents of the files of the workspace that a command runs in a folder, as they are now.
+pub type ScriptState = Arc<dyn Fn(&str, &Path) -> String + Send + Sync>;
+
 /// The reason for a question about a file with several names.
 const OTHER_NAMES: &str = "it has another name (a hard link), so a file elsewhere changes with it";
 
@@ -104,6 +107,7 @@ pub struct Guard {
     matchers: Matchers,
     resolve: Resolver,
     files: Option<Arc<dyn Files>>,
+    scripts: Option<ScriptState>,
     sandbox: SandboxRules,
     /// Judges only by the ask rules that apply in every mode.
     floor: Option<Arc<Guard>>,
@@ -130,6 +134,7 @@ impl Guard {
             matchers: Matchers::default(),
             resolve: Arc::new(becket_types::lexical),
             files: None,
+            scripts: None,
             sandbox: SandboxRules::default(),
             floor: None,
             modes: ModeLimits::default(),
@@ -143,6 +148,19 @@ impl Guard {
     pub fn with_resolver(mut self, resolve: Resolver) -> Self {
         self.resolve = resolve;
         self
+    }
+
+    /// Sets what identifies the files that commands run. Without it, [`Self::script_state`] knows nothing.
+    pub fn with_scripts(mut self, scripts: ScriptState) -> Self {
+        self.scripts = Some(scripts);
+        self
+    }
+
+    /// Identifies the contents of the files that a call runs, as they are now. An answer to a question is about these contents.
+    pub fn script_state(&self, access: &Access) -> Option<String> {
+        let command = access.command.as_ref().filter(|_| access.effect == Effect::Execute)?;
+        let dir = access.paths.first().map_or_else(|| self.cwd(), PathBuf::as_path);
+        self.scripts.as_ref().map(|scripts| scripts(command, dir))
     }
 
     /// Sets a view of files: patterns are then judged by the files that they match, and git by the repository's configuration.

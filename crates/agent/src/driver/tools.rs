@@ -246,6 +246,7 @@ impl ToolRunner<'_> {
             slot.refuse(why);
             return Taken::Settled;
         }
+        let scripts = self.tools.guard.script_state(&access);
         let offer = rule.clone().map(|rule| RuleOffer { covers: becket_guard::covers(&rule), rule });
         self.conversation.core.announce(Event::PermissionAsked(Box::new(PermissionRequest {
             call_id: slot.call.id.clone(),
@@ -259,7 +260,7 @@ impl ToolRunner<'_> {
             preview: tool.preview(&slot.call.input, env),
         })));
         let asked = format!("becket needs your permission to use {}", slot.call.name);
-        slot.state = SlotState::Asking { access, rule };
+        slot.state = SlotState::Asking { access, rule, scripts };
         self.hooks().notification_hooks("permission_prompt", &asked);
         Taken::Blocked
     }

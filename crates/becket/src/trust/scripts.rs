@@ -70,6 +70,11 @@ pub(crate) struct Surroundings {
 }
 
 impl Surroundings {
+    /// The same for a command that starts in `folder`.
+    pub(crate) fn in_folder(&self, folder: &Path) -> Self {
+        Self { dirs: vec![real(folder)], ..self.clone() }
+    }
+
     pub(crate) fn new(environment: &Environment, root: &Path, cwd: &Path) -> Self {
         let mut variables: BTreeMap<String, Vec<String>> =
             environment.vars.iter().map(|(name, value)| (name.clone(), vec![value.clone()])).collect();

@@ -87,6 +87,8 @@ pub(super) enum SlotState {
     Asking {
         access: Access,
         rule: Option<String>,
+        /// The files that the call runs, as they were when the user was asked.
+        scripts: Option<String>,
     },
     Running,
     Done {

@@ -13,6 +13,10 @@ use becket_tool::Tool;
 use becket_types::{Access, CallId, DecidedBy, Decision, DenialCause, Event, PermissionRequest, Verb};
 use serde_json::Value;
 
+/// The result of a call whose script is not the one that the user was asked about.
+const SCRIPT_CHANGED: &str =
+    "Not run: a file that this command runs changed while the user was asked. Make the call again.";
+
 impl ToolRunner<'_> {
     /// Handles the answer to a question for permission.
     pub(in crate::driver) fn decided(&mut self, id: &CallId, decision: Decision) {
@@ -26,7 +30,8 @@ impl ToolRunner<'_> {
         let index = batch.next;
         if let Some(slot) = batch.slots.get_mut(index)
             && slot.call.id == *id
-            && let SlotState::Asking { access, rule } = std::mem::replace(&mut slot.state, SlotState::Waiting)
+            && let SlotState::Asking { access, rule, scripts } =
+                std::mem::replace(&mut slot.state, SlotState::Waiting)
         {
             match decision {
                 Decision::Deny { reason } => {
@@ -42,7 +47,9 @@ impl ToolRunner<'_> {
                         slot.refuse(refused);
                     }
                 }
-                Decision::AllowChanged { input } => self.allowed_with(&mut batch, index, input),
+                Decision::AllowChanged { input } => {
+                    self.allowed_with(&mut batch, index, input, (&access, scripts))
+                }
                 Decision::AllowOnce | Decision::AllowSession | Decision::AllowWithout { .. } => {
                     let (kept, how) = match &decision {
                         Decision::AllowSession => (rule.clone(), "the user allowed it for the session"),
@@ -57,6 +64,11 @@ impl ToolRunner<'_> {
                     }
                     // The user has decided about the access that was shown, so check the call again: it must need the same access.
                     match self.check(&slot.call, &batch.cancel, &slot.partial) {
+                        Ok((_, _, now))
+                            if now == access && self.tools.guard.script_state(&now) != scripts =>
+                        {
+                            slot.refuse(SCRIPT_CHANGED);
+                        }
                         Ok((tool, mut env, now)) if now == access => {
                             self.agreed(&*tool);
                             env.variables = self.tools.guard.variables(&access);
@@ -84,13 +96,23 @@ impl ToolRunner<'_> {
     }
 
     /// Runs a call with the input that the program gave in place of the model's, unless a rule denies that one.
-    fn allowed_with(&mut self, batch: &mut Batch, index: usize, input: Value) {
+    /// `asked`: the access and the scripts about which the user was asked.
+    fn allowed_with(
+        &mut self,
+        batch: &mut Batch,
+        index: usize,
+        input: Value,
+        asked: (&Access, Option<String>),
+    ) {
         let Some(slot) = batch.slots.get_mut(index) else { return };
         slot.call.input = input;
         let (tool, mut env, access) = match self.check(&slot.call, &batch.cancel, &slot.partial) {
             Ok(checked) => checked,
             Err(why) => return slot.refuse(why),
         };
+        if access == *asked.0 && self.tools.guard.script_state(&access) != asked.1 {
+            return slot.refuse(SCRIPT_CHANGED);
+        }
         slot.subject = subject(&access, &env);
         let judged = self.tools.guard.explain(&tool.spec().name, &access, &slot.call.input);
         if let Verdict::Deny { reason, cause, .. } = judged.verdict {
