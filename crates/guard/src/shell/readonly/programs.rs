@@ -105,6 +105,9 @@ pub(super) fn find(words: &[Word]) -> Result<Vec<PathArg>, String> {
             {
                 return Err(format!("the pattern {} is not quoted", value.raw));
             }
+            if text == "-newermt" {
+                names_no_zone(&value.text)?;
+            }
         } else if matches!(text, "-newer" | "-anewer" | "-cnewer" | "-samefile") {
             expression = true;
             paths.extend(files(std::slice::from_ref(rest.next().ok_or_else(|| unknown(word))?), false));
@@ -275,6 +278,14 @@ fn indexes_only(program: &str) -> bool {
         })
 }
 
+/// Refuses the text of a date in which a time zone names a file, anywhere: `TZ="../x" now`. GNU programs read it in every date.
+fn names_no_zone(date: &str) -> Result<(), String> {
+    match date.contains("TZ=") {
+        true => Err(format!("`{date}` may open a file as a time zone")),
+        false => Ok(()),
+    }
+}
+
 pub(super) fn date(words: &[Word]) -> Result<Vec<PathArg>, String> {
     let parsed =
         options(words, "uRI", "d", "date= iso-8601 iso-8601= rfc-3339= rfc-email utc universal", true)?;
@@ -284,10 +295,8 @@ pub(super) fn date(words: &[Word]) -> Result<Vec<PathArg>, String> {
     {
         return Err(format!("`-d {value}` would set the kernel's summer time on some systems"));
     }
-    // A time zone in the text of a date names a file, anywhere.
-    if let Some((_, value)) = parsed.values.iter().find(|(name, value)| name != "f" && value.contains("TZ="))
-    {
-        return Err(format!("`{value}` may open a file as a time zone"));
+    for (_, value) in parsed.values.iter().filter(|(name, _)| name != "f") {
+        names_no_zone(value)?;
     }
     if parsed.positional.iter().all(|w| w.text.starts_with('+') && w.is_literal()) {
         Ok(Vec::new())
