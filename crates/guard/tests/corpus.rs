@@ -442,3 +442,117 @@ fn auto_mode_asks_about_a_tenth_of_everyday_commands_at_most() {
     let edits = asked(PermissionMode::AcceptEdits, false);
     assert_eq!(without, edits);
 }
+
+/// A call of a recorded session: its tool, and the command or path.
+type Call = (String, String);
+
+/// The calls in a recording of any format that this repository holds: an object with a tool's name and its input, at any depth.
+fn calls_in(value: &Value, out: &mut Vec<Call>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| calls_in(item, out)),
+        Value::Object(entries) => {
+            let name = ["name", "tool"].iter().find_map(|key| entries.get(*key)?.as_str());
+            let input = ["input", "arguments", "args"].iter().find_map(|key| entries.get(*key));
+            let input = input.map(|input| match input.as_str() {
+                Some(text) => serde_json::from_str(text).unwrap_or_default(),
+                None => input.clone(),
+            });
+            if let (Some(name), Some(input)) = (name, input.filter(Value::is_object)) {
+                let own = if name == "shell_command" {
+                    "bash".into()
+                } else {
+                    becket_types::sdk_names::own_name(name)
+                };
+                let named = ["command", "path", "file_path"].iter().find_map(|key| input[*key].as_str());
+                let what = match own.as_ref() {
+                    "bash" | "read" | "edit" | "write" => named,
+                    "grep" | "glob" => named.or(Some(".")),
+                    _ => None,
+                };
+                let what = what.map(|what| what.replace("/home/me/site/", ""));
+                out.extend(what.map(|what| (own.into_owned(), what)));
+            }
+            entries.values().for_each(|value| calls_in(value, out));
+        }
+        _ => {}
+    }
+}
+
+/// Every recording in the tree, by its file.
+fn recordings() -> Vec<(PathBuf, Vec<Call>)> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut folders: Vec<PathBuf> = [
+        "crates/becket/demo",
+        "crates/tui/tests/screens",
+        "tests/fixtures/imports",
+        "tests/fixtures/store-1",
+    ]
+    .map(|folder| root.join(folder))
+    .into();
+    let mut out = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "json" || ending == "jsonl") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let mut calls = Vec::new();
+                match serde_json::from_str(&text) {
+                    Ok(value) => calls_in(&value, &mut calls),
+                    Err(_) => text
+                        .lines()
+                        .filter_map(|line| serde_json::from_str(line).ok())
+                        .for_each(|value| calls_in(&value, &mut calls)),
+                }
+                out.push((path, calls));
+            }
+        }
+    }
+    out
+}
+
+/// The share of calls that a person is asked about in recorded and scripted sessions, against the build before commands were judged
+/// by mechanism, and in mode `auto`.
+#[test]
+fn calls_of_recorded_sessions_are_asked_about_no_more_than_before() {
+    let text = include_str!("corpus/sessions.txt");
+    let rows = text.lines().filter(|line| !line.starts_with('#'));
+    let rows: Vec<(&str, Call)> = rows
+        .map(|line| {
+            let row: Vec<&str> = line.splitn(4, '\t').collect();
+            (row[0], (row[2].to_owned(), decode(row[3])))
+        })
+        .collect();
+    assert!(rows.len() >= 100 && rows.iter().all(|(verdict, _)| matches!(*verdict, "run" | "ask")));
+    let recordings = recordings();
+    assert!(recordings.iter().map(|(_, calls)| calls.len()).sum::<usize>() >= 40, "{recordings:?}");
+    for (path, calls) in &recordings {
+        for call in calls {
+            let is_known = rows.iter().any(|(_, known)| known == call);
+            assert!(is_known, "{}: {call:?} has no row in sessions.txt", path.display());
+        }
+    }
+    let works: SandboxWorks = Arc::new(|_| Ok(()));
+    let rules = SandboxRules { works: Some(works), ..SandboxRules::default() };
+    let asked = |mode: PermissionMode| {
+        let guard = guard(&[], mode).with_sandbox(rules.clone());
+        let asks = |call: &&Call| {
+            let (tool, what) = *call;
+            let path = || PathBuf::from("/repo").join(what);
+            let access = match tool.as_str() {
+                "bash" => Access::execute(what.clone()),
+                "edit" | "write" => Access::write(path()),
+                _ => Access::read(path()),
+            };
+            !matches!(guard.check(tool, &access, &Value::Null), Verdict::Allow { .. })
+        };
+        rows.iter().map(|(_, call)| call).filter(asks).collect::<Vec<_>>()
+    };
+    let before = rows.iter().filter(|(verdict, _)| *verdict == "ask").count();
+    let (now, auto) = (asked(PermissionMode::Default), asked(PermissionMode::Auto));
+    println!("of {}: before {before}, now {}, in auto {}: {auto:?}", rows.len(), now.len(), auto.len());
+    // Ten points more at most, and in `auto` a tenth.
+    assert!(now.len() * 10 <= before * 10 + rows.len(), "{before} then {}", now.len());
+    assert!(auto.len() * 10 <= now.len(), "{auto:?}");
+}
