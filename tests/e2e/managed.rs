@@ -13,22 +13,34 @@ use std::process::Command;
 
 const OWN: &str = "/etc/becket/config.toml";
 const CLAUDE: &str = "/etc/claude-code/managed-settings.json";
+const CLAUDE_PART: &str = "/etc/claude-code/managed-settings.d/50-team.json";
 const BYPASS: [&str; 2] = ["--permission-mode", "bypassPermissions"];
 const DRIVEN: [&str; 5] = ["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"];
 
 /// A machine on which `path` has this content.
 struct Machine {
     files: Project,
-    path: &'static str,
+    /// The path there of each of these files.
+    paths: Vec<(&'static str, String)>,
     /// The user of the test is root in it.
     as_root: bool,
 }
 
 impl Machine {
     fn new(path: &'static str, text: &str) -> Self {
-        let files = Project::new(&[("managed", text)]);
-        std::fs::set_permissions(files.path("managed"), PermissionsExt::from_mode(0o644)).unwrap();
-        Self { files, path, as_root: true }
+        Self::with(&[(path, text)])
+    }
+
+    fn with(files: &[(&'static str, &str)]) -> Self {
+        let names: Vec<String> = (0..files.len()).map(|n| format!("managed{n}")).collect();
+        let texts: Vec<(&str, &str)> =
+            names.iter().zip(files).map(|(name, (_, text))| (name.as_str(), *text)).collect();
+        let project = Project::new(&texts);
+        for name in &names {
+            std::fs::set_permissions(project.path(name), PermissionsExt::from_mode(0o644)).unwrap();
+        }
+        let paths = files.iter().map(|(path, _)| *path).zip(names).collect();
+        Self { files: project, paths, as_root: true }
     }
 
     /// The same command on this machine. The folders of `/etc` are new, everything else is as it is.
@@ -50,7 +62,9 @@ impl Machine {
             let path = format!("/etc/{name}");
             out.args(["--ro-bind-try", &path, &path]);
         }
-        out.arg("--ro-bind").arg(self.files.path("managed")).arg(self.path);
+        for (path, name) in &self.paths {
+            out.arg("--ro-bind").arg(self.files.path(name)).arg(path);
+        }
         if let Some(dir) = command.get_current_dir() {
             out.arg("--chdir").arg(dir);
         }
@@ -85,7 +99,7 @@ fn a_file_that_somebody_else_could_change_ends_the_start() {
     if !works() {
         return;
     }
-    for (path, text) in [(OWN, ""), (CLAUDE, "{}")] {
+    for (path, text) in [(OWN, ""), (CLAUDE, "{}"), (CLAUDE_PART, "{}")] {
         let refused = |machine: &Machine, why: &str| {
             let bench = Bench::new(&[]);
             let (last, ran) = called(&bench, machine, "touch made", &BYPASS);
@@ -96,7 +110,7 @@ fn a_file_that_somebody_else_could_change_ends_the_start() {
             assert!(ran.stderr.lines().count() <= 2, "{path}: {}", ran.stderr);
         };
         let mut machine = Machine::new(path, text);
-        let file = machine.files.path("managed");
+        let file = machine.files.path("managed0");
         let (_, ran) = called(&Bench::new(&[]), &machine, "touch made", &BYPASS);
         assert_eq!(ran.code, 0, "root's own file is used: {}", ran.stderr);
         std::fs::set_permissions(&file, PermissionsExt::from_mode(0o666)).unwrap();
@@ -123,6 +137,12 @@ fn a_file_that_cannot_be_read_whole_ends_the_start() {
         (CLAUDE, r#"{"permissions": {"deny": ["Bash(("]}}"#, "permissions.deny: "),
         (CLAUDE, r#"{"permissions": {"ask": "Bash"}}"#, "permissions.ask: this is not a list of rules"),
         (CLAUDE, r#"{"permissions": {"deny": [1]}}"#, "permissions.deny: 1 is not a rule"),
+        (CLAUDE_PART, r#"{"permissions": {"deny": [1]}}"#, "permissions.deny: 1 is not a rule"),
+        (
+            CLAUDE,
+            r#"{"allowManagedHooksOnly": "yes"}"#,
+            "allowManagedHooksOnly: \"yes\" is neither true nor false",
+        ),
     ] {
         let (last, ran) = called(&Bench::new(&[]), &Machine::new(path, text), "touch made", &BYPASS);
         assert_eq!((ran.code, last.as_str()), (2, ""), "{text}: {ran:?}");
@@ -215,6 +235,122 @@ fn hooks_of_the_administrator_run_whatever_the_user_switches_off() {
     let bench = Bench::new(&[]);
     let (_, ran) = called(&bench, &machine, "touch made", &BYPASS);
     assert!(bench.project.exists("made"), "{ran:?}");
+}
+
+/// The administrator's hooks run, and no other. Those of a program that drives the session are its own code.
+#[test]
+fn only_managed_hooks_run_if_the_administrator_says_so() {
+    if !works() {
+        return;
+    }
+    let hook = |name: &str| json!({"PreToolUse": [{"hooks": [{"type": "command", "command": format!("touch {name}")}]}]});
+    let managed = json!({"allowManagedHooksOnly": true, "hooks": hook("of-managed")}).to_string();
+    let part = json!({"hooks": hook("of-part"), "allowManagedHooksOnly": false}).to_string();
+    let machine = Machine::with(&[(CLAUDE, &managed), (CLAUDE_PART, &part)]);
+    let own = json!({ "hooks": hook("of-project") }).to_string();
+    let bench = Bench::new(&[(".claude/settings.json", &own)]);
+    let text = "[[hooks.PreToolUse]]\nhooks = [{ type = \"command\", command = \"touch of-user\" }]";
+    bench.home.write(".config/becket/config.toml", text);
+    bench.home.write(".claude/settings.json", json!({ "hooks": hook("of-other") }).to_string());
+    let given = json!({ "hooks": hook("of-flag") }).to_string();
+    let flags = [BYPASS[0], BYPASS[1], "--trust", "--settings", &given];
+    let (_, ran) = called(&bench, &machine, "touch made", &flags);
+    let runs = |name: &str| bench.project.exists(name);
+    assert!(runs("made") && runs("of-managed") && runs("of-part"), "{ran:?}");
+    for name in ["of-project", "of-user", "of-other", "of-flag"] {
+        assert!(!runs(name), "{name}: {ran:?}");
+    }
+    let listed = run(&mut machine.runs(bench.command().args(["hooks", "list"]))).expect(0).stdout;
+    let says = "allowManagedHooksOnly is set: only the administrator's hooks run";
+    assert!(listed.contains(says) && !listed.contains("of-user"), "{listed}");
+    // Without the switch, all of them run.
+    let machine = Machine::with(&[(CLAUDE_PART, &part)]);
+    let (_, ran) = called(&bench, &machine, "touch made", &flags);
+    for name in ["of-project", "of-user", "of-other", "of-flag"] {
+        assert!(runs(name), "{name}: {ran:?}");
+    }
+}
+
+/// No file, flag, answer or program allows anything by a rule. Their rules that ask or deny still hold.
+#[test]
+fn only_managed_rules_allow_if_the_administrator_says_so() {
+    if !works() {
+        return;
+    }
+    let managed = json!({"permissions": {"allow": ["Bash(touch of-managed)"]}}).to_string();
+    let part = json!({"allowManagedPermissionRulesOnly": true}).to_string();
+    let machine = Machine::with(&[(CLAUDE, &managed), (CLAUDE_PART, &part)]);
+    let bench = Bench::new(&[]);
+    let lists = "permissions.allow = [\"Bash\"]\npermissions.deny = [\"Bash(touch of-managed-too)\"]";
+    bench.home.write(".config/becket/config.toml", lists);
+    let flags = ["--allowedTools", "Bash(touch *)"];
+    let (_, ran) = called(&bench, &machine, "touch of-managed", &flags);
+    assert!(bench.project.exists("of-managed"), "{ran:?}");
+    assert!(ran.stderr.contains("lets only managed rules allow something"), "{}", ran.stderr);
+    let (result, ran) = called(&bench, &machine, "touch made", &flags);
+    assert!(!bench.project.exists("made"), "{result} {ran:?}");
+    let (result, _) = called(&bench, &machine, "touch of-managed-too", &BYPASS);
+    assert!(result.contains("Bash(touch of-managed-too)"), "a deny rule of the user holds: {result}");
+    let listed = run(&mut machine.runs(bench.command().args(["permissions", "list"]))).expect(0).stdout;
+    let allow: Vec<&str> = listed.lines().filter(|line| line.starts_with("allow")).collect();
+    assert!(allow.len() == 1 && allow[0].contains("Bash(touch of-managed)"), "{listed}");
+    // The answer to a question allows one call, and a rule in it nothing.
+    let server = MockServer::start([
+        Answer::tool("c1", "bash", json!({"command": "touch one"})),
+        Answer::tool("c2", "bash", json!({"command": "touch two"})),
+        Answer::text("done"),
+    ]);
+    let mut command = bench.print(Api::Anthropic, &server);
+    command.args(DRIVEN).args(["--permission-prompt-tool", "stdio"]);
+    let mut running = Running::start(&mut machine.runs(&command));
+    let rules = json!({ "permissions": { "allow": ["Bash(touch two)"] } });
+    let body = json!({ "subtype": "apply_flag_settings", "settings": rules });
+    ask(&mut running, &request(&body), "control_response");
+    let asked = ask(&mut running, &says("go"), "can_use_tool");
+    assert!(!asked.to_string().contains("addRules"), "no rule is offered: {asked}");
+    let rules = json!([{ "toolName": "Bash", "ruleContent": "touch *" }]);
+    let update = json!({ "type": "addRules", "behavior": "allow", "rules": rules, "destination": "session" });
+    let answer = json!({ "behavior": "allow", "updatedInput": asked["request"]["input"], "updatedPermissions": [update] });
+    let response = json!({ "subtype": "success", "request_id": asked["request_id"], "response": answer });
+    running.send(format!("{}\n", json!({ "type": "control_response", "response": response })).as_bytes());
+    let line = running.line(|line| line.contains("can_use_tool") && line.contains("touch two"));
+    let asked: Value = serde_json::from_str(&line).unwrap();
+    let response = json!({ "subtype": "success", "request_id": asked["request_id"], "response": {"behavior": "deny", "message": "no"} });
+    ask(&mut running, &json!({ "type": "control_response", "response": response }), "\"type\":\"result\"");
+    running.wait();
+    assert!(bench.project.exists("one") && !bench.project.exists("two"));
+}
+
+/// The files of the folder count in the order of their names, after the one file.
+#[test]
+fn managed_files_add_up_in_the_order_of_their_names() {
+    if !works() {
+        return;
+    }
+    let deny = |rule: &str, value: &str| {
+        json!({"permissions": {"deny": [rule]}, "env": {"FROM": value}}).to_string()
+    };
+    let (first, second, last, hidden) = (
+        deny("Bash(rm *)", "first"),
+        deny("Bash(touch *)", "second"),
+        deny("Bash(mkdir *)", "last"),
+        deny("Bash(printenv *)", "of-a-hidden-file"),
+    );
+    let machine = Machine::with(&[
+        ("/etc/claude-code/managed-settings.d/90-last.json", &last),
+        (CLAUDE, &first),
+        (CLAUDE_PART, &second),
+        ("/etc/claude-code/managed-settings.d/.95-hidden.json", &hidden),
+        ("/etc/claude-code/managed-settings.d/99-note.txt", "no settings"),
+    ]);
+    let bench = Bench::new(&[]);
+    for command in ["rm x", "touch x", "mkdir x"] {
+        let (result, ran) = called(&bench, &machine, command, &BYPASS);
+        let rule = format!("Bash({} *)", command.split(' ').next().unwrap());
+        assert!(result.contains(&rule), "{command}: {result} {ran:?}");
+    }
+    let (result, ran) = called(&bench, &machine, "printenv FROM", &BYPASS);
+    assert!(result.contains("last") && !result.contains("of-a-hidden-file"), "{result} {ran:?}");
 }
 
 /// The mode of the session, as it tells a program.

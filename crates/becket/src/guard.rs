@@ -49,7 +49,7 @@ fn mode_limits(run: &RunSettings) -> ModeLimits {
         no_bypass: !run.interactive
             && !run.client.limits.may_bypass
             && mode != PermissionMode::BypassPermissions,
-        bypass_is_off: run.settings.no_bypass,
+        bypass_is_off: run.settings.managed_limits.no_bypass,
         managed: is_managed.then_some(mode),
     }
 }

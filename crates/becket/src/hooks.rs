@@ -151,13 +151,13 @@ pub(crate) fn search(
     }
     let sources = settings.sources;
     let home = environment.claude_dir().map(|dir| dir.join("settings.json"));
+    let managed = crate::settings::claude::managed_files().into_iter();
     let claude = [
-        (Origin::Managed, true, Some(PathBuf::from(crate::settings::claude::MANAGED))),
         (Origin::User, sources.user, home),
         (Origin::Project, sources.project, Some(root.join(".claude/settings.json"))),
         (Origin::Local, sources.local, Some(root.join(".claude/settings.local.json"))),
     ];
-    for (origin, read, path) in claude {
+    for (origin, read, path) in managed.map(|path| (Origin::Managed, true, Some(path))).chain(claude) {
         let Some(path) = path.filter(|_| read) else { continue };
         // The settings of the run have been read, so the administrator's file is to be trusted.
         match of_claude(&path) {
@@ -182,7 +182,7 @@ pub(crate) fn search(
         }
     }
     out.found.extend(of_frontmatter(&root, bearers));
-    if disabled {
+    if disabled || settings.managed_limits.only_hooks {
         // Only the administrator switches off the administrator's hooks.
         out.found.retain(|found| found.source.origin == Origin::Managed);
     }

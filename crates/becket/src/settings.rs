@@ -109,8 +109,7 @@ fn configuration_of_run(
     let mut files = claude::layers(environment, &places.project, sources);
     let approved = claude::approved(environment, &places.project, &files, rights.content);
     let managed = claude::managed()?;
-    let no_bypass = managed.as_ref().is_some_and(|managed| managed.no_bypass);
-    files.extend(managed.map(|managed| managed.layer));
+    files.extend(managed.layers);
     files.extend(own_files);
     // The user's own rules for this project have the same strength as the user's file and come after it.
     let own = crate::interactive::preferences::project_file(environment, &places.project);
@@ -134,7 +133,8 @@ fn configuration_of_run(
     let mut settings = becket_config::load(&inputs).map_err(config_failure)?;
     claude::leave_out_unusable(&mut settings);
     settings.sources = sources;
-    settings.no_bypass = no_bypass;
+    settings.managed_limits = managed.limits;
+    claude::leave_out_forbidden(&mut settings);
     Ok(settings)
 }
 

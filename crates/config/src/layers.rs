@@ -49,6 +49,17 @@ pub struct Inputs<'a> {
     pub cwd: &'a Path,
 }
 
+/// Switches of the administrator that bind every run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ManagedLimits {
+    /// Nobody may use the permission mode `bypassPermissions`.
+    pub no_bypass: bool,
+    /// Only the administrator's hooks run.
+    pub only_hooks: bool,
+    /// Only the administrator's rules allow something.
+    pub only_rules: bool,
+}
+
 /// The merged, immutable settings. Paths in `config` are absolute.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
@@ -64,8 +75,8 @@ pub struct Settings {
     pub hooks: Vec<(Source, Value)>,
     /// Files that were read beside managed ones.
     pub sources: SettingSources,
-    /// The administrator has switched off the permission mode `bypassPermissions`.
-    pub no_bypass: bool,
+    /// Switches of the administrator that no configuration key has.
+    pub managed_limits: ManagedLimits,
     /// Leaf key to its value and sources: one source for a scalar, one per element of a list.
     pub(crate) merged: BTreeMap<String, Merged>,
 }
@@ -181,6 +192,31 @@ impl Settings {
                 merged.lines.remove(at);
             }
         }
+        if let Ok(config) = Config::read(&unflatten(&self.merged)) {
+            self.config = config;
+        }
+    }
+
+    /// Removes the elements of a list that do not come from the administrator. `why`: for a warning for each file or flag that
+    /// had some.
+    pub fn keep_managed(&mut self, key: &str, why: &str) {
+        let Some(merged) = self.merged.get_mut(key) else { return };
+        let Value::Array(items) = &mut merged.value else { return };
+        let is_kept: Vec<bool> =
+            merged.sources.iter().map(|source| matches!(source, Source::Managed(_))).collect();
+        for (source, _) in merged.sources.iter().zip(&is_kept).filter(|(_, is_kept)| !**is_kept) {
+            let (origin, key) = place(Some(source), key);
+            let problem = Problem { origin, at: None, key, message: format!("left out: {why}") };
+            if !self.warnings.contains(&problem) {
+                self.warnings.push(problem);
+            }
+        }
+        let kept = |at: usize| is_kept.get(at).copied().unwrap_or(false);
+        let mut at = 0..;
+        items.retain(|_| at.next().is_some_and(kept));
+        let mut at = 0..;
+        merged.lines.retain(|_| at.next().is_some_and(kept));
+        merged.sources.retain(|source| matches!(source, Source::Managed(_)));
         if let Ok(config) = Config::read(&unflatten(&self.merged)) {
             self.config = config;
         }

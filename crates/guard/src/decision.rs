@@ -94,6 +94,12 @@ impl Guard {
         Ok(())
     }
 
+    /// From now on, only the allow rules of the settings count: no answer, hook or program adds one.
+    pub fn close_allow_rules(&mut self) {
+        self.layers.is_closed = true;
+        self.compile();
+    }
+
     /// Rules that one owner has added to those of the settings, in order.
     pub fn added_rules(&self, owner: RuleOwner) -> &Rules {
         self.layers.of(owner)

@@ -24,13 +24,16 @@ pub(crate) struct Layers {
     pub(crate) session: Rules,
     /// Allow rules that count until the turn ends.
     pub(crate) turn: Vec<Rule>,
+    /// Allow rules count only if they are in the settings.
+    pub(crate) is_closed: bool,
 }
 
 impl Layers {
     /// Returns the rules of one kind that come on top of the settings.
     pub(crate) fn rules(&self, kind: RuleKind) -> impl Iterator<Item = &Rule> {
         let turn: &[Rule] = if kind == RuleKind::Allow { &self.turn } else { &[] };
-        self.program.of(kind).iter().chain(self.session.of(kind)).chain(turn)
+        let all = self.program.of(kind).iter().chain(self.session.of(kind)).chain(turn);
+        all.filter(move |_| kind != RuleKind::Allow || !self.is_closed)
     }
 
     /// Changes rules of `owner`. `settings`: the rules of the settings. Returns the number of rules that were removed.

@@ -242,6 +242,8 @@ impl Guard {
                 let how = rule.as_deref().map(how_to_allow).unwrap_or_default();
                 Verdict::deny(format!("{reason}; permission mode dontAsk denies what would be asked{how}"))
             }
+            // A rule for this session would not count.
+            Verdict::Ask { reason, .. } if self.layers.is_closed => Verdict::Ask { reason, rule: None },
             other => other,
         }
     }

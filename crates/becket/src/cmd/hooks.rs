@@ -57,8 +57,16 @@ struct Here {
 pub(crate) struct Listed {
     pub rows: Vec<Row>,
     pub warnings: Vec<String>,
-    /// No hook runs.
-    pub off: bool,
+    /// The setting by which only the administrator's hooks run.
+    pub off: Option<&'static str>,
+}
+
+impl Listed {
+    /// Says that hooks are off, and by which setting. `None` if they are on.
+    pub(crate) fn off_line(&self) -> Option<String> {
+        let what = if self.rows.is_empty() { "no hook runs" } else { "only the administrator's hooks run" };
+        self.off.map(|key| format!("{key} is set: {what}."))
+    }
 }
 
 /// A row of the list.
@@ -111,7 +119,11 @@ impl Here {
             }
         }
         rows.sort_by_key(|row| row.event);
-        Listed { rows, warnings, off: self.settings.config.hooks.disabled }
+        let off = match self.settings.managed_limits.only_hooks {
+            true => Some("allowManagedHooksOnly"),
+            false => self.settings.config.hooks.disabled.then_some("disable_all_hooks"),
+        };
+        Listed { rows, warnings, off }
     }
 
     fn state(&self, environment: &Environment, found: &HookTable) -> &'static str {
@@ -199,12 +211,11 @@ impl Here {
     }
 }
 
-fn listed(Listed { rows, warnings, off }: &Listed) -> String {
+fn listed(listed: &Listed) -> String {
+    let Listed { rows, warnings, .. } = listed;
     let mut text = String::new();
-    if *off && rows.is_empty() {
-        text.push_str("disable_all_hooks is set: no hook runs.\n");
-    } else if *off {
-        text.push_str("disable_all_hooks is set: only the administrator's hooks run.\n");
+    if let Some(line) = listed.off_line() {
+        let _ = writeln!(text, "{line}");
     } else if rows.is_empty() {
         text.push_str("No hooks are configured.\n");
     }

@@ -445,8 +445,8 @@ pub(super) fn status(status: Status<'_>, shown: &Shown) -> Sheet {
 /// Returns the page `/hooks`.
 pub(super) fn hooks(listed: &Listed, shown: &Shown) -> Sheet {
     let mut sheet = Sheet::default();
-    if listed.off {
-        sheet.note("disable_all_hooks is set: no hook runs.");
+    if let Some(line) = listed.off_line() {
+        sheet.note(line);
     } else if listed.rows.is_empty() {
         sheet.note("No hooks are configured.");
     }

@@ -1,5 +1,5 @@
 //! Settings files of Claude Code: `settings.json` in the user's folder, `.claude/settings.json` and
-//! `.claude/settings.local.json` of the project, and the administrator's `managed-settings.json`.
+//! `.claude/settings.local.json` of the project, and the administrator's `managed-settings.json` and `managed-settings.d`.
 //!
 //! Finds the files and says what a project's file would allow; `becket_config` decides which keys count. A project's file is
 //! trusted by content: the user reads what it would allow and approves exactly that. Its prohibitions count always. Hooks of
@@ -10,12 +10,14 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::trust::content::{ContentTrust, Item, State};
 use crate::trust::leads_outside;
-use becket_config::{Layer, Scope, SettingSources, Settings};
+use becket_config::{Layer, ManagedLimits, Scope, SettingSources, Settings};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
 /// Claude Code's managed settings.
 pub(crate) const MANAGED: &str = "/etc/claude-code/managed-settings.json";
+/// Further files of the same kind.
+const MANAGED_PARTS: &str = "/etc/claude-code/managed-settings.d";
 
 /// Kind of the items of [`items`].
 pub(crate) const SETTINGS: &str = "settings";
@@ -49,40 +51,81 @@ pub(super) fn layers(environment: &Environment, root: &Path, sources: SettingSou
 }
 
 /// The administrator's settings for Claude Code.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ManagedSettings {
-    pub layer: Layer,
-    /// Nobody may use the permission mode `bypassPermissions`.
-    pub no_bypass: bool,
+    /// Weakest first.
+    pub layers: Vec<Layer>,
+    pub limits: ManagedLimits,
 }
 
-/// Returns the administrator's settings for Claude Code; `None` if there are none.
+/// Returns the administrator's files in the order in which they count: the one file, and those of the folder by their names.
+/// Hidden files do not count.
+pub(crate) fn managed_files() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(MANAGED_PARTS).into_iter().flatten().flatten();
+    let mut parts: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    parts.retain(|path| {
+        let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        path.extension().is_some_and(|ending| ending == "json") && !is_hidden
+    });
+    parts.sort();
+    parts.insert(0, PathBuf::from(MANAGED));
+    parts
+}
+
+/// Returns the administrator's settings for Claude Code.
 ///
 /// # Errors
 ///
-/// Fails if other users could change the file, or if it has a rule or list that cannot be read: nothing may run without
+/// Fails if other users could change the files, or if one has a rule or list that cannot be read: nothing may run without
 /// these rules.
-pub(super) fn managed() -> Result<Option<ManagedSettings>, Failure> {
-    let path = PathBuf::from(MANAGED);
-    let wrong = |why: String| {
-        Failure::usage(format!("{MANAGED}: {why}"))
-            .hint("it binds every user of this machine; ask the administrator to correct it")
-    };
-    let distrusted = path.exists().then(|| crate::sys::distrusted(&path)).flatten();
-    if let Some(why) = distrusted {
-        return Err(wrong(format!("this managed file cannot be trusted, so becket does not start: {why}")));
+pub(super) fn managed() -> Result<ManagedSettings, Failure> {
+    let mut out = ManagedSettings::default();
+    // Whoever can write the folder can take rules away.
+    if let Some(why) = distrusted(Path::new(MANAGED_PARTS)) {
+        return Err(wrong(
+            Path::new(MANAGED_PARTS),
+            &format!("this managed folder cannot be trusted, so becket does not start: {why}"),
+        ));
     }
-    let text = becket_config::read_text(&path).map_err(|error| Failure::usage(error.to_string()))?;
-    let Some(text) = text else { return Ok(None) };
-    let settings =
-        becket_config::json_value(&text).map_err(|why| wrong(format!("{why}, so becket does not start")))?;
-    let permissions = &settings["permissions"];
-    for key in ["allow", "ask", "deny"] {
-        check_rules(&permissions[key])
-            .map_err(|why| wrong(format!("permissions.{key}: {why}, so becket does not start")))?;
+    for path in managed_files() {
+        if let Some(why) = distrusted(&path) {
+            let why = format!("this managed file cannot be trusted, so becket does not start: {why}");
+            return Err(wrong(&path, &why));
+        }
+        let text = becket_config::read_text(&path).map_err(|error| Failure::usage(error.to_string()))?;
+        let Some(text) = text else { continue };
+        let settings = becket_config::json_value(&text)
+            .map_err(|why| wrong(&path, &format!("{why}, so becket does not start")))?;
+        let permissions = &settings["permissions"];
+        for key in ["allow", "ask", "deny"] {
+            check_rules(&permissions[key]).map_err(|why| {
+                wrong(&path, &format!("permissions.{key}: {why}, so becket does not start"))
+            })?;
+        }
+        let is_on = |key: &str| match &settings[key] {
+            Value::Null | Value::Bool(false) => Ok(false),
+            Value::Bool(true) => Ok(true),
+            other => Err(wrong(
+                &path,
+                &format!("{key}: {other} is neither true nor false, so becket does not start"),
+            )),
+        };
+        // A switch that one file sets stays, whatever the others say.
+        out.limits.no_bypass |= permissions["disableBypassPermissionsMode"].as_str() == Some("disable");
+        out.limits.only_hooks |= is_on("allowManagedHooksOnly")?;
+        out.limits.only_rules |= is_on("allowManagedPermissionRulesOnly")?;
+        out.layers.push(Layer { scope: Scope::Managed, path, text });
     }
-    let no_bypass = permissions["disableBypassPermissionsMode"].as_str() == Some("disable");
-    Ok(Some(ManagedSettings { layer: Layer { scope: Scope::Managed, path, text }, no_bypass }))
+    Ok(out)
+}
+
+fn distrusted(path: &Path) -> Option<String> {
+    path.exists().then(|| crate::sys::distrusted(path)).flatten()
+}
+
+fn wrong(path: &Path, why: &str) -> Failure {
+    Failure::usage(format!("{}: {why}", path.display()))
+        .hint("it binds every user of this machine; ask the administrator to correct it")
 }
 
 /// Checks that a value is a list of rules, or missing.
@@ -159,6 +202,16 @@ pub(crate) fn note_unused(
 ) {
     for item in items(environment, root, sources) {
         trust.is_trusted(&item.kind, &item.name, &item.content);
+    }
+}
+
+/// Leaves out allow rules that the administrator forbids. Rules that ask or deny stay: they only restrict.
+pub(super) fn leave_out_forbidden(settings: &mut Settings) {
+    if settings.managed_limits.only_rules {
+        settings.keep_managed(
+            "permissions.allow",
+            "the administrator of this machine lets only managed rules allow something",
+        );
     }
 }
 

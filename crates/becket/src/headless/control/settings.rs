@@ -102,7 +102,7 @@ impl LiveSettings {
     }
 
     pub(super) fn hooks_are_off(&self) -> bool {
-        self.configured.config.hooks.disabled
+        self.configured.config.hooks.disabled || self.configured.managed_limits.only_hooks
     }
 
     /// Returns the answer to `get_settings`.
