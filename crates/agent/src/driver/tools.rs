@@ -489,9 +489,10 @@ impl ToolRunner<'_> {
             for refusal in refused_hosts(slot, &output) {
                 self.conversation.core.push(refusal);
             }
+            let duration = outcome::duration(&output, time);
             self.tools.repetition.saw(&slot.call.name, &slot.call.input, &output.content, output.is_error);
             if slot.started.is_some() {
-                let result = journal_result(&output, std::mem::take(&mut reads), time);
+                let result = journal_result(&output, std::mem::take(&mut reads), duration);
                 self.conversation.core.push(journal(slot, JournalState::Finished, result));
             }
             let changes = output.changes.clone();
@@ -501,7 +502,6 @@ impl ToolRunner<'_> {
             let mut message = result_message(&slot.call, output);
             message.seq = self.conversation.core.next_seq();
             self.conversation.core.push(EntryKind::Message { message: message.clone() });
-            let duration = millis(time);
             self.conversation.core.announce(Event::ToolFinished { message, changes, duration, original });
         }
         self.conversation.core.flush(Durability::Buffered);

@@ -286,7 +286,7 @@ fn ended(call: &ToolCall) -> Vec<String> {
         State::Failed { millis } => match exit_code(call) {
             Some(code) if result(call).is_empty() => timed(format!("failed (exit code {code})"), *millis),
             Some(code) => timed(format!("exit code {code}"), *millis),
-            None => vec!["failed".to_owned()],
+            None => timed("failed".to_owned(), *millis),
         },
         State::Interrupted => vec!["interrupted".to_owned()],
         State::Denied { reason } if reason.is_empty() => vec![NOT_PERMITTED.to_owned()],
@@ -294,10 +294,14 @@ fn ended(call: &ToolCall) -> Vec<String> {
     }
 }
 
-/// Returns the words and the duration. Less than a tenth of a second is left out: it says nothing, and a session that
-/// is opened again does not know the duration.
+/// Returns the words and the duration, which also says if a call failed at once or after a while. 0: the duration is not known, as of
+/// a command of the user.
 fn timed(words: String, millis: u64) -> Vec<String> {
-    if millis < 100 { vec![words] } else { vec![words, text::duration(millis)] }
+    match millis {
+        0 => vec![words],
+        1..100 => vec![words, format!("{millis} ms")],
+        _ => vec![words, text::duration(millis)],
+    }
 }
 
 #[cfg(test)]

@@ -8,11 +8,12 @@ use super::batch::{Opinion, Slot};
 use crate::answer::Call;
 use crate::host::lock;
 use crate::machine::NotRun;
+use crate::spend::millis;
 use becket_guard::Verdict;
 use becket_session::secrets::{mask, mask_published, mask_published_after};
 use becket_tool::{Tool, ToolEnv};
 use becket_types::{
-    Access, CallId, DecidedBy, DenialCause, EntryKind, Event, JournalState, Message, Part,
+    Access, CallId, DecidedBy, DenialCause, EntryKind, Event, JournalState, Message, Millis, Part,
     PermissionDecision, PermissionMode, ToolOutput, Verb, cut_end, cut_start, cut_start_at_word,
     sdk_names::{INTERRUPTED, PRINTED_LINES},
 };
@@ -34,7 +35,7 @@ const MAX_RULE: usize = 2_000;
 /// Number of bytes of a subject that are examined for secrets. More than its kept part needs.
 const MAX_MASKED: usize = 4 << 10;
 /// Shortest time of a call that is recorded and shown.
-const SHOWN_TIME: Duration = Duration::from_millis(10);
+const SHOWN_TIME: Millis = Millis(10);
 /// Limit on refused connections of one command that get an entry each.
 const MAX_REFUSED: usize = 20;
 
@@ -285,17 +286,28 @@ pub(super) fn refused_hosts(slot: &Slot, output: &ToolOutput) -> Vec<EntryKind> 
         .collect()
 }
 
+fn exit_code(output: &ToolOutput) -> Option<i64> {
+    ["exit_code", "exit"].iter().find_map(|key| output.details.get(key)).and_then(Value::as_i64)
+}
+
+/// Returns the duration of a call. A failed call shows its time however short that was, so it has at least a millisecond: zero means that
+/// the time is not known.
+pub(super) fn duration(output: &ToolOutput, time: Duration) -> Millis {
+    let least = u64::from(output.is_error && !time.is_zero());
+    Millis(millis(time).0.max(least))
+}
+
 /// The outcome of a call as the journal keeps it: for the sections of a summary that becket fills itself, and for showing the
 /// session again.
-pub(super) fn journal_result(output: &ToolOutput, reads: Map<String, Value>, time: Duration) -> Value {
+pub(super) fn journal_result(output: &ToolOutput, reads: Map<String, Value>, time: Millis) -> Value {
     let mut result = Map::new();
-    // A resumed session shows the times of its calls, so record them. Shorter times are not shown.
-    if time >= SHOWN_TIME {
-        result.insert("millis".to_owned(), Value::from(time.as_millis() as u64));
+    let code = exit_code(output);
+    let failed = output.is_error || code.is_some_and(|code| code != 0);
+    // A resumed session shows the times of its calls, so record them. Shorter times are shown only of calls that failed.
+    if time >= SHOWN_TIME || failed && time > Millis(0) {
+        result.insert("millis".to_owned(), Value::from(time.0));
     }
-    if let Some(code) =
-        ["exit_code", "exit"].iter().find_map(|key| output.details.get(key)).and_then(Value::as_i64)
-    {
+    if let Some(code) = code {
         result.insert("exit_code".to_owned(), Value::from(code));
     }
     if output.is_error {
