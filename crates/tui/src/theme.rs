@@ -125,9 +125,10 @@ impl Theme {
         if self.is_colourless() { self.text } else { self.code }
     }
 
-    /// Returns the style of quotes, for text in this style. Without colours italics mean code, and the bar alone shows a quote.
+    /// Returns the style of quotes, for text in this style: less prominent than the answer's own words. Without colours italics mean
+    /// code, and the bar alone shows a quote.
     pub fn quote(&self, text: Style) -> Style {
-        if self.is_colourless() { text } else { text.add_modifier(Modifier::ITALIC) }
+        if self.is_colourless() { text } else { text.patch(self.dim).add_modifier(Modifier::ITALIC) }
     }
 
     /// Returns the style of the sign and the number of a changed line, in a question and in the transcript.
@@ -408,10 +409,10 @@ impl Theme {
             code: none.add_modifier(Modifier::ITALIC),
             link: none.add_modifier(Modifier::UNDERLINED),
             outcome: OutcomeStyles { ok: none, warning: bold, error: bold },
-            // A removed line is as easy to read as the lines around it, because it is what a question asks about.
+            // Three weights tell added, unchanged and removed lines apart. A line through the text would hide a part of it.
             diff: DiffStyles {
                 added: bold,
-                removed: none,
+                removed: none.add_modifier(Modifier::DIM),
                 added_word: none.add_modifier(Modifier::REVERSED),
                 removed_word: none.add_modifier(Modifier::REVERSED),
             },
@@ -451,14 +452,11 @@ mod tests {
             ];
             for (at, (name, style)) in styles.iter().enumerate() {
                 for (other, same) in &styles[at + 1..] {
-                    // Without colours, changed lines differ from text by their signs alone, and quotes by their bars.
+                    // Without colours, added lines differ from bold words by their signs alone, and quotes by their bars.
                     let excused = theme.name == "plain"
                         && matches!(
                             (*name, *other),
-                            ("bold", "added")
-                                | ("text" | "quote", "removed")
-                                | ("text", "quote")
-                                | ("heading", "lower heading")
+                            ("bold", "added") | ("text", "quote") | ("heading", "lower heading")
                         );
                     assert!(style != same || excused, "{}: {name} and {other}", theme.name);
                 }
