@@ -494,9 +494,9 @@ fn a_person_cannot_raise_the_mode_above_the_managed_one() {
         terminal.until("the refusal", |t| said(t).matches(why).count() > at);
     }
     terminal.send("/mode plan\n");
-    terminal.until("the stricter mode", |t| said(t).contains("Permission mode: plan."));
+    terminal.until("the stricter mode", |t| said(t).contains("plan mode: becket only reads"));
     terminal.send("/mode default\n");
-    terminal.until("the managed mode", |t| said(t).contains("Permission mode: default."));
+    terminal.until("the managed mode", |t| said(t).contains("default mode: becket asks"));
     terminal.send("go\n");
     terminal.until("the question", |t| said(t).contains("touch made") && said(t).contains("/y"));
     assert!(!bench.project.exists("made"));

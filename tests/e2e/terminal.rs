@@ -277,7 +277,7 @@ fn a_rule_that_is_always_allowed_goes_into_a_file_of_the_person_s_own() {
     terminal.until("the file of the rule", |t| {
         t.screen().split_whitespace().collect::<String>().contains("/.config/becket/projects/")
     });
-    terminal.press_until("\x1b[B\x1b[A", "❯ 1 In this project alone");
+    terminal.press_until("\x1b[B\x1b[A", "❯ 1 Always, in this project only");
     terminal.press_until("\r", "All made.");
     assert!(bench.project.exists("made.txt") && !bench.project.exists(".becket"));
     let files = std::fs::read_dir(bench.home.path(".config/becket/projects")).unwrap();
@@ -300,7 +300,7 @@ fn a_number_marks_an_answer_and_enter_takes_it() {
     let mut terminal = Terminal::typed(becket(&bench, &server), "");
     terminal.shows("Describe a task");
     terminal.send("make it\r");
-    terminal.shows("Enter, then Enter");
+    terminal.shows("Enter twice");
     // Ctrl-U empties the composer: before the question could be read, the number is a text.
     terminal.press_until("\x151", "❯ 1 Yes, once   Enter takes it");
     assert!(!bench.project.exists("made.txt"));
@@ -609,4 +609,55 @@ fn a_resumed_session_tells_the_same_story() {
     let mut terminal = Terminal::start(command);
     terminal.shows("Session resumed");
     assert_eq!(story(&terminal.screen()), before, "{}", terminal.screen());
+}
+
+/// Hyperlinks for paths and addresses, the title of the window with the project and what becket is doing, and the marks of prompts reach
+/// a real terminal.
+#[test]
+fn links_titles_and_marks_of_prompts_reach_the_terminal() {
+    let bench = Bench::new(&[("notes.md", "one\n")]);
+    let mut step = 0;
+    let server = MockServer::with(move |_| {
+        step += 1;
+        match step {
+            1 => Answer::tool("t1", "read", json!({"path": "notes.md"})).into(),
+            2 => Answer::tool("t2", "bash", json!({"command": "touch made.txt"})).into(),
+            _ => Answer::text("See https://example.org/docs for more.").into(),
+        }
+    });
+    let mut terminal = Terminal::start(becket(&bench, &server));
+    terminal.shows("Describe a task");
+    terminal.send("look at the notes\r");
+    terminal.shows("Enter twice");
+    // Ctrl-U empties the composer: before the question could be read, the number is a text.
+    terminal.press_until("\x151", "❯ 1 Yes, once   Enter takes it");
+    terminal.press_until("\r", "for more.");
+    terminal.shows("Describe a task");
+    let root = bench.project.root();
+    let folder = root.file_name().unwrap().to_string_lossy().into_owned();
+    let titles = |t: &Terminal| -> Vec<String> {
+        let bytes = String::from_utf8_lossy(&t.bytes).into_owned();
+        let titles = bytes.split("\x1b]0;").skip(1).filter_map(|rest| rest.split_once('\x07'));
+        titles.map(|(title, _)| title.to_owned()).collect()
+    };
+    terminal.until("the title of a session that rests", |t| {
+        titles(t).last().is_some_and(|title| !title.starts_with(['◐', '?']))
+    });
+    let shown = titles(&terminal);
+    assert!(shown.iter().all(|title| title.ends_with(&format!(" · {folder}"))), "{shown:?}");
+    for mark in ["◐ ", "? "] {
+        assert!(shown.iter().any(|title| title.starts_with(mark)), "{mark}: {shown:?}");
+    }
+    let bytes = String::from_utf8_lossy(&terminal.bytes).into_owned();
+    let links: Vec<&str> =
+        bytes.split("\x1b]8;id=").skip(1).filter_map(|rest| rest.split("\x1b\\").next()).collect();
+    assert!(links.iter().any(|link| link.ends_with(";https://example.org/docs")), "{links:?}");
+    let file = |link: &&str| link.contains(";file:///") && link.ends_with("/notes.md");
+    assert!(links.iter().any(file), "{links:?}");
+    assert!(!bytes.contains("\x1b]133;"), "marks belong to the scrollback");
+    terminal.send("\x04");
+    terminal.is_given_back();
+    terminal.until("the mark of the prompt", |t| {
+        String::from_utf8_lossy(&t.bytes).contains("\x1b]133;A\x1b\\› look at the notes")
+    });
 }

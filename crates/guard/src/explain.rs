@@ -14,6 +14,10 @@ pub fn covers(rule: &str) -> String {
         "bash" | "shell" => command(inner),
         "read" | "grep" | "glob" | "ls" => format!("reading {}", place(inner)),
         "edit" | "write" | "multiedit" | "applypatch" => format!("every edit of {}", place(inner)),
+        "webfetch" => match inner.strip_prefix("domain:") {
+            Some(domain) => format!("every page of {domain}"),
+            None => format!("the page {inner}"),
+        },
         tool => format!("{tool} with {inner}"),
     }
 }
@@ -91,7 +95,7 @@ mod tests {
             ("Bash(git * main)", "every command of the form `git * main`"),
             ("Edit(//home/u/p/a.rs)", "every edit of /home/u/p/a.rs"),
             ("Read(//home/u/p/**)", "reading files like /home/u/p/**"),
-            ("WebFetch(domain:docs.rs)", "webfetch with domain:docs.rs"),
+            ("WebFetch(domain:docs.rs)", "every page of docs.rs"),
             ("Bash", "every use of Bash"),
         ] {
             assert_eq!(covers(rule), words, "{rule}");

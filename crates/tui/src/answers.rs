@@ -41,7 +41,7 @@ const WAITS: char = '▸';
 /// Said beside the answer at the cursor.
 pub(crate) const TAKES: &str = "Enter takes it";
 /// Said beside the answer that two presses of Enter give.
-pub(crate) const TWICE: &str = "Enter, then Enter";
+pub(crate) const TWICE: &str = "Enter twice";
 
 /// Columns before the words of an answer: the cursor and the number.
 const LEAD: usize = 4;
@@ -265,6 +265,7 @@ impl AnswerList {
     /// Gives the keyboard back to the composer.
     pub(crate) fn unfocus(&mut self) {
         (self.focused, self.settling, self.follows, self.careful) = (false, Quiet::Fresh, false, false);
+        self.early = None;
     }
 
     /// Handles a key while `count` answers are offered. `drafting`: the composer holds text.

@@ -14,9 +14,11 @@ mod replies;
 
 use crate::ansi::Ansi;
 use crate::app::undo;
+use crate::approval;
 use crate::commands::{self, Action, Said};
 use crate::composer::Prompt;
 use crate::input::{Effect, Input, Reply, Request, To};
+use crate::modes;
 use crate::runner::{Ended, Options};
 use crate::status::short_error;
 use crate::text::{self, thousands};
@@ -35,8 +37,6 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// The last lines of output that are read out, at most.
-const OUTPUT_LINES: usize = 20;
 /// Bytes of a line of an answer that are held back until it ends.
 const LONGEST_LINE: usize = 64 << 10;
 /// An answer that comes sooner after its question than this was not meant for it.
@@ -71,13 +71,23 @@ pub struct Speaker {
     echo: Echo,
 }
 
-/// Changes that the user made and that are not confirmed yet.
+/// What the agent has confirmed of changes by the user, and what is still to come.
 #[derive(Debug, Default)]
 struct Pending {
-    /// The session's title.
+    /// The session's new title is not confirmed.
     renaming: bool,
-    /// The permission mode.
-    changing_mode: bool,
+    /// The permission mode that the agent confirmed last.
+    mode: String,
+    /// Calls that were not permitted and whose results are still to come.
+    denied: Vec<CallId>,
+}
+
+impl Pending {
+    /// True once for the result of a call that was not permitted.
+    fn is_denied(&mut self, message: &Message) -> bool {
+        let at = message.result_of().and_then(|call| self.denied.iter().position(|denied| denied == call));
+        at.map(|at| self.denied.remove(at)).is_some()
+    }
 }
 
 /// The terminal's echo of what is typed. A message that is delivered at once is not printed again below it.
@@ -108,8 +118,9 @@ impl Speaker {
     /// Returns the lines that describe an event.
     pub fn event(&mut self, event: &Event) -> Vec<String> {
         let mut out = Vec::new();
-        if let Event::SessionStarted { cwd, .. } = event {
+        if let Event::SessionStarted { cwd, permission_mode, .. } = event {
             self.folder.clone_from(cwd);
+            self.pending.mode.clone_from(permission_mode);
         }
         if let Event::SessionStarted { model, .. } | Event::ModelChosen { model } = event {
             self.model.clone_from(model);
@@ -172,7 +183,9 @@ impl Speaker {
             Event::ToolStarted { name, input, .. } => {
                 out.push(format!("Running {name}: {}", becket_types::subject(input)));
             }
-            Event::ToolFinished { message, .. } => finished(message, out),
+            // The line about the denial says everything that concerns the user.
+            Event::ToolFinished { message, .. } if self.pending.is_denied(message) => {}
+            Event::ToolFinished { message, .. } => replies::finished(message, out),
             Event::PermissionAsked(request) => {
                 self.question(None, request, out);
             }
@@ -187,7 +200,8 @@ impl Speaker {
                 _ => {}
             },
             Event::PermissionDenied(denial) => {
-                out.push(format!("{} was not permitted. {}", denial.tool, denial.reason));
+                self.pending.denied.push(denial.call_id.clone());
+                out.push(replies::denied(denial));
             }
             Event::CompactionStarted { .. } => out.push("Compacting the context.".to_owned()),
             Event::CompactBoundary { pre_tokens, post_tokens, .. } => out.push(format!(
@@ -208,9 +222,10 @@ impl Speaker {
             Event::Renamed { title } if std::mem::take(&mut self.pending.renaming) => {
                 out.push(format!("This session is now called {title}."));
             }
-            // The mode is also set without a request of the user, at the start and with a plan.
-            Event::ModeChanged { mode } if std::mem::take(&mut self.pending.changing_mode) => {
-                out.push(format!("The permission mode is now {mode}."));
+            // The agent also sends the mode when it refuses to change it.
+            Event::ModeChanged { mode } if *mode != self.pending.mode => {
+                self.pending.mode.clone_from(mode);
+                out.push(format!("{}.", modes::announced(mode)));
             }
             Event::Retry { attempt, max, delay, error, .. } => {
                 let error = short_error(error, &self.model);
@@ -281,7 +296,7 @@ impl Speaker {
             out.extend(input.iter().map(|(key, value)| format!("{key}: {}", plain(value))));
         }
         out.extend(request.access.paths.iter().map(|path| format!("Path: {}", path.display())));
-        out.push(format!("Why it asks: {}", request.reason));
+        out.push(format!("Why it asks: {}", approval::reason_of(request)));
         out.push("Answer /y for once, /s for this session, /n for no, or /n and why.".to_owned());
     }
 
@@ -408,7 +423,6 @@ impl Speaker {
                 return (Vec::new(), out);
             }
             Said::Command(Ok(Action::Mode(mode))) => {
-                self.pending.changing_mode = true;
                 Effect::Send(Command::SetMode { mode: mode.to_string() })
             }
             Said::Command(Ok(Action::Model(model))) => Effect::Send(Command::SetModel { model }),
@@ -485,32 +499,6 @@ fn turn_end_line(end: &TurnEnd) -> String {
         TurnEnd::Deferred { call } => format!("Stopped: a hook deferred the call of {}.", call.name),
         TurnEnd::Refusal { reason } => format!("The model refused: {reason}"),
         TurnEnd::ContextFull { breakdown } => crate::transcript::full("The context is full", breakdown),
-    }
-}
-
-fn finished(message: &Message, out: &mut Vec<String>) {
-    for part in &message.parts {
-        let Part::ToolResult { name, output, is_error, details, .. } = part else { continue };
-        let diff = details.get("diff").and_then(Value::as_str).filter(|diff| !diff.is_empty());
-        // The line numbers of hunks (`@@ -3,4 +3,6 @@`) are for programs.
-        let told = |line: &&str| diff.is_none() || !line.starts_with("@@ ");
-        let lines: Vec<String> = diff.unwrap_or(output).lines().filter(told).map(without_escapes).collect();
-        let code = details.get("exit_code").and_then(Value::as_i64).filter(|code| *code != 0);
-        let how = match (is_error, code) {
-            (_, Some(code)) => format!("ended with code {code}"),
-            (true, None) => "failed".to_owned(),
-            (false, None) => "ended".to_owned(),
-        };
-        out.push(format!("{name} {how}, {} line{}.", lines.len(), if lines.len() == 1 { "" } else { "s" }));
-        // Output of calls that only read is for the model. Output of calls that failed or changed something is read
-        // out.
-        if diff.is_some() || *is_error || code.is_some() || name == "bash" {
-            let left = lines.len().saturating_sub(OUTPUT_LINES);
-            if left > 0 {
-                out.push(format!("{left} lines left out."));
-            }
-            out.extend(lines.into_iter().skip(left));
-        }
     }
 }
 

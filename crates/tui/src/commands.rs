@@ -97,7 +97,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("limits", "[usd|tokens|turns|time AMOUNT]", "usage against the limits; changes or removes one"),
     ("model", "NAME", "switch to another model"),
     ("key", "", "set another key for a provider; it is hidden while you type"),
-    ("mode", "NAME", "change the permission mode: default, acceptEdits, plan, …"),
+    ("mode", "NAME", "what needs your permission: default, acceptEdits, plan, …"),
     ("permissions", "", "permission mode and rules"),
     ("status", "", "folders, model, mode, and what the sandbox allows"),
     ("tools", "", "the tools that the model has"),

@@ -8,6 +8,7 @@
 use crate::commands::{self, COMMANDS};
 use crate::input::{Custom, Effect, Request};
 use crate::menu::{Item, Menu};
+use crate::modes;
 use crate::theme::Theme;
 use becket_types::PermissionMode;
 use crossterm::event::{KeyCode, KeyEvent};
@@ -108,7 +109,7 @@ impl Completion {
             }
             Kind::Argument(command) => match command.as_str() {
                 "theme" => plain(&target.query, &Theme::NAMES),
-                "mode" => plain(&target.query, &PermissionMode::ALL.map(|m| m.to_string())),
+                "mode" => by_name(&target.query, &PermissionMode::ALL.map(mode)),
                 "model" => {
                     if self.models.is_none() {
                         effects.push(Effect::Ask(Request::Models));
@@ -310,6 +311,10 @@ fn among(query: &str, items: &[Item]) -> Vec<Item> {
 fn by_name(query: &str, items: &[Item]) -> Vec<Item> {
     let names: Vec<&str> = items.iter().map(|i| i.name.as_str()).collect();
     best(query, &names).into_iter().map(|i| items[i].clone()).collect()
+}
+
+fn mode(mode: PermissionMode) -> Item {
+    Item { name: mode.to_string(), detail: modes::meaning(mode.as_str()).to_owned() }
 }
 
 /// Returns indices of matching names, best first; all of them if the query is empty.

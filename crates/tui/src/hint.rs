@@ -64,6 +64,8 @@ fn is_key(word: &str) -> bool {
     let named = matches!(
         word,
         "↑" | "↓"
+            | "Up"
+            | "Down"
             | "Enter"
             | "Esc"
             | "Tab"

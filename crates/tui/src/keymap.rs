@@ -46,7 +46,7 @@ const TABLE: &[(&str, Do, &str, &str)] = &[
     ("palette", Do::Palette, "ctrl+p", "the command palette"),
     ("paste-image", Do::PasteImage, "ctrl+v", "an image from the clipboard"),
     ("status", Do::Status, "ctrl+s", "the whole status line, and the short one again"),
-    ("next-mode", Do::NextMode, "shift+tab", "the next permission mode: default, acceptEdits, plan"),
+    ("next-mode", Do::NextMode, "shift+tab", "the next permission mode: ask, edit without asking, plan only"),
 ];
 
 /// Chords of the composer. Binding one of them to something else is a conflict.

@@ -59,6 +59,7 @@ pub mod inspector;
 pub mod keymap;
 pub mod links;
 pub mod menu;
+mod modes;
 pub mod notify;
 pub mod overlay;
 pub mod page;

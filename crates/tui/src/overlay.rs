@@ -305,22 +305,22 @@ impl Overlay {
         } else if !self.seen_end && !writing.drafting {
             [
                 "PageDown shows the rest, then it can be answered · Esc closes",
-                "PageDown reads on · Esc closes",
+                "PageDown shows the rest · Esc closes",
             ]
         } else if self.list.is_focused() {
             ["↑ ↓ select · Enter takes it · Esc closes", "Enter takes it · Esc closes"]
         } else if writing.drafting && self.list.takes_reply() {
             [
                 "Enter closes this and sends your message · Tab, then Enter answers",
-                "Enter sends · Tab answers",
+                "Enter sends it · Tab goes to the answers",
             ]
         } else if writing.drafting {
-            ["Enter sends your message, this stays · pause, then Tab answers", "pause, then Tab answers"]
-        } else {
             [
-                "Enter, then Enter answers · PageUp, PageDown scroll · Esc closes",
-                "Enter, Enter answers · Esc closes",
+                "Enter sends your message, this page stays · after a pause, Tab goes to the answers",
+                "after a pause, Tab answers",
             ]
+        } else {
+            ["Enter twice answers · PageUp, PageDown scroll · Esc closes", "Enter twice answers · Esc closes"]
         };
         lines.push(hint::line(hint::fitting(&forms, width), width, theme));
         (lines, cursor)

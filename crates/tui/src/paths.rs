@@ -14,19 +14,28 @@ pub(crate) struct ShortPaths {
 impl ShortPaths {
     /// Creates the short forms for a workspace, and a home folder if it is known.
     pub(crate) fn new(workspace: &Path, home: Option<&Path>) -> Self {
-        // Below `/`, a path would lose only its first character, and would look relative.
-        let known = |folder: &Path| {
-            let folder = folder.to_string_lossy();
-            if folder == "/" { String::new() } else { folder.trim_end_matches('/').to_owned() }
-        };
         Self { workspace: known(workspace), home: home.map(known).unwrap_or_default() }
+    }
+
+    pub(crate) fn set_workspace(&mut self, workspace: &Path) {
+        self.workspace = known(workspace);
     }
 
     /// Shortens all paths in `text` that begin with one of the folders.
     pub(crate) fn shorten(&self, text: &str) -> String {
-        let text = replaced(text, &self.workspace, "");
-        replaced(&text, &self.home, "~/")
+        replaced(&self.in_workspace(text), &self.home, "~/")
     }
+
+    /// Shortens only the paths in the workspace. Other paths of a call are shown whole, so that it is clear what they are.
+    pub(crate) fn in_workspace(&self, text: &str) -> String {
+        replaced(text, &self.workspace, "")
+    }
+}
+
+fn known(folder: &Path) -> String {
+    let folder = folder.to_string_lossy();
+    // Below `/`, a path would lose only its first character, and would look relative.
+    if folder == "/" { String::new() } else { folder.trim_end_matches('/').to_owned() }
 }
 
 /// Replaces `folder` and its slash by `short`, where a path begins with the folder.

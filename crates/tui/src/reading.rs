@@ -151,11 +151,11 @@ impl Reading {
             let more = if more { "+" } else { "" };
             let shown = format!("find: {}", text::visible(words));
             let told = if words.is_empty() {
-                "Enter repeats the last search · Esc".to_owned()
+                "Enter repeats the last search · Esc closes".to_owned()
             } else if transcript.is_finding() {
                 "searching earlier messages …".to_owned()
             } else {
-                format!("{at} of {count}{more} · Enter next · Up before · Esc")
+                format!("{at} of {count}{more} · Enter next · Up previous · Esc closes")
             };
             let cursor = (text::width(&shown) < width).then_some(text::width(&shown) as u16);
             // Each part is cut for itself: a cut line has an ellipsis where the words may end.

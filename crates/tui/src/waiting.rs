@@ -4,11 +4,12 @@
 //! The agent already holds them, so a crash does not lose them. This module keeps only a copy for display. A message is
 //! removed when it is delivered, or when the agent reports that it was taken back.
 
+use crate::hint;
 use crate::input::Effect;
 use crate::text;
 use crate::theme::Theme;
 use becket_types::{Command, DeliveryMode, MessageId};
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
 
 /// Maximum number of rows that are shown.
 const ROWS: usize = 3;
@@ -69,8 +70,12 @@ impl Waiting {
             let text = text::visible(m.text.lines().next().unwrap_or_default()).into_owned();
             // Up takes the last message back, so only that one says so.
             let key = if i + 1 == self.messages.len() { "  · Up takes it back" } else { "" };
-            let line = format!("◷ {what}{more}: {text}{key}");
-            Line::styled(text::fit(&line, usize::from(width)).into_owned(), theme.dim)
+            // A long message is cut before the key.
+            let room = usize::from(width).saturating_sub(text::width(key));
+            let line = format!("◷ {what}{more}: {text}");
+            let mut spans = vec![Span::styled(text::fit(&line, room).into_owned(), theme.dim)];
+            spans.extend(hint::spans(key, theme));
+            Line::from(spans)
         };
         self.messages.iter().enumerate().skip(skip).map(line).collect()
     }

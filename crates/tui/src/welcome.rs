@@ -455,7 +455,7 @@ impl<Id: Clone + PartialEq> Welcome<Id> {
                 (format!("{label}{shown}"), self.input.judge_address, keys)
             } else {
                 let bullets = "•".repeat(line.chars().count().min(width.saturating_sub(12).max(1)));
-                let keys = "Enter takes it · Esc goes back · it is never shown";
+                let keys = "Enter takes the key · Esc goes back · the key is never shown";
                 (format!("the key: {bullets}"), self.input.judge, keys)
             };
             lines.push(Line::styled(fit(&input), theme.accent));

@@ -85,10 +85,10 @@ fn arrows_choose_tab_inserts_escape_closes() {
     assert!(menu(&mut stage)[0].starts_with("❯ /mode NAME"));
     stage.key(KeyCode::Tab);
     // The menu of the command's arguments follows.
-    assert_eq!(menu(&mut stage)[0], "❯ default");
+    assert_eq!(menu(&mut stage)[0], "❯ default            asks before changes");
     assert_eq!(menu(&mut stage).last().unwrap(), "› /mode");
     stage.type_text("pl");
-    assert_eq!(menu(&mut stage), ["❯ plan", "› /mode pl"]);
+    assert_eq!(menu(&mut stage), ["❯ plan  changes nothing", "› /mode pl"]);
     assert_eq!(asked(stage.key(KeyCode::Enter)), [Effect::Send(Command::SetMode { mode: "plan".into() })]);
     stage.type_text("/he");
     assert!(stage.screen().contains('❯'));

@@ -89,7 +89,7 @@ fn the_page_says_what_it_would_do_and_enter_applies_it() {
         "your last message: 3 found",
         "- fix the parser",
         "I look at '''it'''.",
-        "▸ 1 Apply it   Enter, then Enter\n  2 Edit the summary first\n  3 No, leave everything as it is   Esc",
+        "▸ 1 Apply it   Enter twice\n  2 Edit the summary first\n  3 No, leave everything as it is   Esc",
     ] {
         assert!(screen.contains(words), "{words}:\n{screen}");
     }

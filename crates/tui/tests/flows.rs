@@ -66,7 +66,7 @@ fn a_change_is_taken_by_hunks() {
         "[x] hunk 2 of 3",
         "-old 2",
         "+new 2",
-        "near Edit(//home/u/project/src/**) comes nearest",
+        "the nearest allow rule does not match: Edit(//home/u/project/src/**)",
         "4 Choose hunks",
     ] {
         assert!(screen.contains(part), "{part}: {screen}");
@@ -221,9 +221,9 @@ fn always_shows_the_rule_and_asks_for_whom() {
     asked(&mut stage, question(1));
     assert_eq!(stage.answer('3'), []);
     let screen = stage.screen();
-    assert!(screen.contains("rule Edit(//home/u/project/a.rs)"), "{screen}");
-    assert!(screen.contains("it allows every edit of it"), "{screen}");
-    assert!(screen.contains("❯ 1 In this project alone"), "{screen}");
+    assert!(screen.contains("as a rule of the settings: Edit(//home/u/project/a.rs)"), "{screen}");
+    assert!(screen.contains("becket will not ask again about every edit of it"), "{screen}");
+    assert!(screen.contains("❯ 1 Always, in this project only"), "{screen}");
     // The second question must be read for its own time, so a key that is held answers nothing.
     assert_eq!(stage.key(KeyCode::Enter), []);
     stage.read_question();
@@ -528,7 +528,7 @@ fn escape_twice_goes_back_to_a_message() {
     assert!(screen.contains("❯ now the lexer") && screen.contains("  fix the parser"), "{screen}");
     assert!(screen.starts_with("── rewind to before ─") && screen.contains("no file changed"), "{screen}");
     stage.key(KeyCode::Enter);
-    let list = "▸ 1 The conversation (1 message of yours)   Enter, then Enter\n  2 The files (no file changed)\n  3 Both\n  4 No, leave everything as it is   Esc\n";
+    let list = "▸ 1 The conversation (1 message of yours)   Enter twice\n  2 The files (no file changed)\n  3 Both\n  4 No, leave everything as it is   Esc\n";
     assert!(stage.screen().contains(list), "{}", stage.screen());
     let rewind = Command::Rewind { to: second.id, what: RewindWhat::Both };
     assert_eq!(stage.answer('3'), [Effect::Send(rewind)]);

@@ -223,7 +223,7 @@ fn an_item_is_dropped_after_one_question_and_that_is_undone() {
         "23k -> 13k tokens",
         "first 1 of 9 messages stay",
         "$0.0148 more",
-        "▸ 1 Yes, change it   Enter, then Enter\n  2 No, leave it",
+        "▸ 1 Yes, change it   Enter twice\n  2 No, leave it",
     ] {
         assert!(screen.contains(words), "{words}: {screen}");
     }

@@ -7,8 +7,10 @@ mod support;
 use becket_tui::input::{Input, Timer};
 use becket_tui::theme::Theme;
 use becket_types::{
-    Access, CallId, Cost, Event, FilePreview, Message, Millis, Origin, Part, PermissionRequest, Role, TurnEnd,
+    Access, CallId, Cost, Event, FilePreview, Message, Millis, Origin, Part, PermissionRequest, Role,
+    RuleOffer, TurnEnd,
 };
+use crossterm::event::{KeyModifiers, MouseEvent, MouseEventKind};
 use serde_json::{Value, json};
 use support::{Stage, started, turn_end};
 
@@ -130,6 +132,121 @@ fn the_task_stays_in_view_while_a_question_is_open() {
         assert!(screen.starts_with("› fix the parser\n"), "{columns}x{rows}\n{screen}");
         assert!(screen.contains("$ rm x") && screen.contains("1 Yes, once"), "{screen}");
     }
+}
+
+/// At 80x24 a question about a change leaves the last line of the failed command in view: it is what the change is about, and more
+/// important than blank rows and edges.
+#[test]
+fn the_error_that_a_change_is_about_stays_in_view_above_its_question() {
+    let mut stage = Stage::new(80, 24);
+    stage.event(started());
+    say(&mut stage, "fix the parser");
+    begin(&mut stage, "c", "bash", json!({"command": "make"}));
+    let output = (1..30).map(|n| format!("line {n}\n")).collect::<String>() + "AssertionError: expected 3";
+    finish(&mut stage, "c", "bash", &output, json!({"exit_code": 1}), true);
+    let id = becket_types::MessageId::new();
+    stage.event(Event::TextDelta { message: id, index: 0, text: "The end is left out.".into() });
+    let path = std::path::PathBuf::from("/p/a.py");
+    stage.event(Event::PermissionAsked(Box::new(PermissionRequest {
+        call_id: CallId("e".into()),
+        tool: "edit".into(),
+        input: json!({"path": "a.py"}),
+        access: Access::write(path.clone()),
+        reason: "default mode asks before changes".into(),
+        offer: Some(RuleOffer { rule: "Edit(//p/a.py)".into(), covers: "every edit of /p/a.py".into() }),
+        nearest: None,
+        secrets: None,
+        preview: vec![FilePreview {
+            path,
+            hunks: vec!["@@ -1,4 +1,5 @@\n def a():\n     \"\"\"All.\"\"\"\n-    b\n+    c\n+    d\n".into()],
+            marks: Vec::new(),
+        }],
+    })));
+    let screen = stage.screen();
+    assert!(screen.contains("│ AssertionError: expected 3\n"), "{screen}");
+    assert!(screen.contains("The end is left out.") && screen.contains("4 No   Esc"), "{screen}");
+    // With more rows the question has its blank rows and the composer its edges again.
+    stage.resize(80, 32);
+    let screen = stage.screen();
+    assert!(screen.contains("4 No   Esc\n\nEnter twice") && screen.contains("───\n› Or write"), "{screen}");
+}
+
+/// The row with the task at the top hides no row of the message itself, and never stands directly above the next message, where it would
+/// look like a part of it.
+#[test]
+fn the_row_of_the_task_leaves_no_gap_in_a_message() {
+    let mut stage = Stage::new(40, 16);
+    stage.event(started());
+    for turn in 1..4 {
+        let lines: Vec<String> = (1..6).map(|line| format!("task {turn} line {line}")).collect();
+        say(&mut stage, &lines.join("\n"));
+        let id = becket_types::MessageId::new();
+        let answer = (1..25).map(|n| format!("answer {turn} {n}\n\n")).collect::<String>();
+        stage.event(Event::TextDelta { message: id, index: 0, text: answer });
+        stage.event(turn_end(TurnEnd::Completed));
+    }
+    let mut pinned = 0;
+    for _ in 0..120 {
+        stage.update(Input::Mouse(MouseEvent {
+            kind: MouseEventKind::ScrollUp,
+            column: 1,
+            row: 1,
+            modifiers: KeyModifiers::NONE,
+        }));
+        let screen = stage.screen();
+        let rows: Vec<&str> = screen.lines().take(8).collect();
+        let is_pinned = rows[0].contains("line 1 task");
+        pinned += usize::from(is_pinned);
+        for pair in rows.windows(2) {
+            let line = |row: &str| row.split_once(" line ").and_then(|(_, n)| n.parse::<u32>().ok());
+            if let Some(n) = line(pair[1]).filter(|n| *n > 1) {
+                assert_eq!(line(pair[0]), Some(n - 1), "{screen}");
+            }
+        }
+        assert!(!(is_pinned && rows[1].starts_with('›')), "{screen}");
+    }
+    assert!(pinned > 20, "{pinned}");
+}
+
+/// A failed call says how long it took, however short that was.
+#[test]
+fn the_time_of_a_failed_call_is_always_shown() {
+    for (millis, code, shown) in [
+        (3, Some(1), "failed (exit code 1) · 3 ms"),
+        (99, None, "failed · 99 ms"),
+        (100, None, "failed · 0.1 s"),
+        (2_300, Some(2), "failed (exit code 2) · 2.3 s"),
+    ] {
+        let mut stage = Stage::new(80, 24);
+        stage.event(started());
+        begin(&mut stage, "c", "bash", json!({"command": "make"}));
+        let mut message = Message::tool_result(CallId("c".into()), "bash", "no", true);
+        if let Some(Part::ToolResult { details, .. }) = message.parts.first_mut() {
+            *details = code.map_or(Value::Null, |code| json!({"exit_code": code}));
+        }
+        let duration = Millis(millis);
+        stage.event(Event::ToolFinished { message, changes: Vec::new(), duration, original: None });
+        let screen = stage.screen();
+        assert!(screen.contains(&format!("✗ bash make  {shown}\n")), "{shown}\n{screen}");
+    }
+}
+
+/// Without colours three weights tell a change's lines apart: added bold, unchanged normal, removed dim.
+#[test]
+fn without_colours_removed_lines_differ_from_unchanged_ones() {
+    let mut stage = Stage::new(80, 24);
+    stage.event(started());
+    begin(&mut stage, "e", "edit", json!({"path": "a.rs"}));
+    let diff = "@@ -1,2 +1,2 @@\n same\n-old\n+new\n";
+    finish(&mut stage, "e", "edit", "ok", json!({"diff": diff}), false);
+    let screen = stage.screen();
+    let look = |words: &str| {
+        let row = row_of(&screen, words);
+        let column = screen.lines().nth(row.into()).unwrap().find(words).unwrap();
+        let cell = stage.cells(row)[column + words.len() - 1].clone();
+        (cell.bold(), cell.dim())
+    };
+    assert_eq!(["1  same", "-old", "+new"].map(look), [(false, false), (false, true), (true, false)]);
 }
 
 /// The signs of everything that runs turn together, whenever each of it began.

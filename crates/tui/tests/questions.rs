@@ -224,6 +224,14 @@ enum Kind {
     LongCall,
     /// Two calls, asked about one after the other.
     TwoCalls,
+    /// A change of a file, whose rule allows every edit of it.
+    Edit,
+    /// A page of the web.
+    Fetch,
+    /// A call of an MCP server's tool, which has neither a command nor a path.
+    McpTool,
+    /// A call that the model wrote as text, which becket asks about one by one.
+    TextCall,
     Hunks,
     /// The list of hunks is open.
     InHunks,
@@ -231,6 +239,8 @@ enum Kind {
     Always,
     /// The answers have the keyboard.
     Focused,
+    /// A block of the transcript above the question has the keyboard.
+    Above,
     Undo,
     Rewind,
     Compaction,
@@ -253,8 +263,13 @@ enum Kind {
     Address,
 }
 
-const KINDS: [Kind; 21] = [
+const KINDS: [Kind; 26] = [
     Kind::Call,
+    Kind::Edit,
+    Kind::Fetch,
+    Kind::McpTool,
+    Kind::TextCall,
+    Kind::Above,
     Kind::Secrets,
     Kind::CallOfSubagent,
     Kind::LongCall,
@@ -314,7 +329,18 @@ fn context_plan() -> ContextPlan {
 impl Kind {
     /// True for a question about a call. The composer is on the screen then, and no page refuses the text.
     fn is_call(self) -> bool {
-        matches!(self, Self::Call | Self::CallOfSubagent | Self::LongCall | Self::TwoCalls | Self::Hunks)
+        matches!(
+            self,
+            Self::Call
+                | Self::CallOfSubagent
+                | Self::LongCall
+                | Self::TwoCalls
+                | Self::Hunks
+                | Self::Edit
+                | Self::Fetch
+                | Self::McpTool
+                | Self::TextCall
+        )
     }
 
     /// Brings the interface into the state before the typing begins.
@@ -339,7 +365,32 @@ impl Kind {
     fn ask(self, desk: &mut Desk) {
         let plain = || Event::PermissionAsked(Box::new(request(0, 1)));
         let event = match self {
-            Self::Call | Self::Focused | Self::Always => plain(),
+            Self::Call | Self::Focused | Self::Always | Self::Above => plain(),
+            Self::Edit => Event::PermissionAsked(Box::new(PermissionRequest {
+                tool: "edit".into(),
+                access: Access::write("/p/a.rs".into()),
+                offer: Some(RuleOffer {
+                    rule: "Edit(//p/a.rs)".into(),
+                    covers: "every edit of /p/a.rs".into(),
+                }),
+                ..request(1, 1)
+            })),
+            Self::Fetch => Event::PermissionAsked(Box::new(PermissionRequest {
+                tool: "webfetch".into(),
+                input: json!({"url": "https://docs.rs/a"}),
+                access: Access { subject: Some("https://docs.rs/a".into()), ..Access::session() },
+                offer: Some(RuleOffer {
+                    rule: "WebFetch(domain:docs.rs)".into(),
+                    covers: "pages of docs.rs".into(),
+                }),
+                ..request(0, 1)
+            })),
+            Self::McpTool => model_asks("mcp__weather__now", json!({"place": "Kiel"})),
+            Self::TextCall => Event::PermissionAsked(Box::new(PermissionRequest {
+                reason: "the model wrote this call as text".into(),
+                offer: None,
+                ..request(0, 1)
+            })),
             Self::Secrets => Event::PermissionAsked(Box::new(secrets())),
             Self::CallOfSubagent => Event::Subagent { call_id: CallId("t".into()), what: Box::new(plain()) },
             Self::LongCall => Event::PermissionAsked(Box::new(request(0, 80))),
@@ -435,6 +486,10 @@ impl Kind {
             }
         };
         desk.give(Input::Agent(event));
+        if self == Self::Above {
+            desk.wait(3_000);
+            desk.give(Input::Key(KeyEvent::new(KeyCode::Up, KeyModifiers::ALT)));
+        }
         if matches!(self, Self::Focused | Self::InHunks | Self::Always) {
             // The user was about to answer and begins to type instead.
             desk.deliberately(KeyCode::Tab);
@@ -1052,9 +1107,9 @@ fn a_question_shows_at_first_sight_which_keys_answer_it() {
         stage.event(Event::PermissionAsked(Box::new(request(0, 1))));
         stage.read_question();
         let shown = stage.screen();
-        assert!(shown.contains("▸ 1 Yes, once   Enter, then Enter"), "{name}: {shown}");
+        assert!(shown.contains("▸ 1 Yes, once   Enter twice"), "{name}: {shown}");
         assert!(
-            shown.contains("\nEnter, then Enter allows this once · 1–4 or ↑ ↓ select · Ctrl-C interrupts\n"),
+            shown.contains("\nEnter twice allows it · 1–4 or ↑ ↓ select another · Esc refuses\n"),
             "{name}: {shown}"
         );
         assert!(shown.contains("4 No   Esc"), "{name}: {shown}");
@@ -1062,7 +1117,7 @@ fn a_question_shows_at_first_sight_which_keys_answer_it() {
         let shown = stage.screen();
         assert!(shown.contains("❯ 1 Yes, once   Enter takes it"), "{name}: {shown}");
         assert!(
-            shown.contains("\nEnter takes it · ↑ ↓ or 1–4 select another · Esc answers 4 No"),
+            shown.contains("\nEnter takes it · ↑ ↓ or 1–4 select another · Esc refuses"),
             "{name}: {shown}"
         );
     }
@@ -1075,7 +1130,7 @@ fn each_answer_names_its_keys() {
     Kind::Call.ask(&mut desk);
     desk.wait(3_000);
     let shown = desk.frame();
-    assert!(shown.contains("▸ 1 Yes, once   Enter, then Enter") && shown.contains("No   Esc"), "{shown}");
+    assert!(shown.contains("▸ 1 Yes, once   Enter twice") && shown.contains("No   Esc"), "{shown}");
     assert!(!shown.contains('❯'), "{shown}");
     desk.press(KeyCode::Tab);
     assert!(desk.frame().contains("❯ 1 Yes, once"), "{}", desk.frame());
@@ -1084,7 +1139,7 @@ fn each_answer_names_its_keys() {
     Kind::Call.ask(&mut desk);
     desk.wait(3_000);
     desk.type_text("why");
-    assert!(!desk.frame().contains("Enter, then Enter"), "{}", desk.frame());
+    assert!(!desk.frame().contains("Enter twice"), "{}", desk.frame());
 }
 
 fn change() -> PermissionRequest {
@@ -1121,7 +1176,7 @@ fn a_short_screen_shows_the_change_first_and_enter_reads_on() {
     assert!(shown.contains("def span") && shown.contains("-    return list"), "{shown}");
     assert!(shown.contains("Yes, every edit of it this session"), "{shown}");
     desk.press(KeyCode::Tab);
-    assert!(desk.frame().contains("Enter, PageDown read on"), "{}", desk.frame());
+    assert!(desk.frame().contains("To allow, first PageDown"), "{}", desk.frame());
     for _ in 0..40 {
         desk.press(KeyCode::Enter);
         desk.wait(FRAME);
@@ -1149,6 +1204,15 @@ fn the_reason_is_a_sentence_and_the_command_is_shown_as_it_is() {
     let shown = desk.frame();
     assert!(shown.contains("  $ python3 `which x`"), "{shown}");
     assert!(shown.contains("asked because no rule allows it (python3 is not known to only read)"), "{shown}");
+    // The reasons of the parts of a command come after the whole command, which is not said again either.
+    let mut desk = Desk::new((80, 24), false);
+    let command = "mkdir a && rm b".to_owned() + &" && true".repeat(40);
+    let reason = format!("`{}`: no rule allows `mkdir a`; no rule allows `rm b`", &command[..200]);
+    let asked = PermissionRequest { access: Access::execute(command), reason, ..request(0, 1) };
+    desk.give(Input::Agent(Event::PermissionAsked(Box::new(asked))));
+    desk.wait(3_000);
+    let shown = desk.frame();
+    assert!(shown.contains("asked because no rule allows mkdir a; no rule allows rm b\n"), "{shown}");
 }
 
 #[test]
@@ -1160,7 +1224,7 @@ fn a_text_that_was_begun_before_the_question_is_a_message() {
     desk.type_text("ser too");
     let shown = desk.frame();
     assert!(
-        shown.contains("Enter sends this, the question stays · Tab answers · Esc answers 4 No"),
+        shown.contains("Enter sends this, the question stays · Tab goes to the answers · Esc refuses"),
         "{shown}"
     );
     desk.press(KeyCode::Enter);

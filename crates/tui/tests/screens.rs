@@ -84,7 +84,7 @@ fn a_question_about_a_change_is_read_at_a_glance() {
     })));
     let screen = stage.screen();
     let question = "? Edit src/span.py?  adds 2 lines, removes 1\n  asked because changes are asked about\n\n  \
-                    1  def span():\n  2 -    return 1\n  2 +    # why\n  3 +    return 2\n\n▸ 1 Yes, once   Enter, then Enter\n  2 No   Esc\n\n";
+                    1  def span():\n  2 -    return 1\n  2 +    # why\n  3 +    return 2\n\n▸ 1 Yes, once   Enter twice\n  2 No   Esc\n\n";
     assert!(screen.contains(question), "{screen}");
     let row = screen.lines().position(|line| line.contains("1  def span")).unwrap() as u16;
     assert_eq!(stage.colour(row, 5), vt100::Color::Default);
@@ -135,7 +135,7 @@ fn a_question_keeps_its_blank_rows_longer_than_lines_far_from_the_change() {
     let screen = stage.screen();
     assert!(screen.contains("asked because default mode asks before changes\n\n"), "{screen}");
     assert!(screen.contains("+new"), "{screen}");
-    assert!(screen.contains("\n\n▸ 1 Yes, once   Enter, then Enter\n"), "{screen}");
+    assert!(screen.contains("\n\n▸ 1 Yes, once   Enter twice\n"), "{screen}");
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn a_long_rule_is_said_in_words() {
     assert!(screen.contains("2 Yes, and allow changes of src/span.py in this session"), "{screen}");
     assert!(
         screen.contains(
-            "\nEnter, then Enter allows this once · 1–4 or ↑ ↓ select another · Ctrl-C interrupts\n"
+            "\nEnter twice allows it · 1–4 or ↑ ↓ select another · Esc refuses · Ctrl-C interrupts\n"
         ),
         "{screen}"
     );
@@ -336,7 +336,7 @@ fn what_is_longer_than_the_screen_must_be_read_before_it_is_allowed() {
     let command: Vec<String> = (0..60).map(|i| format!("echo line {i}")).collect();
     ask(&mut stage, &command.join("\n"));
     assert_eq!(stage.answer('1'), []);
-    assert!(stage.screen().contains("PageDown read on"), "{}", stage.screen());
+    assert!(stage.screen().contains("To allow, first PageDown"), "{}", stage.screen());
     for _ in 0..40 {
         stage.key(KeyCode::PageDown);
         stage.screen();
@@ -391,11 +391,11 @@ fn a_question_on_a_small_screen_says_that_it_must_be_read_to_its_end() {
     let command: Vec<String> = (0..60).map(|i| format!("echo line {i}")).collect();
     ask(&mut stage, &command.join("\n"));
     stage.read_question();
-    assert!(stage.screen().contains("PageDown reads on to allow · Esc refuses"), "{}", stage.screen());
+    assert!(stage.screen().contains("To allow, first PageDown · Esc refuses"), "{}", stage.screen());
     stage.key(KeyCode::Tab);
-    assert!(stage.screen().contains("Enter, PageDown read on · Esc refuses"), "{}", stage.screen());
+    assert!(stage.screen().contains("To allow, first PageDown · Esc refuses"), "{}", stage.screen());
     (0..20).for_each(|_| drop(stage.key(KeyCode::PageDown)));
-    assert!(!stage.screen().contains("read on"), "{}", stage.screen());
+    assert!(!stage.screen().contains("To allow"), "{}", stage.screen());
 }
 
 #[test]

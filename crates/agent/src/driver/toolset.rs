@@ -227,7 +227,6 @@ impl Toolset {
         let core = &mut conversation.core;
         core.announce(Event::ModeChanged { mode: mode.to_string() });
         core.append(vec![EntryKind::State { key: "mode".to_owned(), value }], Durability::Buffered);
-        core.say(NoticeLevel::Info, format!("Permission mode: {mode}."));
         Ok(())
     }
 

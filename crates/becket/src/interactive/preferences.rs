@@ -181,7 +181,7 @@ pub(super) fn allow(
 ) -> Result<String, String> {
     let path = settings_file(environment, root, place);
     change(&path, "permissions", "allow", &Amend::Add(rule.to_owned()))?;
-    Ok(format!("allowed from now on: {rule} (in {})", path.display()))
+    Ok(format!("allowed from now on: {} (rule {rule} in {})", becket_guard::covers(rule), path.display()))
 }
 
 /// Removes an allow rule from the settings that hold it. Returns a line for the user.

@@ -38,8 +38,13 @@ pub(super) fn asked_key(app: &mut App, key: KeyEvent, action: Option<Do>) -> Vec
         }
         Some(Do::Suspend) | None => {}
     }
+    if key.code == KeyCode::Up && key.modifiers == KeyModifiers::ALT {
+        app.approvals.look_above();
+        app.transcript.move_focus(true, &app.look.theme);
+        return Vec::new();
+    }
     // Keys meant for a page that the question covers must not become a message.
-    if !read && is_covering(app) {
+    if !read && app.pages.is_open() {
         app.approvals.disturb();
         return Vec::new();
     }
@@ -55,7 +60,7 @@ pub(super) fn asked_key(app: &mut App, key: KeyEvent, action: Option<Do>) -> Vec
     if key.code == KeyCode::Up && !focused && app.editor.waiting.last().is_some() {
         return app.writing_key(key);
     }
-    match app.approvals.key(key, app.editor.writing()) {
+    match app.approvals.key(key, app.writing()) {
         approval::Outcome::Done(effects) => marked(effects, &mut app.transcript),
         // Esc was meant for the screen as it was before the question.
         approval::Outcome::Text if key.code == KeyCode::Esc && !read => app.editor.waiting.interrupted(),
@@ -73,11 +78,6 @@ pub(super) fn write_digits(app: &mut App) -> Vec<Effect> {
     let digits = if app.approvals.is_open() { app.approvals.take_typed() } else { app.pages.take_typed() };
     let press = |digit| app.composer_key(KeyEvent::new(KeyCode::Char(digit), KeyModifiers::NONE));
     digits.chars().flat_map(press).collect()
-}
-
-/// True if a question would cover a page, a list or a search that has the keyboard.
-fn is_covering(app: &App) -> bool {
-    app.pages.is_open() || app.reading.is_open(&app.transcript)
 }
 
 /// Handles a text that was sent while a question is open. It is the reason for a refusal, unless it was begun

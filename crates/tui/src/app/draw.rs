@@ -30,6 +30,11 @@ const TINY: u16 = 44;
 const LIST_ROWS: usize = 12;
 /// Rows of the transcript that are kept above a question, so that the agent's reason stays in view.
 const REASON_ROWS: u16 = 4;
+/// Rows of the transcript that are more important than blank rows and the edges below a question: the agent's reason, and the last line
+/// of the output that it is about.
+const OUTPUT_ROWS: u16 = 8;
+/// Blank rows above and below the header with which it is in the middle of the screen.
+const MIDDLE: u16 = 6;
 /// Rows for the header in the terminal's scrollback. Its large letters need more.
 const INLINE_HEADER: u16 = 12;
 /// Minimum height of the transcript, in rows, from which its first row shows the message that the rows belong to.
@@ -234,24 +239,41 @@ impl App {
     }
 
     /// Returns the height of a question that is shown whole, with at least one row of the transcript; `None` if there is no
-    /// room for that. An answer that allows counts only after the end of the question was seen. `around`: rows around it.
-    fn whole_question(&self, area: Rect, around: u16) -> Option<u16> {
+    /// room for that. An answer that allows counts only after the end of the question was seen. `around`: rows around it; `kept`: rows
+    /// of the transcript that blank rows must not hide.
+    fn whole_question(&self, area: Rect, around: u16, kept: u16) -> Option<u16> {
         let fits = |spacing: Spacing| {
-            let rows = self.approvals.height(area.width, &self.look.theme, spacing).max(1);
             // Blank rows are less important than what the agent said before the question.
-            let before = if spacing == Spacing::Tight { 1 } else { REASON_ROWS };
-            (rows.saturating_add(around).saturating_add(before) <= area.height).then_some(rows)
+            let before = match spacing {
+                Spacing::Airy => kept.max(REASON_ROWS),
+                Spacing::Whole | Spacing::Near => REASON_ROWS,
+                Spacing::Tight | Spacing::Short => 1,
+            };
+            self.question_fits(area, around.saturating_add(before), spacing)
         };
         [Spacing::Airy, Spacing::Whole, Spacing::Near, Spacing::Tight].into_iter().find_map(fits)
     }
 
-    /// Returns the height of the question in `area`. `above`: rows above it; `composer`: rows of the composer and its edges.
-    fn question_rows(&self, area: Rect, above: usize, composer: u16) -> u16 {
+    /// Returns the height of the question with this spacing, if `around` rows fit around it.
+    fn question_fits(&self, area: Rect, around: u16, spacing: Spacing) -> Option<u16> {
+        let rows = self.approvals.height(area.width, &self.look.theme, spacing).max(1);
+        (rows.saturating_add(around) <= area.height).then_some(rows)
+    }
+
+    /// Returns the rows of the transcript that a question should leave in view.
+    fn kept_rows(&mut self, columns: u16) -> u16 {
+        let asked = self.approvals.asked().cloned();
+        self.transcript.rows_beside(columns, &self.look.theme, asked.as_ref(), OUTPUT_ROWS)
+    }
+
+    /// Returns the height of the question in `area`. `above`: rows above it; `composer`: rows of the composer and its edges; `kept`: as in
+    /// [`Self::whole_question`].
+    fn question_rows(&self, area: Rect, above: usize, composer: u16, kept: u16) -> u16 {
         if let Some(rows) = self.window.screen {
             return self.asked(area.width, rows, above, composer);
         }
         let fixed = composer + self.status.height(area.width);
-        if let Some(whole) = self.whole_question(area, fixed.saturating_add(above as u16)) {
+        if let Some(whole) = self.whole_question(area, fixed.saturating_add(above as u16), kept) {
             return whole;
         }
         let whole = self.approvals.height(area.width, &self.look.theme, Spacing::Tight);
@@ -261,20 +283,25 @@ impl App {
         whole.clamp(1, most.max(1))
     }
 
-    /// Divides the screen. `above`: lines above the composer.
-    fn areas(&self, area: Rect, above: usize, asking: bool) -> Areas {
+    /// Divides the screen. `above`: lines above the composer; `asking`: a question is open, and the rows of the transcript that it should
+    /// leave in view.
+    fn areas(&self, area: Rect, above: usize, asking: Option<u16>) -> Areas {
         // Keeps the composer's row, and one row of the transcript unless the terminal's scrollback holds it.
         let kept = if self.window.screen.is_some() { 1 } else { 2 };
         let status_rows = self.status.height(area.width).min(area.height.saturating_sub(kept));
         let room = area.height.saturating_sub(kept + status_rows);
-        let composer_rows = self.composer_rows(area.width, self.window.screen.unwrap_or(area.height), asking);
+        let composer_rows =
+            self.composer_rows(area.width, self.window.screen.unwrap_or(area.height), asking.is_some());
         let mut edges = self.edge_rows(area.height);
-        // On a small screen the rows of a question are more important than the edges below it.
+        // On a small screen the question, and what it is about, are more important than the edges below it.
         let around = (above as u16).saturating_add(composer_rows + edges + status_rows);
-        if asking && self.whole_question(area, around).is_none() {
+        if let Some(kept) = asking
+            && self.question_fits(area, around + kept.max(REASON_ROWS), Spacing::Whole).is_none()
+        {
             edges = 0;
         }
-        let question_rows = if asking { self.question_rows(area, above, composer_rows + edges) } else { 0 };
+        let question_rows =
+            asking.map_or(0, |kept| self.question_rows(area, above, composer_rows + edges, kept));
         let [transcript, working, question, bottom, status] = Layout::vertical([
             Constraint::Min(0),
             Constraint::Length((above as u16).min(room)),
@@ -311,10 +338,21 @@ impl App {
         let listed = self.editor.completion.is_open() || self.pages.palette.is_some();
         let lines = if listed { Vec::new() } else { self.header(transcript) };
         if !lines.is_empty() {
-            // The header is next to the input, with a blank row between them.
-            let y = transcript.bottom().saturating_sub(lines.len() as u16 + 1).max(transcript.y);
-            put(frame, Rect { y, height: transcript.bottom() - y, ..transcript }, &lines);
+            put(frame, self.header_area(transcript, &lines), &lines);
         }
+    }
+
+    /// Returns the place of the header: in the middle of a large screen, else next to the input with a blank row between them.
+    fn header_area(&self, transcript: Rect, lines: &[Line<'_>]) -> Rect {
+        let rows = lines.len() as u16;
+        if self.window.screen.is_none() && transcript.height >= rows + 2 * MIDDLE {
+            let columns =
+                lines.iter().map(Line::width).max().unwrap_or(0).min(usize::from(transcript.width)) as u16;
+            let (left, top) = ((transcript.width - columns) / 2, (transcript.height - rows) / 2);
+            return Rect::new(transcript.x + left, transcript.y + top, columns, rows);
+        }
+        let y = transcript.bottom().saturating_sub(rows + 1).max(transcript.y);
+        Rect { y, height: transcript.bottom() - y, ..transcript }
     }
 
     /// Returns the header, for a session without messages.
@@ -335,7 +373,7 @@ impl App {
     /// Draws the open question. Returns effects that follow from it having been shown.
     fn draw_question(&mut self, frame: &mut Frame<'_>, areas: &Areas) -> Vec<Effect> {
         let question = areas.question;
-        let writing = self.editor.writing();
+        let writing = self.writing();
         self.approvals.draw(frame, question, writing, &self.look.theme);
         // A list drawn over the question hides it, so the question cannot have been read.
         if self.editor.completion.is_open() { Vec::new() } else { self.approvals.painted(writing) }
@@ -350,11 +388,12 @@ impl App {
             return effects;
         }
         let mut above = self.above(area.width, self.window.screen.unwrap_or(area.height), asking);
-        let mut areas = self.areas(area, above.len(), asking);
+        let kept = asking.then(|| self.kept_rows(area.width));
+        let mut areas = self.areas(area, above.len(), kept);
         // An edge has the note in it. Without edges it has a row of its own, so that it covers no text.
         if let Some(note) = self.more_below().filter(|_| !areas.edged && areas.transcript.height > 2) {
             above.push(note.right_aligned());
-            areas = self.areas(area, above.len(), asking);
+            areas = self.areas(area, above.len(), kept);
         }
         self.draw_transcript(frame, &areas);
         let bottom = if areas.edged { self.edged(frame, areas.bottom) } else { areas.bottom };
@@ -376,7 +415,7 @@ impl App {
             Some(palette) => palette.draw(frame, lists, &self.look.theme),
             None => self.editor.completion.draw(frame, lists, &self.look.theme),
         }
-        self.draw_status(frame, &areas, asking);
+        self.draw_status(frame, &areas);
         if !jobs.is_empty() {
             effects.push(Effect::Highlight(jobs));
         }
@@ -398,9 +437,9 @@ impl App {
     }
 
     /// Draws the status line, or the line about the place in the transcript while the user reads there.
-    fn draw_status(&self, frame: &mut Frame<'_>, areas: &Areas, asking: bool) {
+    fn draw_status(&self, frame: &mut Frame<'_>, areas: &Areas) {
         let area = areas.status;
-        let reading = self.reading.line(&self.transcript, area.width, &self.look.theme).filter(|_| !asking);
+        let reading = self.reading.line(&self.transcript, area.width, &self.look.theme);
         if let Some((line, cursor)) = reading {
             put(frame, area, &[line]);
             if let Some(column) = cursor {

@@ -36,7 +36,7 @@ impl Editor {
     pub(super) fn writing(&self) -> Writing {
         let drafting = !self.composer.is_empty() || self.composer.is_searching();
         let consents = approval::means_an_answer(self.composer.raw());
-        Writing { drafting, consents, takes_escape: self.composer.takes_escape() }
+        Writing { drafting, consents, takes_escape: self.composer.takes_escape(), reads_above: false }
     }
 
     /// Returns what the text is, if it is no message for the model and no command of becket.

@@ -24,6 +24,12 @@ impl App {
         let action = self.keyboard.keymap.action(key);
         match key.code {
             _ if action == Some(Do::Suspend) => return vec![Effect::Suspend],
+            // Reading above a question answers nothing, so it goes on until it is closed.
+            _ if self.approvals.is_open() && self.reading.is_open(&self.transcript) => {
+                self.approvals.disturb();
+                let outcome = self.reading.key(key, &mut self.transcript, &self.look.theme);
+                return self.read(outcome);
+            }
             _ if self.approvals.is_open() && !self.editor.completion.is_open() => {}
             _ if self.approvals.is_open() => {
                 // A completion list covers the question. The list gets keys first, and nobody can read the question

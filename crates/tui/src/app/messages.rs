@@ -10,7 +10,7 @@ use crate::picker::Row;
 use crate::text;
 use crate::theme::Theme;
 use crate::transcript::{Transcript, Wanted, pasted};
-use becket_types::{Event, FileChange, Message, MessageId, Part, Seq};
+use becket_types::{Event, FileChange, Message, MessageId, Part, Seq, cut_end, cut_start};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -38,6 +38,9 @@ struct Changes {
 
 /// Maximum number of columns for the name of the only file that changed.
 const FILE_NAME: usize = 16;
+
+/// Most bytes of the beginning and of the end of a message in the list.
+const PART: usize = 200;
 
 /// The part of the session that a rewind would take back.
 pub(super) struct Since {
@@ -69,6 +72,14 @@ impl Changes {
     }
 }
 
+/// Returns the beginning and the end of a message in one line. The words after a long paste are part of it, so that a search finds them.
+fn name_of(text: &str) -> String {
+    let whole = text.len() <= 2 * PART;
+    let ends = if whole { [text, ""] } else { [cut_end(text, PART), cut_start(text, PART)] };
+    let [begin, end] = ends.map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
+    if end.is_empty() { begin } else { format!("{begin} … {end}") }
+}
+
 impl Messages {
     pub(super) fn is_empty(&self) -> bool {
         self.said.is_empty()
@@ -98,8 +109,7 @@ impl Messages {
     pub(super) fn rows(&self) -> Vec<Row> {
         let detail = |id: &MessageId| self.changed.get(id).map(Changes::told).unwrap_or_default();
         let row = |(_, id, text): &(_, MessageId, String)| {
-            let first = text.lines().find(|l| !l.trim().is_empty()).unwrap_or_default();
-            let name = text::fit(first.trim(), 200).into_owned();
+            let name = name_of(text);
             Row { id: id.to_string(), item: Item { name, detail: detail(id) } }
         };
         self.said.iter().rev().map(row).collect()

@@ -1,16 +1,17 @@
 //! Permissions that the user gave: answers of this session and rules in their settings. `/permissions` shows and
-//! withdraws them. Also asks before the mode that skips questions is used for the first time.
+//! withdraws them. Also asks before the mode that skips questions is used for the first time, and announces each change of the mode.
 //!
 //! Owns the choices of the page. The agent and the host own the rules.
 
 use super::pages;
 use crate::input::{Effect, Page, Place, Request};
+use crate::modes;
 use crate::overlay::{Choice, Overlay};
 use crate::page::{Field, Item, Value};
 use crate::paths::ShortPaths;
 use crate::status::Status;
 use crate::transcript::Transcript;
-use becket_types::{Command, Decision, PermissionMode};
+use becket_types::{Command, Decision, Event, PermissionMode};
 
 const BYPASS: &str = "In `bypassPermissions`, becket asks about nothing: every command runs and every file can be \
     written, also outside of the project. Your deny rules still apply.";
@@ -35,12 +36,29 @@ pub(super) fn marked(effects: Vec<Effect>, transcript: &mut Transcript) -> Vec<E
 #[derive(Default)]
 pub(super) struct Permissions {
     /// Rules that the user allowed for the rest of the session.
-    pub grants: Vec<String>,
+    grants: Vec<String>,
+    /// The permission mode that the agent confirmed last.
+    mode: String,
     /// The user agreed to the mode that skips permission questions.
     bypass_agreed: bool,
 }
 
 impl Permissions {
+    /// Applies an event of the agent. Returns the words for a permission mode that holds from now on.
+    pub(super) fn event(&mut self, event: &Event) -> Option<String> {
+        match event {
+            Event::Grants { rules } => self.grants.clone_from(rules),
+            Event::SessionStarted { permission_mode, .. } => self.mode.clone_from(permission_mode),
+            // The agent also sends the mode when it refuses to change it.
+            Event::ModeChanged { mode } if *mode != self.mode => {
+                self.mode.clone_from(mode);
+                return Some(modes::announced(mode));
+            }
+            _ => {}
+        }
+        None
+    }
+
     /// Returns the page of `/permissions`, with an answer for each rule that can be withdrawn. Paths have their short forms.
     /// Other pages stay as they are.
     pub(super) fn page(&self, mut page: Page, paths: &ShortPaths) -> Overlay {

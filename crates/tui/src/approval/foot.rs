@@ -39,15 +39,15 @@ impl Approvals {
         if spacing == Spacing::Airy {
             lines.push(Line::default());
         }
-        lines.push(hint::line(&self.keys(width, tight, writing), width, theme));
+        lines.push(hint::line(&self.keys(width, writing), width, theme));
         Foot { lines, cursor }
     }
 
     /// Returns the answers with the keys that give them now. While a text is in the composer, the line below says more
     /// than fits here.
     fn answers_with_keys(&self, writing: Writing) -> Vec<Answer> {
-        let focused = self.list.is_focused() && !matches!(self.step, Step::Hunks(_));
-        let rests = !self.list.is_focused() && !writing.drafting;
+        let focused = self.list.is_focused() && !matches!(self.step, Step::Hunks(_)) && !writing.reads_above;
+        let rests = !self.list.is_focused() && !writing.drafting && !writing.reads_above;
         let with_keys = |(at, (does, answer)): (usize, (Does, Answer))| {
             let takes = answer.enabled && focused && self.list.is_at(at);
             let (keys, proposed) = match does {
@@ -62,8 +62,8 @@ impl Approvals {
     }
 
     /// Returns the first form of the line of keys that fits.
-    fn keys(&self, width: usize, tight: bool, writing: Writing) -> String {
-        let forms = self.forms(tight, writing).iter().map(|form| self.filled(form));
+    fn keys(&self, width: usize, writing: Writing) -> String {
+        let forms = self.forms(writing).iter().map(|form| self.filled(form));
         let mut shortest = String::new();
         for form in forms {
             if text::width(&form) <= width {
@@ -74,28 +74,34 @@ impl Approvals {
         shortest
     }
 
-    /// Fills in the answer that Esc gives, the numbers of the answers, and what the first one does.
+    /// Fills in what Esc does, the numbers of the answers, and what the first one does.
     fn filled(&self, form: &str) -> String {
         let answers = self.answers();
-        let refuses = answers.iter().position(|(does, _)| *does == Does::Refuse);
-        let name = if self.asks_secrets() { "Mask it" } else { "No" };
-        // A follow-up question offers no answer that refuses.
-        let escape = refuses.map_or_else(|| "refuses".to_owned(), |at| format!("answers {} {name}", at + 1));
+        let refuses = match () {
+            () if self.asks_secrets() => "masks it",
+            () if self.asks_plan() => "continues planning",
+            () => "refuses",
+        };
         let numbers = format!("1–{}", answers.len());
         let first = match answers.first().map(|(does, _)| *does) {
             Some(Does::Once) if self.asks_plan() => "agrees",
-            Some(Does::Once) => "allows this once",
+            Some(Does::Once) => "allows it",
             Some(Does::Refuse) => "masks it",
             _ => "answers",
         };
-        let filled = form.replace("{refuses}", &escape).replace("{numbers}", &numbers);
+        let filled = form.replace("{refuses}", refuses).replace("{numbers}", &numbers);
         filled.replace("{first}", first)
     }
 
     /// Returns the forms of the line of keys, the longest first. The names in braces are filled in later.
-    fn forms(&self, tight: bool, writing: Writing) -> &'static [&'static str] {
+    fn forms(&self, writing: Writing) -> &'static [&'static str] {
         let focused = self.list.is_focused();
         match self.step {
+            _ if writing.reads_above => &[
+                "The keys are for the text above · Esc goes back to this question",
+                "Esc goes back to this question",
+                "Esc goes back",
+            ],
             Step::Hunks(_) if focused => &[
                 "↑ ↓ select a hunk · Space includes or excludes it · PageDown scrolls · Esc goes back",
                 "↑ ↓ select a hunk · Space includes or excludes it · Esc goes back",
@@ -115,15 +121,15 @@ impl Approvals {
             ],
             _ if focused && !self.seen_end => &[
                 "Enter or PageDown shows the rest, which must be read to allow · Esc {refuses}",
-                "Enter or PageDown reads on to allow · Esc {refuses}",
-                "Enter, PageDown read on · Esc refuses",
-                "Enter reads on · Esc refuses",
+                "To allow, first Enter or PageDown to the end · Esc {refuses}",
+                "To allow, first PageDown · Esc {refuses}",
+                "To allow, first PageDown",
             ],
             _ if focused && self.list.is_careful() => &[
                 "Enter takes it · ↑ ↓ or {numbers} select another · Esc {refuses} · Ctrl-C interrupts",
                 "Enter takes it · ↑ ↓ or {numbers} select another · Esc {refuses}",
                 "Enter takes it · ↑ ↓ select · Esc {refuses}",
-                "Enter takes it · ↑ ↓ · Esc {refuses}",
+                "Enter takes it · Esc {refuses}",
                 "Enter takes it · Esc refuses",
             ],
             _ if focused => &[
@@ -145,41 +151,34 @@ impl Approvals {
             ],
             _ if writing.drafting && self.list.is_read() => &[
                 "Enter sends your message, the question stays · Tab, then after a pause Enter answers · Esc {refuses}",
-                "Enter sends this, the question stays · Tab answers · Esc {refuses}",
-                "Enter sends this · Esc {refuses}",
+                "Enter sends this, the question stays · Tab goes to the answers · Esc {refuses}",
+                "Enter sends this, the question stays · Esc {refuses}",
                 "Enter sends this · Esc refuses",
             ],
             _ if writing.drafting => &[
-                "Enter sends your message, the question stays · pause, then Tab answers",
-                "Enter sends this · pause, Tab answers",
+                "Enter sends your message, the question stays · after a pause, Tab goes to the answers",
+                "Enter sends this, the question stays · after a pause, Tab answers",
+                "Enter sends this, the question stays",
                 "Enter sends this",
             ],
             _ if !self.seen_end => &[
                 "PageDown shows the rest, which must be read to allow · Enter selects · Esc {refuses}",
-                "PageDown reads on to allow · Enter selects · Esc {refuses}",
-                "PageDown reads on to allow · Esc {refuses}",
-                "PageDown reads on to allow · Esc refuses",
-                "PageDown reads on · Esc refuses",
+                "PageDown shows the rest, which must be read to allow · Esc {refuses}",
+                "To allow, first PageDown to the end · Esc {refuses}",
+                "To allow, first PageDown · Esc {refuses}",
+                "To allow, first PageDown",
             ],
             _ if writing.takes_escape => &[
-                "Enter, then Enter {first} · {numbers} or ↑ ↓ select · Esc twice {refuses}",
-                "Enter, then Enter {first} · Esc twice {refuses}",
-                "Enter, Enter answers · Esc twice {refuses}",
-                "Enter, Enter answers · Esc twice refuses",
-            ],
-            // The row of the answer that refuses has its key.
-            _ if !tight => &[
-                "Enter, then Enter {first} · {numbers} or ↑ ↓ select another · Ctrl-C interrupts",
-                "Enter, then Enter {first} · {numbers} or ↑ ↓ select · Ctrl-C interrupts",
-                "Enter, then Enter {first} · {numbers} or ↑ ↓ select",
-                "Enter, then Enter {first}",
-                "Enter, Enter answers",
+                "Enter twice {first} · {numbers} or ↑ ↓ select another · Esc twice {refuses}",
+                "Enter twice {first} · Esc twice {refuses}",
+                "Enter, Esc: each twice answers",
             ],
             _ => &[
-                "Enter, then Enter {first} · {numbers} or ↑ ↓ select · Esc {refuses}",
-                "Enter, then Enter {first} · Esc {refuses}",
-                "Enter, Enter {first} · Esc {refuses}",
-                "Enter, Enter answers · Esc refuses",
+                "Enter twice {first} · {numbers} or ↑ ↓ select another · Esc {refuses} · Ctrl-C interrupts",
+                "Enter twice {first} · {numbers} or ↑ ↓ select another · Esc {refuses}",
+                "Enter twice {first} · {numbers} selects · Esc {refuses}",
+                "Enter twice {first} · Esc {refuses}",
+                "Enter twice · Esc {refuses}",
             ],
         }
     }

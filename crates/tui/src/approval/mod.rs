@@ -6,24 +6,25 @@
 //! question could be read, sending it refuses the call and gives the text as the reason. Answers that allow something
 //! are enabled only after the end of the question has been in view.
 //!
-//! Owns the queue, the steps of a question and the effect of each answer. `question` draws the subject of the question,
-//! `foot` the answers and the line of keys below it.
+//! Owns the queue, the steps of a question and the effect of each answer. `offers` has the answers, `question` draws the subject of the
+//! question, `foot` the answers and the line of keys below it.
 
 mod code;
 mod foot;
+mod offers;
 mod question;
 
 use crate::answers::{Answer, AnswerList, Pressed};
 use crate::highlight::Job;
 use crate::input::{Effect, Place, Request, Timer};
 use crate::paths::ShortPaths;
-use crate::text;
 use crate::theme::Theme;
 use crate::transcript::print;
-use becket_types::{CallId, Command, Decision, PermissionRequest, RuleOffer};
+use becket_types::{CallId, Command, Decision, PermissionRequest};
 use code::ChangedCode;
 use crossterm::event::{KeyCode, KeyEvent};
 use question::Question;
+pub(crate) use question::reason_of;
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::text::Line;
@@ -32,12 +33,6 @@ use std::path::Path;
 
 /// A question that does not fit and has fewer rows than this is laid out for short screens.
 const SHORT: u16 = 14;
-
-/// Widest rule that an answer shows; a longer one would hide what the answer says.
-const RULE_SHOWN: usize = 36;
-
-/// Beginning of the words for a rule that covers edits of one file.
-const EVERY_EDIT: &str = "every edit of ";
 
 /// Texts that mean yes, in languages in which people answer so out of habit.
 const CONSENT: [&str; 24] = [
@@ -71,7 +66,7 @@ pub struct Approvals {
     rejected: BTreeSet<usize>,
     /// The files that rules are written into: for every project, and for this project.
     files: Option<(String, String)>,
-    /// The folder of the session, which paths are shown relative to.
+    /// The folder of the session, which paths are shown relative to, and the home folder.
     paths: ShortPaths,
 }
 
@@ -137,6 +132,8 @@ pub struct Writing {
     pub consents: bool,
     /// The first Esc leaves Vim's insert mode.
     pub takes_escape: bool,
+    /// A block of the transcript above has the keyboard.
+    pub reads_above: bool,
 }
 
 /// Effect of a key press on the question.
@@ -148,15 +145,17 @@ pub enum Outcome {
 }
 
 impl Approvals {
-    /// Sets the files that rules are written into.
-    pub fn with_files(mut self, files: Option<(String, String)>) -> Self {
-        self.files = files;
-        self
+    /// Creates an empty queue. `home`: the folder that is shown as `~`. `files`: the files that rules are written into, for every
+    /// project and for this project.
+    pub(crate) fn new(home: Option<&Path>, files: Option<(String, String)>) -> Self {
+        let paths = ShortPaths::new(Path::new(""), home);
+        let files = files.map(|(user, local)| (paths.shorten(&user), paths.shorten(&local)));
+        Self { files, paths, ..Self::default() }
     }
 
     /// Sets the folder of the session, which paths are shown relative to.
     pub(crate) fn set_workspace(&mut self, folder: &Path) {
-        self.paths = ShortPaths::new(folder, None);
+        self.paths.set_workspace(folder);
     }
 
     /// True if a question is open.
@@ -289,6 +288,14 @@ impl Approvals {
         }
     }
 
+    /// Gives up the keyboard, because the user goes to a block of the transcript above.
+    pub(crate) fn look_above(&mut self) {
+        // Such a key shows that a digit before it was no beginning of a text.
+        let _ = self.list.take_typed();
+        self.list.unfocus();
+        self.stay_in_hunks();
+    }
+
     /// Records that a message which was taken back is in the composer.
     pub(crate) fn text_from_before(&mut self) {
         self.list.text_from_before();
@@ -321,77 +328,6 @@ impl Approvals {
             Pressed::Refused => self.refuse(None),
             Pressed::Chosen(at) => answers.get(at).map_or_else(Vec::new, |(does, _)| self.choose(*does)),
         })
-    }
-
-    /// Returns the answers of the current step with their effects.
-    fn answers(&self) -> Vec<(Does, Answer)> {
-        let Some(Asked { request, .. }) = self.queue.front() else { return Vec::new() };
-        let mut answers = Vec::new();
-        let mut offer = |does, long: &str, short: &str| {
-            let reads = !matches!(does, Does::Hunks | Does::Refuse | Does::Back);
-            let answer = Answer { enabled: self.seen_end || !reads, ..Answer::new(long, short) };
-            answers.push((does, answer));
-        };
-        let mut brief = None;
-        // The title of a question about one file names the file.
-        let names_file = self.queue.front().is_some_and(|asked| asked.request.preview.len() == 1);
-        if matches!(self.step, Step::Always) {
-            // The narrower permission comes first, because it has the cursor.
-            offer(Does::Keep(Place::Local), "In this project alone", "here");
-            offer(Does::Keep(Place::User), "In every project", "everywhere");
-            offer(Does::Back, "Back", "back");
-            return answers;
-        }
-        if request.secrets.is_some() {
-            // The first answer has the cursor, so it must be the one that reveals nothing.
-            offer(Does::Refuse, "Mask it and continue", "mask");
-            offer(Does::Once, "Send this output as it is", "send");
-            offer(Does::Session, "Send all outputs as they are in this session", "session");
-            return answers;
-        }
-        if is_plan(request) {
-            offer(Does::Once, "Yes, and ask me before each change", "yes");
-            offer(Does::AcceptEdits, "Yes, and edit files without asking (acceptEdits)", "yes, edit");
-            offer(Does::Refuse, "No, continue planning", "plan on");
-            return answers;
-        }
-        let (count, left_out) = (hunks(request), self.rejected.len());
-        if left_out == 0 {
-            offer(Does::Once, "Yes, once", "once");
-            // Without a rule there is nothing to allow for longer than this call.
-            if let Some(RuleOffer { rule, covers }) = &request.offer {
-                let shown = text::visible(rule);
-                // A long rule is described in words, with paths as the question shows them.
-                let covers = self.paths.shorten(&text::visible(covers));
-                let what = if text::width(&shown) <= RULE_SHOWN {
-                    &*shown
-                } else if text::width(&covers) <= RULE_SHOWN && !covers.is_empty() {
-                    &*covers
-                } else {
-                    "the same"
-                };
-                let session = format!("Yes, and allow {what} in this session");
-                offer(Does::Session, &session, "session");
-                offer(Does::Always, &format!("Yes, and allow {what} always"), "always");
-                let it = names_file && covers.starts_with(EVERY_EDIT);
-                brief = Some((what.to_owned(), it));
-            }
-        } else if left_out < count {
-            offer(Does::Once, &format!("Yes, without {left_out} of {count} hunks"), "the marked");
-        }
-        if count > 1 {
-            offer(Does::Hunks, "Choose hunks", "hunks");
-        }
-        offer(Does::Refuse, "No", "no");
-        for (does, answer) in &mut answers {
-            let when = if *does == Does::Session { "this session" } else { "always" };
-            if let Some((what, it)) = brief.as_ref().filter(|_| matches!(does, Does::Session | Does::Always))
-            {
-                answer.shorter.push(format!("Yes, allow {what} {when}"));
-                answer.shorter.extend(it.then(|| format!("Yes, {EVERY_EDIT}it {when}")));
-            }
-        }
-        answers
     }
 
     fn choose(&mut self, does: Does) -> Vec<Effect> {

@@ -3,6 +3,7 @@
 
 use super::Spacing;
 use super::code::{At, ChangedCode};
+use super::offers::ABSOLUTE;
 use crate::paths::ShortPaths;
 use crate::text;
 use crate::theme::Theme;
@@ -42,6 +43,18 @@ fn counted(files: &[FilePreview], short: bool) -> String {
     }
 }
 
+/// Returns the reason for a question, without the command, which is in a row of its own.
+pub(crate) fn reason_of(request: &PermissionRequest) -> String {
+    let Some(command) = &request.access.command else { return request.reason.clone() };
+    // A reason names only the beginning of a long command.
+    let named = format!("`{}`", becket_types::cut_end(command.trim(), NAMED));
+    // The reasons of its parts follow the whole command.
+    match request.reason.strip_prefix(&format!("{named}: ")) {
+        Some(parts) => parts.to_owned(),
+        None => request.reason.replacen(&named, "it", 1),
+    }
+}
+
 /// True if the line starts the hunk at the cursor.
 pub(super) fn is_looked_at(line: &Line<'_>) -> bool {
     line.spans.first().is_some_and(|span| span.content == LOOKED_AT)
@@ -71,6 +84,9 @@ fn numbered<'a>(head: &str, body: &'a str) -> Vec<(Option<usize>, &'a str)> {
     let mut number = number;
     body.lines().map(|line| (number(line), line)).collect()
 }
+
+/// Bytes of a command that a reason names.
+const NAMED: usize = 200;
 
 /// Unchanged lines that are shown around a change where there is little room.
 const NEAR: usize = 2;
@@ -166,7 +182,9 @@ impl<'a> Question<'a> {
                     let files = match request.preview.len() {
                         1 => only.map_or_else(
                             || "a file".to_owned(),
-                            |path| text::visible(&self.paths.shorten(&path.to_string_lossy())).into_owned(),
+                            |path| {
+                                text::visible(&self.paths.in_workspace(&path.to_string_lossy())).into_owned()
+                            },
                         ),
                         n => format!("{n} files"),
                     };
@@ -181,7 +199,7 @@ impl<'a> Question<'a> {
             self.say("  $ ", command, theme.code);
         }
         for path in request.access.paths.iter().filter(|_| only.is_none()) {
-            self.say("  → ", &self.paths.shorten(&path.to_string_lossy()), theme.code);
+            self.say("  → ", &self.paths.in_workspace(&path.to_string_lossy()), theme.code);
         }
         if let Some(subject) = &request.access.subject {
             self.say("  · ", subject, theme.code);
@@ -220,16 +238,11 @@ impl<'a> Question<'a> {
 
     /// Says why the question is asked, and which rule comes nearest.
     fn reason(&mut self, request: &PermissionRequest) {
-        // The command is in a row of its own above.
-        let reason = match &request.access.command {
-            Some(command) => request.reason.replacen(&format!("`{command}`"), "it", 1),
-            None => request.reason.clone(),
-        };
-        let reason = self.paths.shorten(&reason);
+        let reason = self.paths.in_workspace(&reason_of(request));
         self.explain("  asked because ", &reason);
         if let Some(nearest) = request.nearest.as_ref().filter(|rule| !request.reason.contains(rule.as_str()))
         {
-            self.explain("  near ", &format!("{nearest} comes nearest and does not match"));
+            self.say("  the nearest allow rule does not match: ", nearest, self.theme.dim);
         }
     }
 
@@ -273,7 +286,7 @@ impl<'a> Question<'a> {
         for (i, file) in files.iter().enumerate() {
             let mut code_at = At::default();
             if files.len() > 1 {
-                self.say("  ± ", &self.paths.shorten(&file.path.to_string_lossy()), theme.accent);
+                self.say("  ± ", &self.paths.in_workspace(&file.path.to_string_lossy()), theme.accent);
             }
             for hunk in &file.hunks {
                 let dropped = rejected.contains(&number);
@@ -332,7 +345,7 @@ impl<'a> Question<'a> {
         left_out
     }
 
-    /// Describes the rule that would allow such calls from now on, and the files it could be written into.
+    /// Describes the rule that would allow such calls from now on, and the files it could be written into, the narrower permission first.
     pub(super) fn always(
         mut self,
         request: &PermissionRequest,
@@ -341,13 +354,18 @@ impl<'a> Question<'a> {
         let theme = self.theme;
         let Some(offer) = &request.offer else { return self.lines };
         self.title("Always allow this?".to_owned(), String::new());
-        self.say("  rule ", &offer.rule, theme.code);
-        self.say("  it allows ", &offer.covers, theme.text);
-        self.say("  ", "The rule is saved in your settings, never in a file of the project.", theme.dim);
-        if let Some((user, local)) = files {
-            self.say("  in every project → ", user, theme.dim);
-            self.say("  in this project → ", local, theme.dim);
+        self.say("  becket will not ask again about ", &self.paths.shorten(&offer.covers), theme.text);
+        self.say("  as a rule of the settings: ", &offer.rule, theme.code);
+        if offer.rule.contains(ABSOLUTE) {
+            self.explain("  ", "(In a rule, // begins a path from the root of the file system.)");
         }
+        self.space();
+        if let Some((user, local)) = files {
+            self.say("  for this project only, it is saved in ", local, theme.dim);
+            self.say("  for every project, it is saved in ", user, theme.dim);
+        }
+        self.explain("  ", "Both files are yours, not the project's. /permissions withdraws the rule.");
+        self.space();
         self.lines
     }
 }

@@ -1,13 +1,17 @@
-//! Answers of the host in plain lines.
+//! Answers of the host, results and denials of calls in plain lines.
 //!
 //! Pure. The speaker makes escape sequences visible.
 
+use super::without_escapes;
 use crate::input::Reply;
 use crate::transcript::compaction;
-use becket_types::CompactionPlan;
+use becket_types::{CompactionPlan, DenialCause, Message, Part, PermissionDenial};
+use serde_json::Value;
 
 /// Maximum number of sessions that are read out.
 const SESSIONS: usize = 20;
+/// The last lines of output that are read out, at most.
+const OUTPUT_LINES: usize = 20;
 
 /// Shows the plan of a compaction.
 pub(super) fn compaction_plan(plan: &CompactionPlan, out: &mut Vec<String>) {
@@ -57,4 +61,40 @@ pub(super) fn text(reply: Reply) -> String {
 /// Returns the lines of a page without code fences, which mean nothing when they are read out.
 pub(super) fn without_fences(markdown: &str) -> Vec<String> {
     markdown.lines().filter(|line| !line.trim_start().starts_with("```")).map(str::to_owned).collect()
+}
+
+/// Says that a call was not permitted, and why.
+pub(super) fn denied(denial: &PermissionDenial) -> String {
+    let why = match &denial.cause {
+        DenialCause::User { words: Some(words) } => format!("you said no: {words}"),
+        DenialCause::User { words: None } => "you said no".to_owned(),
+        DenialCause::PlanMode | DenialCause::Policy => denial.reason.clone(),
+    };
+    format!("{} was not permitted: {}.", denial.tool, why.trim_end_matches('.'))
+}
+
+pub(super) fn finished(message: &Message, out: &mut Vec<String>) {
+    for part in &message.parts {
+        let Part::ToolResult { name, output, is_error, details, .. } = part else { continue };
+        let diff = details.get("diff").and_then(Value::as_str).filter(|diff| !diff.is_empty());
+        // The line numbers of hunks (`@@ -3,4 +3,6 @@`) are for programs.
+        let told = |line: &&str| diff.is_none() || !line.starts_with("@@ ");
+        let lines: Vec<String> = diff.unwrap_or(output).lines().filter(told).map(without_escapes).collect();
+        let code = details.get("exit_code").and_then(Value::as_i64).filter(|code| *code != 0);
+        let how = match (is_error, code) {
+            (_, Some(code)) => format!("ended with code {code}"),
+            (true, None) => "failed".to_owned(),
+            (false, None) => "ended".to_owned(),
+        };
+        out.push(format!("{name} {how}, {} line{}.", lines.len(), if lines.len() == 1 { "" } else { "s" }));
+        // Output of calls that only read is for the model. Output of calls that failed or changed something is read
+        // out.
+        if diff.is_some() || *is_error || code.is_some() || name == "bash" {
+            let left = lines.len().saturating_sub(OUTPUT_LINES);
+            if left > 0 {
+                out.push(format!("{left} lines left out."));
+            }
+            out.extend(lines.into_iter().skip(left));
+        }
+    }
 }

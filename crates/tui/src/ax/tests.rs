@@ -229,8 +229,11 @@ fn commands_are_carried_out_or_say_why_they_are_not() {
     let mode = Effect::Send(Command::SetMode { mode: "acceptEdits".into() });
     assert_eq!(speaker.line("/mode acceptEdits", false), (vec![mode], Vec::new()));
     let changed = Event::ModeChanged { mode: "acceptEdits".into() };
-    assert_eq!(speaker.event(&changed), ["The permission mode is now acceptEdits."]);
-    assert_eq!(speaker.event(&changed), Vec::<String>::new(), "only the user's own change is confirmed");
+    assert_eq!(
+        speaker.event(&changed),
+        ["acceptEdits mode: becket edits files without asking, and asks before commands."]
+    );
+    assert_eq!(speaker.event(&changed), Vec::<String>::new(), "a mode that holds already is not announced");
     let (effects, said) = speaker.line("/mode bypassPermissions", false);
     assert!(effects.is_empty() && said[0].contains("--permission-mode bypassPermissions"), "{said:?}");
     let own = Request::Custom { name: "nosuch".into(), arguments: "x".into() };
@@ -297,4 +300,43 @@ fn questions_and_plans_of_the_model_are_answered_by_lines() {
     assert_eq!(speaker.line("/s", false).0, [mode, decide(Decision::AllowOnce)]);
     speaker.event(&request("exit_plan", json!({"plan": "p"})));
     assert_eq!(speaker.line("/y", false).0, [decide(Decision::AllowOnce)]);
+}
+
+/// A refusal is told once: the result of the call repeats it for the model. The reason of a question does not repeat the command.
+#[test]
+fn a_refusal_and_a_command_are_told_once() {
+    let call_id = CallId("c".into());
+    let mut speaker = Speaker::default();
+    let command = "mkdir a && rm b";
+    let question = speaker.event(&Event::PermissionAsked(Box::new(PermissionRequest {
+        call_id: call_id.clone(),
+        tool: "bash".into(),
+        input: json!({"command": command}),
+        access: Access::execute(command),
+        reason: format!("`{command}`: no rule allows `mkdir a`"),
+        offer: None,
+        nearest: None,
+        secrets: None,
+        preview: Vec::new(),
+    })));
+    assert_eq!(question.iter().filter(|line| line.contains(command)).count(), 1, "{question:?}");
+    assert!(question.contains(&"Why it asks: no rule allows `mkdir a`".to_owned()), "{question:?}");
+    let denial = becket_types::PermissionDenial {
+        tool: "bash".into(),
+        call_id: call_id.clone(),
+        input: json!({"command": command}),
+        reason: "the user said no: not here".into(),
+        cause: becket_types::DenialCause::User { words: Some("not here".into()) },
+    };
+    let denied = speaker.event(&Event::PermissionDenied(denial));
+    assert_eq!(denied, ["bash was not permitted: you said no: not here."]);
+    let result = |id: &CallId| Event::ToolFinished {
+        message: Message::tool_result(id.clone(), "bash", "Permission denied, not run.", true),
+        changes: Vec::new(),
+        duration: becket_types::Millis(1),
+        original: None,
+    };
+    assert_eq!(speaker.event(&result(&call_id)), Vec::<String>::new());
+    // Another call that fails is told.
+    assert_eq!(speaker.event(&result(&CallId("d".into())))[0], "bash failed, 1 line.");
 }

@@ -492,7 +492,9 @@ fn draw_search(search: &Search, history: &[String], frame: &mut Frame<'_>, area:
     let used = text::width(&asked);
     let rest = match &found {
         Some(found) => format!("  {found}"),
-        None if search.query.is_empty() => "  Ctrl-R older · Enter inserts it · Esc goes back".to_owned(),
+        None if search.query.is_empty() => {
+            "  Ctrl-R finds an older one · Enter inserts it · Esc goes back".to_owned()
+        }
         None => "  no earlier prompt contains that".to_owned(),
     };
     let rest = text::fit(&rest, width.saturating_sub(used)).into_owned();

@@ -10,6 +10,7 @@ mod pick;
 
 use crate::answers::{Answer, AnswerList, Pressed, writes};
 use crate::approval::Writing;
+use crate::hint;
 use crate::input::{Effect, Request, Timer};
 use crate::server_question::{ServerAnswer, ServerForm, ServerQuestion};
 use crate::text;
@@ -381,19 +382,36 @@ impl Elicit {
         let row = lines.len() + row;
         lines.extend(list);
         let field = self.fields.get(self.at).map_or("", Field::keys);
-        let leaves = if self.number().is_some() { "Esc cancels" } else { "Esc: no answer" };
+        let leaves = if self.number().is_some() { "Esc cancels" } else { "Esc gives no answer" };
         let keys = match (self.list.is_focused(), in_field) {
-            (true, true) => format!("{field} · Enter, Tab next · Shift-Tab back · {leaves}"),
-            (true, false) => format!("↑ ↓ choose · Enter or a number answers · {leaves}"),
-            (false, _) if writing.drafting => {
-                "Enter sends your message, this stays · pause, then Tab".to_owned()
+            (true, true) => vec![
+                format!("{field} · Enter or Tab goes on · Shift-Tab goes back · {leaves}"),
+                format!("{field} · Enter goes on · {leaves}"),
+                format!("{field} · Enter goes on"),
+                field.to_owned(),
+            ],
+            (true, false) => vec![
+                format!("↑ ↓ select · Enter or a number answers · {leaves}"),
+                format!("Enter answers · {leaves}"),
+            ],
+            (false, _) if writing.drafting => vec![
+                "Enter sends your message, the question stays · after a pause, Tab answers".to_owned(),
+                "Enter sends this · after a pause, Tab answers".to_owned(),
+                "after a pause, Tab answers".to_owned(),
+            ],
+            (false, true) if self.number().is_some() => vec![
+                format!("Tab fills in the form · PageUp, PageDown scroll · {leaves}"),
+                format!("Tab fills in the form · {leaves}"),
+            ],
+            (false, _) => {
+                vec![
+                    format!("Tab answers · PageUp, PageDown scroll · {leaves}"),
+                    format!("Tab answers · {leaves}"),
+                ]
             }
-            (false, true) if self.number().is_some() => {
-                format!("Tab fills in the form · PageUp, PageDown · {leaves}")
-            }
-            (false, _) => format!("Tab answers · PageUp, PageDown · {leaves}"),
         };
-        lines.push(Line::styled(text::fit(&keys, width).into_owned(), theme.accent));
+        let forms: Vec<&str> = keys.iter().map(String::as_str).collect();
+        lines.push(hint::line(hint::fitting(&forms, width), width, theme));
         (lines, row)
     }
 

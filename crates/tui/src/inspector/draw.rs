@@ -193,7 +193,7 @@ impl Inspector {
             let keys = if focused {
                 ["↑ ↓ select · Enter takes it · Esc cancels", "Enter takes it · Esc cancels"]
             } else {
-                ["Enter, then Enter answers · Esc cancels", "Enter, Enter answers · Esc cancels"]
+                ["Enter twice answers · Esc cancels", "Enter twice · Esc cancels"]
             };
             out.push(hint::line(hint::fitting(&keys, width), width, theme));
             return out;
@@ -249,11 +249,14 @@ impl Inspector {
             }
             Some(Level::Spans { .. }) => &[
                 "↑ ↓ select · Enter shows it · = compares · d drops · c collapses · p pins · b brings back · u undoes · r redoes · Esc goes back",
-                "Enter = d c p b u r · Esc goes back",
+                "Enter shows it · d drops · c collapses · p pins · u undoes · Esc goes back",
+                "Enter shows it · d drops · u undoes · Esc goes back",
+                "Enter shows it · Esc goes back",
             ],
             _ => &[
                 "↑ ↓ select · Enter opens it · = compares with the one before · b brings back · u undoes · r redoes · Esc closes",
-                "Enter = b u r · Esc closes",
+                "Enter opens it · = compares · b brings back · u undoes · Esc closes",
+                "Enter opens it · Esc closes",
             ],
         };
         let long = hint::wrapped(forms[0], width);

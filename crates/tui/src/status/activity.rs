@@ -37,6 +37,8 @@ pub(crate) fn short_error(error: &str, model: &str) -> String {
 
 /// Columns for the sign and the words of an activity.
 const DOING: usize = 24;
+/// Columns for the words alone, before the cost or the time is left out for them.
+const LEAST_DOING: usize = 9;
 
 impl Status {
     /// Returns the line of the current activity, `None` while idle. `stop`: the key that interrupts now, if there is
@@ -64,10 +66,17 @@ impl Status {
         }
         // Where there is little room, the tokens are left out first.
         let longer = format!("{shorter}{wrote}{end}");
-        let end = if text::width(&longer) + DOING <= width { longer } else { format!("{shorter}{end}") };
         // The row of a running call says what runs.
         let runs = turn.doing.starts_with(RUNNING) || turn.doing.starts_with(SUBAGENT_RUNNING);
         let doing = if runs { "working" } else { &turn.doing };
+        let words = text::width(doing).min(LEAST_DOING);
+        let end = match () {
+            () if text::width(&longer) + DOING <= width => longer,
+            () if text::width(&shorter) + text::width(&end) + 2 + words <= width => format!("{shorter}{end}"),
+            // Next come the cost and the time, so that the words stay words.
+            () if text::width(&time) + text::width(&end) + 2 + words <= width => format!("{time}{end}"),
+            () => end,
+        };
         // If the line is too long, the activity is shortened and never the key.
         let end = text::fit(&end, width);
         let room = width.saturating_sub(text::width(&end) + 2);

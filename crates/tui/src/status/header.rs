@@ -4,6 +4,7 @@
 
 use super::session::SessionFacts;
 use crate::hint;
+use crate::modes;
 use crate::text;
 use crate::theme::Theme;
 use ratatui::layout::Rect;
@@ -19,18 +20,18 @@ const HEADER: u16 = 10;
 /// The mark of becket, in the columns before the facts. All text of the header begins after it.
 const MARK: [&str; 3] = ["█▄▄  ", "█▄█  ", GUTTER];
 const GUTTER: &str = "     ";
+/// What becket is.
+const WHAT: &str = "reads, changes and runs code";
 
-/// Returns what a permission mode means, in a few words.
-fn meaning(mode: &str) -> &'static str {
-    match mode {
-        "default" => ": asks before changes",
-        "acceptEdits" => ": edits without asking",
-        "auto" => ": works in this folder without asking",
-        "plan" => ": changes nothing",
-        "dontAsk" => ": refuses instead of asking",
-        "bypassPermissions" => ": asks nothing",
-        _ => "",
+/// Returns what is beside the rows of the large letters, in this many columns: the version, and what becket is, in one row or in two.
+fn beside_letters(columns: usize) -> [String; 3] {
+    let version = format!("   {}", env!("CARGO_PKG_VERSION"));
+    let both = format!("{version} · {WHAT}");
+    if text::width(&both) <= columns {
+        return [String::new(), both, String::new()];
     }
+    let what = Some(format!("   {WHAT}")).filter(|what| text::width(what) <= columns);
+    [String::new(), version, what.unwrap_or_default()]
 }
 
 /// Returns the facts, a blank row and the tips; nothing if the screen is too small for them.
@@ -47,13 +48,16 @@ pub(super) fn lines(session: &SessionFacts, area: Rect, theme: &Theme) -> Vec<Li
     let gutter = if large { "  " } else { GUTTER };
     let columns = usize::from(area.width).saturating_sub(gutter.len());
     let name = format!("becket {}", env!("CARGO_PKG_VERSION"));
-    let what = " · reads, changes and runs code";
-    let what = if text::width(&name) + text::width(what) <= columns { what } else { "" };
+    let what = format!(" · {WHAT}");
+    let what = if text::width(&name) + text::width(&what) <= columns { what } else { String::new() };
     let fitted = |text: &str| text::fit(&text::visible(text), columns).into_owned();
     let folder = fitted(&session.place(true));
     let model = fitted(&session.model);
-    let mode = format!(" · {} mode{}", session.mode, meaning(&session.mode));
-    let mode = if text::width(&model) + text::width(&mode) <= columns { mode } else { String::new() };
+    let meaning = modes::meaning(&session.mode);
+    let name_of_mode = format!(" · {} mode", session.mode);
+    let with_meaning = Some(format!("{name_of_mode}: {meaning}")).filter(|_| !meaning.is_empty());
+    let mut modes = with_meaning.into_iter().chain([name_of_mode]);
+    let mode = modes.find(|mode| text::width(&model) + text::width(mode) <= columns).unwrap_or_default();
     let facts = [
         vec![Span::styled(name, theme.accent.add_modifier(Modifier::BOLD)), Span::styled(what, theme.dim)],
         vec![Span::styled(model, theme.text), Span::styled(mode, theme.dim)],
@@ -83,11 +87,13 @@ pub(super) fn lines(session: &SessionFacts, area: Rect, theme: &Theme) -> Vec<Li
         return MARK.into_iter().zip(facts).map(marked).chain([Line::default()]).chain(tips).collect();
     }
     // The large letters say the name.
-    let version = Span::styled(format!("   {}{what}", env!("CARGO_PKG_VERSION")), theme.dim);
-    let letters = WORDMARK.into_iter().enumerate().map(|(at, letters)| {
-        let mut spans = vec![Span::raw(gutter), Span::styled(letters, theme.accent)];
-        spans.extend((at == 1).then(|| version.clone()));
-        Line::from(spans)
+    let beside = beside_letters(columns.saturating_sub(text::width(WORDMARK[0])));
+    let letters = WORDMARK.into_iter().zip(beside).map(|(letters, words)| {
+        Line::from(vec![
+            Span::raw(gutter),
+            Span::styled(letters, theme.accent),
+            Span::styled(words, theme.dim),
+        ])
     });
     let [_, model, folder] = facts;
     let facts = [model, folder].map(indented);

@@ -69,6 +69,8 @@ pub enum Weight {
     /// The end of a turn.
     Done,
     Quiet,
+    /// The permission mode that holds from now on.
+    Mode,
     Warning,
     Error,
 }
@@ -349,7 +351,7 @@ fn lay_out(body: &Body, width: usize, theme: &Theme) -> Vec<Row> {
         Body::Note { weight, text } => {
             let (mark, style, words) = match weight {
                 Weight::Done => ("✓ ", theme.outcome.ok, theme.dim),
-                Weight::Quiet => ("· ", theme.dim, theme.dim),
+                Weight::Quiet | Weight::Mode => ("· ", theme.dim, theme.dim),
                 Weight::Warning => ("! ", theme.outcome.warning, theme.outcome.warning),
                 Weight::Error => ("✗ ", theme.outcome.error, theme.outcome.error),
             };

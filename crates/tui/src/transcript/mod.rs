@@ -117,7 +117,11 @@ impl Transcript {
         let first = self.seen.first().filter(|_| !reads).copied()?;
         let is_prompt = |at: usize| matches!(self.blocks[at].body(), Body::User { .. });
         let newer = self.follows() && self.seen.iter().any(|place| place.row == 0 && is_prompt(place.block));
-        if newer || (first.row == 0 && is_prompt(first.block)) {
+        // While a row of the message itself is at the top, the row would cover a part of it. Directly above the next message it would look
+        // like a part of that one.
+        let own = is_prompt(first.block) && self.blocks[first.block].is_row(first.row);
+        let next = self.seen.get(1).is_some_and(|place| place.row == 0 && is_prompt(place.block));
+        if newer || own || next {
             return None;
         }
         let top = first.block;
@@ -183,6 +187,21 @@ impl Transcript {
     pub fn note(&mut self, weight: Weight, text: &str) {
         let text = self.paths().shorten(text);
         self.blocks.note(weight, text);
+    }
+
+    /// Adds a line about the permission mode. If the last line is about the mode as well, it is replaced: only the last of several
+    /// changes matters.
+    pub(crate) fn mode_note(&mut self, text: String) {
+        let is_mode = |block: &Block| matches!(block.body(), Body::Note { weight: Weight::Mode, .. });
+        let last = self
+            .blocks
+            .len()
+            .checked_sub(1)
+            .filter(|at| !self.printed.has(*at) && is_mode(&self.blocks[*at]));
+        match last {
+            Some(at) => self.blocks[at].change(|body| *body = Body::Note { weight: Weight::Mode, text }),
+            None => self.blocks.note(Weight::Mode, text),
+        }
     }
 
     /// Shows in the line of a call how the user allowed it.
@@ -281,11 +300,34 @@ impl Transcript {
         self.asking(asked).map_or(0, |at| self.blocks[at].lay_out(width, theme) as u16)
     }
 
+    /// Returns how many of the last rows there are beside the question about the call `asked`, at most `most`.
+    pub(crate) fn rows_beside(
+        &mut self,
+        width: u16,
+        theme: &Theme,
+        asked: Option<&CallId>,
+        most: u16,
+    ) -> u16 {
+        let end = self.asking(asked).unwrap_or(self.blocks.len());
+        let mut rows = 0;
+        for at in (0..end).rev() {
+            if rows >= usize::from(most) {
+                break;
+            }
+            if self.blocks[at].is_shown(self.revealed) {
+                rows += self.blocks[at].lay_out(width, theme);
+            }
+        }
+        rows.min(usize::from(most)) as u16
+    }
+
     /// Returns the block of the call `asked`, if it is the last one and says only that it waits.
     fn asking(&self, asked: Option<&CallId>) -> Option<usize> {
         let last = self.blocks.len().checked_sub(1).filter(|_| !self.inline && self.follows())?;
         let Body::Tool(call) = self.blocks[last].body() else { return None };
-        (Some(&call.id) == asked && call.state == tool::State::Asking && !call.open).then_some(last)
+        // The question shows more of the call than an open block would.
+        let waits = Some(&call.id) == asked && call.state == tool::State::Asking;
+        (waits && self.focus != Some(last)).then_some(last)
     }
 
     /// Draws over a row: the focused block, search hits, the selection.

@@ -3,7 +3,7 @@
 //! Of an answer that streams in, the pieces that can no longer change are printed first. The progress is kept in
 //! pieces, not in rows, because pieces are the same at every width.
 
-use super::block::{Block, Body};
+use super::block::{Block, Body, Weight};
 use super::blocks::Blocks;
 use super::image::State;
 use super::window::RowPosition;
@@ -30,6 +30,11 @@ impl Printed {
 }
 
 impl Printed {
+    /// True if this block is printed whole.
+    pub(super) fn has(&self, block: usize) -> bool {
+        block < self.block
+    }
+
     /// Returns the lines that were not printed yet, and marks them as printed. `all`: includes lines that may still
     /// change. `inline`: only what was not printed is drawn.
     pub(super) fn print(
@@ -94,6 +99,10 @@ fn is_final(blocks: &Blocks, at: usize, inline: bool) -> bool {
         // On the alternate screen images are not carried over into the scrollback, so printing does not wait for
         // them.
         return !inline || matches!(image.state, State::Shown(..) | State::Broken);
+    }
+    // The next change of the mode replaces the line about it.
+    if at + 1 == blocks.len() && matches!(block.body(), Body::Note { weight: Weight::Mode, .. }) {
+        return false;
     }
     if blocks.turn.idle {
         return true;
