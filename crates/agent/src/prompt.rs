@@ -332,6 +332,8 @@ mod tests {
             agent: Some("Review.".to_owned()),
             answer: Some("Answer in JSON.".to_owned()),
             skills: Some(" ".to_owned()),
+            environment_as_message: false,
+            plan: None,
         };
         let got = items(&settings, &environment, &[]);
         let kinds: Vec<_> = got.iter().map(|item| item.kind).collect();
