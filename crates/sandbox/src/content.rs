@@ -66,15 +66,23 @@ pub(crate) struct Folders {
 impl Folders {
     /// Like [`real_path`].
     pub(crate) fn real_path(&mut self, path: &Path) -> PathBuf {
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return real_path(path) };
-        if let Some(real) = self.resolved.get(parent) {
-            return real.join(name);
+        match (path.parent(), path.file_name()) {
+            (Some(parent), Some(name)) => self.resolved(parent).join(name),
+            _ => real_path(path),
         }
-        let real = real_path(path);
-        if let Some(folder) = real.parent() {
-            self.resolved.insert(parent.to_path_buf(), folder.to_path_buf());
+    }
+
+    /// Resolves a folder. What does not exist stays as it is below the nearest folder that does.
+    fn resolved(&mut self, folder: &Path) -> &Path {
+        if !self.resolved.contains_key(folder) {
+            let real = match (folder.canonicalize(), folder.parent(), folder.file_name()) {
+                (Ok(real), ..) => real,
+                (Err(_), Some(parent), Some(name)) => self.resolved(parent).join(name),
+                (Err(_), ..) => folder.to_path_buf(),
+            };
+            self.resolved.insert(folder.to_path_buf(), real);
         }
-        real
+        &self.resolved[folder]
     }
 
     /// Like [`state`].
@@ -95,9 +103,10 @@ impl Folders {
     pub(crate) fn links_above(&mut self, path: &Path) -> &BTreeMap<PathBuf, PathBuf> {
         let parent = path.parent().unwrap_or(path);
         if !self.links.contains_key(parent) {
-            let links =
-                parent.ancestors().filter_map(|up| Some((up.to_path_buf(), std::fs::read_link(up).ok()?)));
-            self.links.insert(parent.to_path_buf(), links.collect());
+            let mut links =
+                if parent.parent().is_some() { self.links_above(parent).clone() } else { BTreeMap::new() };
+            links.extend(std::fs::read_link(parent).ok().map(|target| (parent.to_path_buf(), target)));
+            self.links.insert(parent.to_path_buf(), links);
         }
         &self.links[parent]
     }
