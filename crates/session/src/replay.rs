@@ -8,7 +8,7 @@ use crate::context::edit;
 use becket_types::{
     AnswerText, CallId, Compaction, Cost, DenialCause, Entry, EntryKind, Event, FileChange, FinishReason,
     JournalState, Message, MessageId, Millis, NoticeLevel, Part, PermissionDecision, PermissionDenial,
-    PruneReason, Role, Seq, TurnCompaction, TurnEnd, TurnResult, Usage, Verb,
+    PruneReason, Role, Seq, SubagentReport, TurnCompaction, TurnEnd, TurnResult, Usage, Verb,
 };
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
@@ -136,8 +136,13 @@ impl Replay {
             self.events.iter().rposition(|event| matches!(event, Event::UserMessage { steered: false, .. }));
         let (mut cost, mut steps, mut usage) = (Cost(0.0), 0, Usage::default());
         for event in &self.events[turn.unwrap_or(0)..] {
-            if let Event::AssistantMessage { cost: more, usage: used, .. } = event {
-                (cost, usage, steps) = (Cost(cost.0 + more.0), usage + *used, steps + 1);
+            match event {
+                Event::AssistantMessage { cost: more, usage: used, .. } => {
+                    (cost, usage, steps) = (Cost(cost.0 + more.0), usage + *used, steps + 1);
+                }
+                // The turn also paid for its subagents.
+                Event::ToolFinished { message, .. } => cost = Cost(cost.0 + of_subagents(message)),
+                _ => {}
             }
         }
         self.events.push(Event::TurnFinished(Box::new(TurnResult {
@@ -235,6 +240,15 @@ impl Replay {
         self.compactions.insert(entry);
         self.events.push(Event::compact_boundary(entry, compaction));
     }
+}
+
+/// Cost of the subagents whose results the message has.
+fn of_subagents(message: &Message) -> f64 {
+    let report = |part: &Part| match part {
+        Part::ToolResult { details, .. } => SubagentReport::of(details),
+        _ => None,
+    };
+    message.parts.iter().filter_map(report).map(|report| report.cost.0).sum()
 }
 
 /// Time of a call and its changes of files, as its journal says.
@@ -347,6 +361,31 @@ mod tests {
         let said = "the user said no: not here";
         assert_eq!(denials, [(1, said, &user), (4, said, &DenialCause::Policy)]);
         assert_eq!(told.len(), 6);
+    }
+
+    #[test]
+    fn the_cost_of_a_turn_includes_its_subagents() {
+        let report = SubagentReport {
+            agent: "general".into(),
+            description: "find callers".into(),
+            session: becket_types::SessionId::new(),
+            steps: 1,
+            calls: Vec::new(),
+            calls_left_out: 0,
+            usage: Usage::default(),
+            cost: Cost(0.05),
+            duration: Millis(9),
+        };
+        let mut message = Message::tool_result(CallId("c".into()), "task", "done", false);
+        if let Some(Part::ToolResult { details, .. }) = message.parts.first_mut() {
+            *details = json!({ SubagentReport::KEY: report });
+        }
+        let told = events(entries(vec![said(), EntryKind::Message { message }, end("completed")]));
+        let cost = |event: &Event| match event {
+            Event::TurnFinished(result) => Some(result.cost),
+            _ => None,
+        };
+        assert_eq!(told.iter().find_map(cost), Some(Cost(0.05)));
     }
 
     #[test]

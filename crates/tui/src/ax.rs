@@ -71,7 +71,7 @@ pub struct Speaker {
     echo: Echo,
 }
 
-/// What the agent has confirmed of changes by the user, and what is still to come.
+/// Changes by the user that the agent confirms, and results that are still to come.
 #[derive(Debug, Default)]
 struct Pending {
     /// The session's new title is not confirmed.

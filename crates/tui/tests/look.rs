@@ -142,7 +142,7 @@ fn the_error_that_a_change_is_about_stays_in_view_above_its_question() {
     stage.event(started());
     say(&mut stage, "fix the parser");
     begin(&mut stage, "c", "bash", json!({"command": "make"}));
-    let output = (1..30).map(|n| format!("line {n}\n")).collect::<String>() + "AssertionError: expected 3";
+    let output = "a line of the output\n".repeat(30) + "AssertionError: expected 3";
     finish(&mut stage, "c", "bash", &output, json!({"exit_code": 1}), true);
     let id = becket_types::MessageId::new();
     stage.event(Event::TextDelta { message: id, index: 0, text: "The end is left out.".into() });
@@ -181,7 +181,7 @@ fn the_row_of_the_task_leaves_no_gap_in_a_message() {
         let lines: Vec<String> = (1..6).map(|line| format!("task {turn} line {line}")).collect();
         say(&mut stage, &lines.join("\n"));
         let id = becket_types::MessageId::new();
-        let answer = (1..25).map(|n| format!("answer {turn} {n}\n\n")).collect::<String>();
+        let answer = format!("an answer to {turn}\n\n").repeat(24);
         stage.event(Event::TextDelta { message: id, index: 0, text: answer });
         stage.event(turn_end(TurnEnd::Completed));
     }

@@ -1,6 +1,5 @@
-//! What people see who do not know becket: modes in words, the start, the dialog of a rule that always allows, and reading above a
+//! Screens for people who do not know becket: modes in words, the start, the dialog of a rule that always allows, and reading above a
 //! question.
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 #[allow(dead_code, reason = "each binary uses its part of the stage")]
 mod support;
@@ -73,7 +72,7 @@ fn changes_of_the_mode_in_a_row_are_one_line() {
     assert_eq!(screen.matches(" mode: becket ").count(), 2, "{screen}");
     let at = |words: &str| screen.find(words).unwrap();
     assert!(at("acceptEdits mode: becket") < at("› go on") && at("› go on") < at("plan mode: becket only"));
-    // What was printed into the scrollback stays as it is.
+    // Rows in the scrollback stay as they are.
     assert!(stage.print().iter().any(|line| line.contains("plan mode: becket")));
     mode(&mut stage, "default");
     assert_eq!(stage.print()[0], "· default mode: becket asks before changes and commands");
@@ -209,7 +208,7 @@ fn with_output() -> Stage {
     let call_id = CallId("b".into());
     let input = json!({"command": "ls"});
     stage.event(Event::ToolStarted { call_id: call_id.clone(), name: "bash".into(), input });
-    let output = (1..12).map(|n| format!("file {n}\n")).collect::<String>();
+    let output = (1..12).map(|n| format!("file {n}")).collect::<Vec<_>>().join("\n");
     let message = Message::tool_result(call_id, "bash", output, false);
     stage.event(Event::ToolFinished { message, changes: Vec::new(), duration: Millis(20), original: None });
     stage.event(Event::PermissionAsked(Box::new(request(None))));
@@ -317,7 +316,7 @@ fn each_kind_of_work_is_one_line() {
         error: "The server is overloaded.".into(),
         status: Some(529),
     };
-    // The events, the words of the line that shows the last of them, and those that are said.
+    // The events, the words of the line on the screen, and the words for a screen reader.
     let cases: [(&str, Vec<Event>, &str, &str); 4] = [
         ("resumed", vec![resumed], "parser", "parser"),
         ("subagent", vec![task, read], "read a.rs", "Subagent running read: a.rs"),
@@ -346,11 +345,12 @@ fn each_kind_of_work_is_one_line() {
     stage.key(KeyCode::Enter);
     let screen = stage.screen();
     assert_eq!(screen.matches("◷ at the next step: and then this").count(), 1, "{screen}");
+    assert!(screen.contains("waiting for the model") && !screen.contains("sending"), "{screen}");
     speaker.event(&Event::StepStarted { step: 1 });
     assert_eq!(speaker.line("and then this", false).1, ["Waiting: the model gets this with its next step."]);
 }
 
-/// An interrupt is told once, on the screen and in plain lines: with a call that it stopped, and without one.
+/// An interrupt is reported once, on the screen and in plain lines: with a call that it stopped, and without one.
 #[test]
 fn an_interrupt_is_told_once() {
     for call in [false, true] {

@@ -182,7 +182,7 @@ impl App {
                 Vec::new()
             }
             Input::Agent(event) => self.event(&event),
-            Input::Reply(reply) => self.reply(reply),
+            Input::Reply(reply) => replies::reply(self, reply),
             Input::Due(timer) => self.due(timer),
             Input::Suspend => vec![Effect::Suspend],
             Input::Terminate => vec![Effect::Quit],

@@ -1,6 +1,6 @@
 //! The answers that a question offers, with their effects.
 //!
-//! What an answer allows is never cut: each has shorter forms for narrow screens, which say the same.
+//! The permission that an answer gives is never cut: an answer has shorter forms for narrow screens, which say the same.
 
 use super::{Approvals, Asked, Does, Step, hunks, is_plan};
 use crate::answers::Answer;

@@ -302,7 +302,7 @@ fn questions_and_plans_of_the_model_are_answered_by_lines() {
     assert_eq!(speaker.line("/y", false).0, [decide(Decision::AllowOnce)]);
 }
 
-/// A refusal is told once: the result of the call repeats it for the model. The reason of a question does not repeat the command.
+/// A refusal is printed once: the result of the call repeats it for the model. The reason of a question does not repeat the command.
 #[test]
 fn a_refusal_and_a_command_are_told_once() {
     let call_id = CallId("c".into());
@@ -337,6 +337,6 @@ fn a_refusal_and_a_command_are_told_once() {
         original: None,
     };
     assert_eq!(speaker.event(&result(&call_id)), Vec::<String>::new());
-    // Another call that fails is told.
+    // The result of another failed call is printed.
     assert_eq!(speaker.event(&result(&CallId("d".into())))[0], "bash failed, 1 line.");
 }

@@ -120,7 +120,7 @@ impl Status {
         if let Some(key) = details {
             let (weight, does) = match self.whole {
                 true => (1, "fewer details"),
-                // What a mode does that asks less than usual is more important than the key.
+                // The words for a mode that asks less than usual are more important than the key.
                 false if self.session.is_loud() => (3, "details"),
                 false => (5, "details"),
             };

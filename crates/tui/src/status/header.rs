@@ -20,10 +20,10 @@ const HEADER: u16 = 10;
 /// The mark of becket, in the columns before the facts. All text of the header begins after it.
 const MARK: [&str; 3] = ["█▄▄  ", "█▄█  ", GUTTER];
 const GUTTER: &str = "     ";
-/// What becket is.
+/// Description of becket.
 const WHAT: &str = "reads, changes and runs code";
 
-/// Returns what is beside the rows of the large letters, in this many columns: the version, and what becket is, in one row or in two.
+/// Returns the text beside the rows of the large letters, in this many columns: the version and the description, in one row or in two.
 fn beside_letters(columns: usize) -> [String; 3] {
     let version = format!("   {}", env!("CARGO_PKG_VERSION"));
     let both = format!("{version} · {WHAT}");

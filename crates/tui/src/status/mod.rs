@@ -360,9 +360,9 @@ impl Status {
         }
     }
 
-    /// Shows that a turn begins when the user sends a prompt.
+    /// Shows that a turn begins when the user sends a prompt. A running turn keeps its activity.
     pub fn sent(&mut self) -> Vec<Effect> {
-        self.doing("sending")
+        if self.turn.is_some() { Vec::new() } else { self.doing("sending") }
     }
 
     /// Returns the seconds of the turn, which signs of running work turn with.

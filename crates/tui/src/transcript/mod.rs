@@ -83,13 +83,6 @@ pub struct Transcript {
     selection: Option<Selection>,
 }
 
-/// Returns the cells of a row that its background covers: all of them, or those after the text of a line with colours
-/// of its own.
-fn band_area(line: &Line<'_>, row: Rect, whole: bool) -> Rect {
-    let from = if whole { 0 } else { (line.width().min(usize::from(row.width))) as u16 };
-    Rect { x: row.x + from, width: row.width - from, ..row }
-}
-
 impl Transcript {
     /// Creates an empty transcript.
     pub fn new() -> Self {
@@ -264,7 +257,7 @@ impl Transcript {
             };
             if let Some(band) = band.filter(|band| !self.inline && (is_prompt || band.bg.is_some())) {
                 let row = Rect { y, height: 1, ..area };
-                buffer.set_style(band_area(&line, row, is_prompt || is_code), band);
+                buffer.set_style(row::band_area(&line, row, is_prompt || is_code), band);
             }
             if theme.syntax.is_some() {
                 self.wants.jobs.extend(block.code(place.row).iter().filter_map(|part| part.code.wanted()));

@@ -3,6 +3,7 @@
 use crate::highlight::Code;
 use crate::text::{self, Joint};
 use crate::theme::Theme;
+use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use std::ops::Range;
@@ -141,6 +142,13 @@ pub(super) fn cut(spans: Vec<Span<'static>>, width: usize) -> Line<'static> {
         }
     }
     Line::from(out)
+}
+
+/// Returns the cells of a row that its background covers: all of them, or those after the text of a line with colours
+/// of its own.
+pub(super) fn band_area(line: &Line<'_>, row: Rect, whole: bool) -> Rect {
+    let from = if whole { 0 } else { (line.width().min(usize::from(row.width))) as u16 };
+    Rect { x: row.x + from, width: row.width - from, ..row }
 }
 
 #[cfg(test)]
