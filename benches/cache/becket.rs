@@ -5,8 +5,8 @@ use crate::cache::shapes::Step;
 use becket_session::context::budget::{Budget, Meter, estimate_text};
 use becket_session::context::cache::{CacheTtl, CacheWarm, idle_compaction_pays};
 use becket_session::context::compaction::{
-    Failure, Floor, Governor, InputKind, Need, Owed, Request as Compact, Snapshot, Step as Next, Summariser,
-    begin,
+    CompactionReason, Failure, Floor, Governor, InputKind, Owed, Request as Compact, Snapshot, Step as Next,
+    Summariser, begin,
 };
 use becket_session::context::{ModelScope, Policy, due};
 use becket_session::{CreateOptions, Durability, Session};
@@ -235,7 +235,8 @@ impl Becket {
         }
         for _ in 0..3 {
             let used = self.used();
-            match self.governor.owed(Need::Threshold, used, &self.budget, &self.policy, Millis(0)) {
+            match self.governor.owed(CompactionReason::Threshold, used, &self.budget, &self.policy, Millis(0))
+            {
                 Owed::No => break,
                 Owed::Compact(trigger) => self.compact(trigger)?,
                 Owed::Stop(reason) => return Err(format!("stopped at {used} tokens: {reason}")),
@@ -280,7 +281,7 @@ impl Becket {
             continuation_id: MessageId::new(),
             now: Millis(0),
         };
-        let mut step = begin(Snapshot::of(self.session.view(), request));
+        let mut step = begin(Snapshot::take(self.session.view(), request));
         while let Next::Ask(ask) = step {
             let asked = ask.request();
             let size = estimate_text(&asked.prompt).0 + estimate_text(&asked.system).0;

@@ -5,7 +5,7 @@ use crate::recall::spent::Spent;
 use crate::recall::task::{Act, Call, Fact, Kind};
 use becket_session::context::budget::{Budget, Meter, estimate_text};
 use becket_session::context::compaction::{
-    Failure, Floor, Governor, InputKind, Need, Owed, Request, Snapshot, Step, Summariser, begin,
+    CompactionReason, Failure, Floor, Governor, InputKind, Owed, Request, Snapshot, Step, Summariser, begin,
 };
 use becket_session::context::{ModelScope, Policy, due};
 use becket_session::{CreateOptions, Durability, Session};
@@ -129,7 +129,7 @@ impl<'a> Becket<'a> {
         let budget = budget(self.window);
         loop {
             let used = self.used();
-            match self.governor.owed(Need::Threshold, used, &budget, &self.policy, Millis(0)) {
+            match self.governor.owed(CompactionReason::Threshold, used, &budget, &self.policy, Millis(0)) {
                 Owed::No => break,
                 Owed::Compact(trigger) => self.compact(trigger, used, budget)?,
                 Owed::Stop(reason) => return Err(format!("stopped at {used} tokens: {reason}")),
@@ -166,7 +166,7 @@ impl<'a> Becket<'a> {
             continuation_id: MessageId::new(),
             now: Millis(0),
         };
-        let mut step = begin(Snapshot::of(self.session.view(), request));
+        let mut step = begin(Snapshot::take(self.session.view(), request));
         while let Step::Ask(ask) = step {
             let request = ask.request();
             let (input, cached) = match request.input {

@@ -8,7 +8,7 @@ pub(crate) use crate::sync::lock;
 use crate::watch::{Watch, Watching};
 use becket_session::Session;
 use becket_tool::{Contents, Host};
-use becket_types::{BlobId, CallId, EntryKind, Part, Places, Seq};
+use becket_types::{BlobId, CallId, EntryKind, Part, RecallMatches, Seq};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::io::Read;
@@ -187,7 +187,7 @@ impl Host for SessionHost {
         past.and_then(|past| past.images(seq)).unwrap_or_default()
     }
 
-    fn search_past(&self, query: &str, limit: usize) -> Result<Places, String> {
+    fn search_past(&self, query: &str, limit: usize) -> Result<RecallMatches, String> {
         // The lock is released, so the session can continue while its ledger is read.
         let past = lock(&self.session).history_search();
         past.and_then(|past| past.search(query, limit)).map_err(|error| error.to_string())

@@ -60,19 +60,19 @@ pub struct Rules {
     /// Files that apply when a file that they are for is used.
     pub scoped: Vec<Scoped>,
     /// The texts that the items contain.
-    pub standing: Standing,
+    pub standing: SentRules,
 }
 
 /// Texts that the model already has, each with the rules file that contained it. No text is sent twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Standing {
+pub struct SentRules {
     /// Rules file by canonical path of the text's file, including imports.
     files: HashMap<PathBuf, PathBuf>,
     /// Rules file by text, to detect copies.
     texts: HashMap<String, PathBuf>,
 }
 
-impl Standing {
+impl SentRules {
     /// Keeps only the texts whose rules file passes the test.
     pub fn retain(&mut self, is_present: impl Fn(&Path) -> bool) {
         self.files.retain(|_, by| is_present(by));
@@ -163,7 +163,7 @@ pub fn below(
     file: &Path,
     seen: &mut HashSet<PathBuf>,
     scoped: &[Scoped],
-    standing: Standing,
+    standing: SentRules,
     settings: &RulesSettings,
 ) -> Rules {
     let mut reader = Reader::new(cwd, settings);
@@ -193,7 +193,7 @@ pub fn again(
     cwd: &Path,
     dirs: &[PathBuf],
     files: &[PathBuf],
-    standing: Standing,
+    standing: SentRules,
     settings: &RulesSettings,
 ) -> Rules {
     let mut reader = Reader::new(cwd, settings);

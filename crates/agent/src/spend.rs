@@ -137,7 +137,7 @@ pub(crate) struct RequestCost {
 impl RequestCost {
     /// `read`: tokens of input. `cached`: input tokens that the provider probably has in its cache.
     /// `lifetime`: lifetime of the cache into which the other input tokens are written.
-    pub(crate) fn of(info: &ModelInfo, read: u64, cached: u64, lifetime: CacheLifetime) -> Self {
+    pub(crate) fn estimate(info: &ModelInfo, read: u64, cached: u64, lifetime: CacheLifetime) -> Self {
         let prices = info.prices.unwrap_or_default();
         let cached = cached.min(read);
         let fresh = write_price(&prices, lifetime);

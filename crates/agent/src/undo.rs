@@ -21,7 +21,7 @@ pub struct SessionBlobs(Arc<BlobStore>);
 
 impl SessionBlobs {
     /// Shares the blobs of the session, in memory or on disk.
-    pub fn of(session: &Session) -> Self {
+    pub fn new(session: &Session) -> Self {
         Self(session.blob_store())
     }
 }
@@ -82,7 +82,7 @@ pub struct Conversation {
 ///
 /// Fails if the ledger cannot be read.
 pub fn history(session: &Session, store: &dyn Store) -> Result<History, StoreError> {
-    Ok(History::of(session.entries()?, store))
+    Ok(History::from_entries(session.entries()?, store))
 }
 
 /// The turns whose changes are within `reach`.
@@ -218,13 +218,15 @@ fn path_plan(path: &PlannedPath) -> Option<PathPlan> {
     });
     let lines = path.lines.map(|(plus, minus)| (plus as u64, minus as u64));
     let mode = match (&path.want, &path.now) {
-        (Some(FileNode::File(want)), Some(FileNode::File(now))) => ModeChange::of(Some(now.mode), want.mode),
-        (Some(FileNode::File(want)), _) => ModeChange::of(None, want.mode),
+        (Some(FileNode::File(want)), Some(FileNode::File(now))) => {
+            ModeChange::between(Some(now.mode), want.mode)
+        }
+        (Some(FileNode::File(want)), _) => ModeChange::between(None, want.mode),
         (Some(FileNode::Dir { mode }), Some(FileNode::Dir { mode: now })) => {
-            ModeChange::of(Some(*now), *mode)
+            ModeChange::between(Some(*now), *mode)
         }
         // A directory that can be entered is no program.
-        (Some(FileNode::Dir { mode }), _) => ModeChange::of(Some(mode & 0o777), *mode),
+        (Some(FileNode::Dir { mode }), _) => ModeChange::between(Some(mode & 0o777), *mode),
         _ => None,
     };
     Some(PathPlan { path: FilePath(path.path.clone()), fate, node, lines, bytes: path.bytes, mode })

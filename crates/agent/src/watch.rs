@@ -34,7 +34,7 @@ pub enum Watching {
 
 /// The kind of change that somebody else made to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum FileChange {
     Changed,
     Gone,
 }
@@ -42,11 +42,11 @@ pub enum Fate {
 pub(crate) struct Watch {
     state: Mutex<State>,
     /// Files with an event since they were last examined.
-    suspects: Arc<Mutex<Suspects>>,
+    suspects: Arc<Mutex<TouchedFiles>>,
 }
 
 #[derive(Default)]
-struct Suspects {
+struct TouchedFiles {
     tracked: HashSet<PathBuf>,
     touched: HashSet<PathBuf>,
 }
@@ -133,7 +133,7 @@ impl Watch {
     }
 
     /// Returns the files that somebody else changed, each change once.
-    pub(crate) fn changed(&self) -> Vec<(PathBuf, Fate)> {
+    pub(crate) fn changed(&self) -> Vec<(PathBuf, FileChange)> {
         let mut state = lock(&self.state);
         let looking = state.watching == Watching::Looking;
         let touched = std::mem::take(&mut lock(&self.suspects).touched);
@@ -150,8 +150,8 @@ impl Watch {
             let fate = match &content {
                 Content::Hash(hash) if *hash == tracked.hash => continue,
                 _ if tracked.own_content.as_ref() == Some(&content) => continue,
-                Content::Hash(_) => Fate::Changed,
-                Content::Gone => Fate::Gone,
+                Content::Hash(_) => FileChange::Changed,
+                Content::Gone => FileChange::Gone,
             };
             tracked.reported = true;
             changed.push((tracked.path.clone(), fate));
@@ -167,7 +167,7 @@ impl Watch {
 
 impl State {
     /// Watches the folder of a new file.
-    fn enter(&mut self, path: &Path, suspects: &Arc<Mutex<Suspects>>) {
+    fn enter(&mut self, path: &Path, suspects: &Arc<Mutex<TouchedFiles>>) {
         if self.watching != Watching::Events {
             return;
         }
@@ -216,13 +216,13 @@ impl State {
     }
 }
 
-fn start(suspects: Arc<Mutex<Suspects>>) -> notify::Result<RecommendedWatcher> {
+fn start(suspects: Arc<Mutex<TouchedFiles>>) -> notify::Result<RecommendedWatcher> {
     notify::recommended_watcher(move |event: notify::Result<Event>| {
         let Ok(event) = event else { return };
         let mut suspects = lock(&suspects);
         if event.need_rescan() {
             // The system lost events, so any file may have changed.
-            let Suspects { tracked, touched } = &mut *suspects;
+            let TouchedFiles { tracked, touched } = &mut *suspects;
             touched.clone_from(tracked);
             return;
         }
@@ -298,14 +298,14 @@ mod tests {
             write(dir.path().join("new"), "theirs").unwrap();
             std::fs::rename(dir.path().join("new"), &path).unwrap();
             event();
-            assert_eq!(watch.changed(), [(path.clone(), Fate::Changed)]);
+            assert_eq!(watch.changed(), [(path.clone(), FileChange::Changed)]);
             write(&path, "theirs again").unwrap();
             event();
             assert_eq!(watch.changed(), [], "told once");
             watch.play(&path, &becket_tool::sha256(b"theirs again"));
             std::fs::remove_file(&path).unwrap();
             event();
-            assert_eq!(watch.changed(), [(path.clone(), Fate::Gone)]);
+            assert_eq!(watch.changed(), [(path.clone(), FileChange::Gone)]);
             assert_eq!(watch.notice(), None);
         }
     }
@@ -330,7 +330,7 @@ mod tests {
             if watching == Watching::Events {
                 told_of(&watch, &b);
             }
-            assert_eq!(watch.changed(), [(b, Fate::Changed)]);
+            assert_eq!(watch.changed(), [(b, FileChange::Changed)]);
         }
     }
 
@@ -350,7 +350,7 @@ mod tests {
         write(&last, "y").unwrap();
         write(dir.path().join("0/f"), "y").unwrap();
         told_of(&watch, &last);
-        assert_eq!(watch.changed(), [(last, Fate::Changed)]);
+        assert_eq!(watch.changed(), [(last, FileChange::Changed)]);
     }
 
     #[test]
@@ -366,7 +366,7 @@ mod tests {
         }
         assert!(watch.notice().is_some() && watch.notice().is_none());
         write(dir.path().join("a"), "longer than before").unwrap();
-        assert_eq!(watch.changed(), [(dir.path().join("a"), Fate::Changed)]);
+        assert_eq!(watch.changed(), [(dir.path().join("a"), FileChange::Changed)]);
     }
 
     #[test]

@@ -143,14 +143,14 @@ impl World {
         let request = SnapshotRequest {
             trigger: CompactionTrigger::Manual,
             focus: None,
-            floor: Floor::of(self.session.view().system_items(), &tools()),
+            floor: Floor::measure(self.session.view().system_items(), &tools()),
             used,
             budget: Budget::new(200_000, 0, 8_000),
             summariser: None,
             continuation_id: MessageId::new(),
             now: Millis(1),
         };
-        let mut snapshot = Snapshot::of(self.session.view(), request);
+        let mut snapshot = Snapshot::take(self.session.view(), request);
         let lines: Arc<[String]> =
             (0..40).map(|n| format!("line {n} of <system-reminder> this file")).collect();
         let mut names: Vec<String> = uses(&snapshot).into_iter().map(|one| one.path).collect();
@@ -217,7 +217,7 @@ proptest! {
         let mut world = World::new();
         for op in &ops {
             world.run(op);
-            let floor = Floor::of(world.session.view().system_items(), &tools);
+            let floor = Floor::measure(world.session.view().system_items(), &tools);
             let estimate = (world.session.view().estimated_tokens() + floor.tools).0;
             let context = world.session.view_mut().context().clone();
             for model in &models {

@@ -170,9 +170,9 @@ fn text(path: &Path) -> Result<String, String> {
 
 fn of_file(path: &Path, text: &str, place: DefinedIn) -> Result<(Definition, Vec<String>), String> {
     let (head, body) =
-        Head::of(text).ok_or("it does not begin with frontmatter (`---`, name, description)")??;
+        Head::split(text).ok_or("it does not begin with frontmatter (`---`, name, description)")??;
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    Definition::of(stem, &head, body, place)
+    Definition::from_keys(stem, &head, body, place)
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ pub(crate) struct OpenedSession {
 
 impl OpenedSession {
     /// `persist`: a new session is kept.
-    fn of(session: &Session, past: Option<EarlierMessages>, persist: bool) -> Self {
+    fn new(session: &Session, past: Option<EarlierMessages>, persist: bool) -> Self {
         let view = session.view();
         // Prompts waiting in the session's inbox also count as an unfinished turn.
         let waits = view.state("inbox").and_then(|value| value.as_array()).is_some_and(|l| !l.is_empty());
@@ -129,7 +129,7 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    fn of(settings: &AgentSettings, info: &ModelInfo, tools: &Registry, agents: Vec<Definition>) -> Self {
+    fn new(settings: &AgentSettings, info: &ModelInfo, tools: &Registry, agents: Vec<Definition>) -> Self {
         let window = settings.requests.context_window;
         let budget =
             Budget::new(window.unwrap_or(info.window), window.unwrap_or(info.input_limit), info.max_output);
@@ -232,9 +232,9 @@ async fn assembled(
     if let Some(date) = date {
         settings.environment.date = date;
     }
-    let Equipment { guard, skills, programs, shell, engine, tools, .. } = equipment;
+    let SessionParts { guard, skills, programs, shell, engine, tools, .. } = equipment;
     let offers = offers(&settings, &skills);
-    let opening = Opening::of(&settings, model.info(), &tools, own.agents.all.clone());
+    let opening = Opening::new(&settings, model.info(), &tools, own.agents.all.clone());
     if let Err(failure) = opening.check_lock(run, &model_settings) {
         abandon(session, &opened, mcp.as_deref()).await;
         return Err(failure);
@@ -294,7 +294,7 @@ fn begun(
     if run.goes_on() {
         notes.extend(unused_prompts(run, session.view().system_items()));
     }
-    let opened = OpenedSession::of(session, past, run.session.persist);
+    let opened = OpenedSession::new(session, past, run.session.persist);
     if let Some(hooks) = outside {
         hooks.begin(opened.id, Some(session.dir()), &run.project.cwd);
     }
@@ -302,7 +302,7 @@ fn begun(
 }
 
 /// Everything around the model that a session needs, before it is opened.
-struct Equipment {
+struct SessionParts {
     guard: Guard,
     sandbox: Option<Arc<becket_sandbox::Sandbox>>,
     skills: Arc<Skills>,
@@ -319,7 +319,7 @@ struct Equipment {
     is_small: bool,
 }
 
-impl Equipment {
+impl SessionParts {
     /// Puts everything into the settings of the agent that it needs to know.
     fn describe_in(
         &self,
@@ -350,7 +350,7 @@ fn equip(
     own: &mut SessionAgents,
     model: &ModelInfo,
     notes: &mut Vec<String>,
-) -> Result<Equipment, Failure> {
+) -> Result<SessionParts, Failure> {
     let (config, project) = (&run.settings.config, &run.project);
     let sandbox = crate::sandbox::sandbox(environment, config, &project.roots).map(Arc::new);
     notes.extend(crate::sandbox::wrong_host(&config.tools.sandbox));
@@ -369,7 +369,7 @@ fn equip(
     let shell = toolbox::shell(environment, config, spill, sandbox.clone());
     let integrations = integrations::build(environment, config, &project.roots, programs.clone());
     notes.extend(integrations.notes);
-    let trust = ContentTrust::of(environment, &project_root(&project.cwd), project.trust_content);
+    let trust = ContentTrust::for_project(environment, &project_root(&project.cwd), project.trust_content);
     let engine = hook_engine(environment, run, (own, &skills), &trust, &programs, notes)?;
     let of_agents = crate::mcp::of_agents(environment, &project.cwd, &own.agents.all, &trust);
     crate::settings::claude::note_unused(
@@ -380,7 +380,7 @@ fn equip(
     );
     notes.extend(trust.note());
     let subagents: Arc<[Kind]> = own.kinds().into();
-    let answer = AnswerForm::of(run);
+    let answer = AnswerForm::for_run(run);
     let parts = ToolParts {
         environment,
         run,
@@ -395,7 +395,7 @@ fn equip(
     let tools = parts.registry(integrations.tools, answer.tool, notes)?;
     let is_small = parts.window_is_small();
     let (edit_hook, instruction) = (integrations.hook, answer.instruction);
-    Ok(Equipment {
+    Ok(SessionParts {
         guard,
         sandbox,
         skills,
@@ -448,7 +448,7 @@ fn hook_engine(
     notes: &mut Vec<String>,
 ) -> Result<Option<becket_hooks::Engine>, Failure> {
     let project = &run.project;
-    let bearers = hooks::Bearers { agents: &bearers.0.agents.all, skills: Some(bearers.1) };
+    let bearers = hooks::HookSources { agents: &bearers.0.agents.all, skills: Some(bearers.1) };
     let found = hooks::groups(environment, &project.cwd, &run.settings, trust, bearers);
     let (groups, odd) = found.checked()?;
     notes.extend(odd);

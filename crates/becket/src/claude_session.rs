@@ -33,7 +33,7 @@ pub(crate) fn import(
     let fail = |why: String| Failure::usage(format!("{}: {why}", file.display()));
     let bytes = becket_files::read(&file, LARGEST).map_err(|why| fail(why.to_string()))?;
     let text = String::from_utf8_lossy(&bytes);
-    if Source::of(&text) != Some(Source::Claude) {
+    if Source::detect(&text) != Some(Source::Claude) {
         return Err(fail("is not a session of Claude Code".to_owned()));
     }
     let mut conversation = import::read(Source::Claude, &text).map_err(fail)?;

@@ -6,7 +6,7 @@ use crate::disk::Disk;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::RunSettings;
-use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
+use crate::trust::scripts::{ProjectCommand, CommandEnvironment, with_scripts};
 use becket_config::{Origin, Settings, Source};
 use becket_guard::{Guard, GuardSettings, ModeLimits, Rule, RuleError, Rules};
 use becket_types::{Access, PermissionMode};
@@ -78,7 +78,7 @@ pub(crate) fn guard_in(
         home: home.or_else(|| environment.home.clone()).unwrap_or_else(|| PathBuf::from("/")),
         own,
     });
-    let surroundings = roots.first().map(|root| Surroundings::new(environment, root, root));
+    let surroundings = roots.first().map(|root| CommandEnvironment::new(environment, root, root));
     let guard = match surroundings {
         Some(surroundings) => guard.with_scripts(Arc::new(move |command, dir| {
             let commands = [ProjectCommand::Shell(command.to_owned())];

@@ -51,7 +51,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use waits::{Held, Waited, Waits};
+use waits::{Completion, PendingWork, QueuedLine};
 
 /// The first prompt waits this long for MCP servers in the program's own process.
 const STARTING: Duration = Duration::from_secs(30);
@@ -163,12 +163,12 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
 }
 
 /// Returns the waits of a run that begins: for the program's own servers.
-fn waits_for_servers(mcp: Option<&Arc<becket_mcp::Hub>>) -> Waits {
-    let mut waits = Waits::default();
+fn waits_for_servers(mcp: Option<&Arc<becket_mcp::Hub>>) -> PendingWork {
+    let mut waits = PendingWork::default();
     if let Some(starting) = mcp.and_then(|hub| hub.host_settled(STARTING)) {
         waits.add(async move {
             starting.await;
-            Waited::Started
+            Completion::Started
         });
     }
     waits
@@ -266,7 +266,7 @@ async fn open_turn(
             // Answered once the agent has introduced the session.
             let parts = vec![Part::text(text)];
             let input = PromptInput { parts, ..PromptInput::default() };
-            front.pending.local.push_back(Held::Prompt(input));
+            front.pending.local.push_back(QueuedLine::Prompt(input));
             front.end_input().await;
             return Ok(());
         }

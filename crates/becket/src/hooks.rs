@@ -12,11 +12,13 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::project_root;
 use crate::trust::content::{ContentTrust, Item};
-use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
+use crate::trust::scripts::{CommandEnvironment, ProjectCommand, with_scripts};
 use becket_agent::SettingsFile;
 use becket_agent::hooks::Hooks;
 use becket_config::{Scope, SettingSources, Settings, Source as ConfigSource};
-use becket_hooks::{CallTool, Engine, EngineSettings, Fits, Group, Kind, Origin, Parsed, Source, Within};
+use becket_hooks::{
+    CallTool, Engine, EngineSettings, Group, Kind, MatchesRule, Origin, Parsed, Source, Within,
+};
 use becket_sandbox::Programs;
 use becket_tool_skill::Skills;
 use becket_types::{HookCall, HookEvent, HookOutcome};
@@ -58,7 +60,7 @@ impl HookTable {
 
 /// Parts of a session that may have hooks in their frontmatter.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Bearers<'a> {
+pub(crate) struct HookSources<'a> {
     pub agents: &'a [Definition],
     pub skills: Option<&'a Skills>,
 }
@@ -124,7 +126,7 @@ pub(crate) fn search(
     environment: &Environment,
     cwd: &Path,
     settings: &Settings,
-    bearers: Bearers<'_>,
+    bearers: HookSources<'_>,
 ) -> Search {
     let root = project_root(cwd);
     let mut out = Search::default();
@@ -134,11 +136,11 @@ pub(crate) fn search(
     }
     for (source, value) in &settings.hooks {
         let (origin, place) = match source {
-            ConfigSource::Managed(path) => (Origin::Managed, shown(path, &root)),
-            ConfigSource::Project(path) => (Origin::Project, shown(path, &root)),
-            ConfigSource::Local(path) => (Origin::Local, shown(path, &root)),
+            ConfigSource::Managed(path) => (Origin::Managed, relative_name(path, &root)),
+            ConfigSource::Project(path) => (Origin::Project, relative_name(path, &root)),
+            ConfigSource::Local(path) => (Origin::Local, relative_name(path, &root)),
             ConfigSource::Settings(label) => (Origin::Flag, label.clone()),
-            ConfigSource::User(path) => (Origin::User, shown(path, &root)),
+            ConfigSource::User(path) => (Origin::User, relative_name(path, &root)),
             _ => continue,
         };
         out.found.push(HookTable {
@@ -163,7 +165,7 @@ pub(crate) fn search(
         match of_claude(&path) {
             Ok(None) => {}
             Ok(Some(value)) => {
-                let source = made(origin, shown(&path, &root));
+                let source = made(origin, relative_name(&path, &root));
                 out.found.push(HookTable { source, value, within: None, variables: Vec::new(), own: false });
             }
             Err(why) => out.warnings.push(format!("{}: {why}; its hooks are not used", path.display())),
@@ -190,11 +192,11 @@ pub(crate) fn search(
 }
 
 /// Returns the hooks of agents and skills.
-fn of_frontmatter(root: &Path, bearers: Bearers<'_>) -> Vec<HookTable> {
+fn of_frontmatter(root: &Path, bearers: HookSources<'_>) -> Vec<HookTable> {
     let agents = bearers.agents.iter().filter_map(|definition| {
         let name = definition.kind.name.clone();
         let place = match &definition.place {
-            DefinedIn::User(path) | DefinedIn::Project(path) => shown(path, root),
+            DefinedIn::User(path) | DefinedIn::Project(path) => relative_name(path, root),
             DefinedIn::Given | DefinedIn::BuiltIn => name.clone(),
         };
         let confined = definition.is_of_project();
@@ -209,7 +211,7 @@ fn of_frontmatter(root: &Path, bearers: Bearers<'_>) -> Vec<HookTable> {
         })
     });
     let skills = bearers.skills.iter().flat_map(|skills| skills.iter()).filter_map(|skill| {
-        let place = skill.file().map_or_else(|| skill.name.clone(), |file| shown(file, root));
+        let place = skill.file().map_or_else(|| skill.name.clone(), |file| relative_name(file, root));
         let source = Source {
             origin: Origin::Skill,
             place,
@@ -226,7 +228,7 @@ fn made(origin: Origin, place: String) -> Source {
     Source { origin, place, confined }
 }
 
-fn shown(path: &Path, root: &Path) -> String {
+fn relative_name(path: &Path, root: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).display().to_string()
 }
 
@@ -261,7 +263,7 @@ pub(crate) fn item(environment: &Environment, found: &HookTable, root: &Path, cw
         })
         .collect();
     let config = serde_json::to_string_pretty(&found.value).unwrap_or_default();
-    let content = with_scripts(&config, &commands, &Surroundings::new(environment, root, cwd));
+    let content = with_scripts(&config, &commands, &CommandEnvironment::new(environment, root, cwd));
     Item { kind: "hooks".to_owned(), name: found.source.place.clone(), content }
 }
 
@@ -270,7 +272,7 @@ pub(crate) fn items(
     environment: &Environment,
     cwd: &Path,
     settings: &Settings,
-    bearers: Bearers<'_>,
+    bearers: HookSources<'_>,
 ) -> Vec<Item> {
     let root = project_root(cwd);
     let found = search(environment, cwd, settings, bearers).found;
@@ -309,7 +311,7 @@ pub(crate) fn groups(
     cwd: &Path,
     settings: &Settings,
     trust: &ContentTrust,
-    bearers: Bearers<'_>,
+    bearers: HookSources<'_>,
 ) -> UsableHooks {
     let root = project_root(cwd);
     let Search { found, warnings, faults } = search(environment, cwd, settings, bearers);
@@ -357,7 +359,7 @@ pub(crate) fn engine(
 }
 
 /// Returns permission rules as conditions of hooks: a rule fits if it would deny the call.
-fn fits(environment: &Environment, roots: &[PathBuf]) -> Fits {
+fn fits(environment: &Environment, roots: &[PathBuf]) -> MatchesRule {
     let (roots, home) = (roots.to_vec(), environment.home.clone().unwrap_or_else(|| PathBuf::from("/")));
     Arc::new(move |rule, tool, input| crate::guard::rule_fits(rule, tool, input, &roots, &home))
 }

@@ -5,7 +5,7 @@
 //! - files to complete ([`files`]), pages ([`pages`], [`sheets`]) and the pages of the context inspector ([`inspect`]);
 //! - the history of prompts ([`history`]);
 //! - the user's shell commands and drafts ([`user_shell`]) and custom commands ([`custom_commands`]);
-//! - earlier messages of a continued session ([`past`]), questions before the first session ([`first`]), and the
+//! - earlier messages of a continued session ([`earlier_messages`]), questions before the first session ([`first`]), and the
 //!   question about a session that another process has open ([`open_elsewhere`]);
 //! - the change from one session to another ([`switch`]), and a session that is only shown ([`viewed`]);
 //! - questions of MCP servers ([`elicitation`]);
@@ -17,6 +17,7 @@ mod accounts;
 mod agent_thread;
 pub(crate) mod custom_commands;
 mod diff_page;
+mod earlier_messages;
 pub(crate) mod elicitation;
 pub(crate) mod figures;
 pub(crate) mod files;
@@ -29,7 +30,6 @@ mod line_input;
 mod mcp_page;
 mod open_elsewhere;
 mod pages;
-mod past;
 pub(crate) mod preferences;
 mod previews;
 mod programs;
@@ -59,12 +59,12 @@ use becket_tui::terminal::Place;
 use becket_tui::{Host, Options};
 use becket_types::{Command, Part, PromptInput, SessionId};
 use custom_commands::{CommandPrompt, CustomCommands, SessionSkills};
+use earlier_messages::{EarlierMessagesReader, StoredConversation};
 use elicitation::{AskUser, OpenQuestions};
 use files::Files;
 use futures::future::BoxFuture;
 use line_input::LineInput;
 use pages::Pages;
-use past::{Past, StoredConversation};
 use serde_json::Value;
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
@@ -92,7 +92,7 @@ pub(crate) async fn run(
     }
     // Plain lines do not change the terminal's modes, so nothing has to be restored.
     let guardian = if settings.screen == Screen::Lines { Guardian::default() } else { Guardian::start() };
-    let held = Held { guardian: Arc::new(Mutex::new(guardian)), stopping: Arc::default() };
+    let held = TerminalHandover { guardian: Arc::new(Mutex::new(guardian)), stopping: Arc::default() };
     match first::project(environment, &settings).await? {
         None => return Ok(ExitStatus::Ok),
         Some(false) => {}
@@ -120,12 +120,12 @@ pub(crate) async fn run(
 
 /// Process-wide state for handing over the terminal.
 #[derive(Clone)]
-struct Held {
+struct TerminalHandover {
     guardian: Arc<Mutex<Guardian>>,
     stopping: Arc<AtomicBool>,
 }
 
-impl Held {
+impl TerminalHandover {
     /// Reports to the guardian that becket has taken the terminal, or that another program has it.
     fn taken(guardian: &Mutex<Guardian>, taken: bool) {
         guardian.lock().unwrap_or_else(PoisonError::into_inner).taken(taken);
@@ -136,7 +136,7 @@ impl Held {
 async fn session(
     environment: &Environment,
     settings: &mut RunSettings,
-    held: &Held,
+    held: &TerminalHandover,
     typed: Option<&mut LineInput>,
     assembled: Assembled,
     asked: mpsc::UnboundedReceiver<Input>,
@@ -147,11 +147,11 @@ async fn session(
     let accounts = Accounts::new(environment, settings, assembled.models);
     let (sender, events) = mpsc::unbounded_channel();
     let copied = past.as_ref().and_then(|past| past.copy_of).map(|(source, _)| source);
-    let past = past.map(|place| Arc::new(Past::of(place)));
+    let past = past.map(|place| Arc::new(EarlierMessagesReader::new(place)));
     let mut end = past.as_ref().and_then(|past| past.end(&mut notes));
     if typed.is_some() {
         // A screen reader needs every earlier message once and in order.
-        for event in end.take().into_iter().flat_map(past::read_out) {
+        for event in end.take().into_iter().flat_map(earlier_messages::read_out) {
             let _ = sender.send(event);
         }
     }
@@ -204,7 +204,7 @@ async fn session(
         accounts,
     );
     host.draft.typed = settings.task.draft.take();
-    host.stored.past = past.or_else(|| begun.as_deref().map(Past::of_begun));
+    host.stored.past = past.or_else(|| begun.as_deref().map(EarlierMessagesReader::of_new_session));
     let options = Options {
         preferences,
         notifications,
@@ -255,7 +255,7 @@ struct InteractiveHost {
     inspector: Arc<inspect::Inspector>,
     user_shell: Arc<UserShell>,
     custom_commands: Arc<CustomCommands>,
-    held: Held,
+    held: TerminalHandover,
     /// The part of the configuration that the interface can change.
     ui: Arc<Mutex<UiConfig>>,
     draft: LastDraft,
@@ -281,7 +281,7 @@ impl InteractiveHost {
         settings: &RunSettings,
         session: SessionId,
         shell: &Arc<Shell>,
-        held: &Held,
+        held: &TerminalHandover,
         ui: Arc<Mutex<UiConfig>>,
         pages: Pages,
         accounts: Accounts,
@@ -419,7 +419,7 @@ impl Host for InteractiveHost {
             Request::Past { from, to, want } => self.ask_past(move |past| past.part(from, to, want)),
             Request::Folded { entry } => self.ask_past(move |past| past.folded(entry)),
             Request::Message { seq } => self.ask_past(move |past| past.message(seq)),
-            Request::Said => self.ask_past(Past::said),
+            Request::Said => self.ask_past(EarlierMessagesReader::users_words),
             Request::Inspect(asked) => self.inspect(asked),
             Request::InspectorClosed => {
                 // Data that was read for the pages is dropped together with the inspector.
@@ -440,9 +440,9 @@ impl Host for InteractiveHost {
     }
 
     fn stop(&mut self) {
-        Held::taken(&self.held.guardian, false);
+        TerminalHandover::taken(&self.held.guardian, false);
         signals::stop(&self.held.stopping);
-        Held::taken(&self.held.guardian, true);
+        TerminalHandover::taken(&self.held.guardian, true);
     }
 }
 
@@ -472,9 +472,9 @@ impl InteractiveHost {
     fn edit(&self, text: String) -> BoxFuture<'static, Option<Reply>> {
         let (editor, guardian) = (self.local.editor.clone(), Arc::clone(&self.held.guardian));
         Box::pin(async move {
-            Held::taken(&guardian, false);
+            TerminalHandover::taken(&guardian, false);
             let edited = programs::edit(&editor, &text).await;
-            Held::taken(&guardian, true);
+            TerminalHandover::taken(&guardian, true);
             Some(Reply::Edited(edited))
         })
     }
@@ -506,7 +506,7 @@ impl InteractiveHost {
     /// Answers from the stored conversation; `None` if the session is not kept.
     fn ask_past(
         &self,
-        answer: impl FnOnce(&Past) -> Reply + Send + 'static,
+        answer: impl FnOnce(&EarlierMessagesReader) -> Reply + Send + 'static,
     ) -> BoxFuture<'static, Option<Reply>> {
         let past = self.stored.past.clone();
         beside(move || past.map(|past| answer(&past)))

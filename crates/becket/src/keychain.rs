@@ -39,7 +39,7 @@ impl Keychain {
     /// # Errors
     ///
     /// Returns the reason if the session has no keychain.
-    pub(crate) fn of(environment: &Environment) -> Result<Self, String> {
+    pub(crate) fn from_environment(environment: &Environment) -> Result<Self, String> {
         if std::env::consts::OS == "macos" {
             let program = PathBuf::from("/usr/bin/security");
             return Ok(Self { kind: Kind::Security, program, patience: PATIENCE });
@@ -158,21 +158,21 @@ pub(crate) struct OnDemand(pub Environment);
 
 impl becket_mcp::oauth::KeyStore for OnDemand {
     fn save(&self, name: &str, secret: &str) -> Result<(), String> {
-        Keychain::of(&self.0)?.save(name, secret)
+        Keychain::from_environment(&self.0)?.save(name, secret)
     }
 
     fn read(&self, name: &str) -> Result<String, String> {
-        Keychain::of(&self.0)?.read(name)
+        Keychain::from_environment(&self.0)?.read(name)
     }
 
     fn remove(&self, name: &str) -> Result<(), String> {
-        Keychain::of(&self.0)?.remove(name)
+        Keychain::from_environment(&self.0)?.remove(name)
     }
 }
 
 /// Returns the source of a key that is saved under `name`. The keychain is read with the first request.
 pub(crate) fn source(environment: &Environment, provider: &str, name: &str) -> TokenSource {
-    let keychain = Keychain::of(environment);
+    let keychain = Keychain::from_environment(environment);
     let held: Arc<Mutex<Option<Secret>>> = Arc::default();
     let (provider, name) = (provider.to_owned(), name.to_owned());
     TokenSource::new(move |refused| {
@@ -256,7 +256,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let of = |vars: &[(&str, &str)]| {
             let vars = vars.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-            Keychain::of(&Environment { vars, ..Environment::below(dir.path()) }).map(|_| ())
+            Keychain::from_environment(&Environment { vars, ..Environment::below(dir.path()) }).map(|_| ())
         };
         if std::env::consts::OS == "macos" {
             return;

@@ -71,10 +71,12 @@ pub(crate) fn read(environment: &Environment) -> Result<Option<(PathBuf, String)
 pub(crate) fn keep(environment: &Environment, name: &str, key: &str, place: KeepIn) -> Result<Kept, String> {
     let kept = match place {
         KeepIn::File => Kept::File(None),
-        KeepIn::Keychain => match Keychain::of(environment).and_then(|keychain| keychain.save(name, key)) {
-            Ok(()) => Kept::Keychain,
-            Err(why) => Kept::File(Some(why)),
-        },
+        KeepIn::Keychain => {
+            match Keychain::from_environment(environment).and_then(|keychain| keychain.save(name, key)) {
+                Ok(()) => Kept::Keychain,
+                Err(why) => Kept::File(Some(why)),
+            }
+        }
     };
     write(environment, name, if kept == Kept::Keychain { IN_KEYCHAIN } else { key })?;
     Ok(kept)
@@ -107,7 +109,7 @@ pub(crate) fn forget(environment: &Environment, provider: &str) -> Result<bool, 
     let is_its_line = |line: &&str| name(line).split('@').next() == Some(provider);
     for line in text.lines().filter(is_its_line).filter(|line| line.contains(IN_KEYCHAIN)) {
         // A key that stays in the keychain keeps its line, so that it can be removed later.
-        Keychain::of(environment)
+        Keychain::from_environment(environment)
             .and_then(|keychain| keychain.remove(&name(line)))
             .map_err(|why| format!("the key for {provider} is still in the system's keychain: {why}"))?;
     }

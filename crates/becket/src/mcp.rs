@@ -16,7 +16,7 @@ use crate::hooks::{HookedAsk, OutsideHooks};
 use crate::providers::{key_variables, variables_for_programs};
 use crate::settings::{RunSettings, project_root};
 use crate::trust::content::{ContentTrust, Item};
-use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
+use crate::trust::scripts::{CommandEnvironment, ProjectCommand, with_scripts};
 use becket_config::Config;
 use becket_mcp::elicitation::{Ask, Elicitation};
 use becket_mcp::oauth::TokenStore;
@@ -236,7 +236,7 @@ pub(crate) fn project_items(environment: &Environment, cwd: &Path) -> Vec<(Strin
 /// Returns the text that the user allows: the entry of the server, the program that it runs, and the project's files that it
 /// runs.
 pub(crate) fn content(environment: &Environment, cwd: &Path, entry: &Value, server: &ServerConfig) -> String {
-    let surroundings = Surroundings::new(environment, &project_root(cwd), cwd);
+    let surroundings = CommandEnvironment::new(environment, &project_root(cwd), cwd);
     let (commands, surroundings) = match &server.endpoint {
         Endpoint::Stdio { command, args, cwd, env } => {
             let words = std::iter::once(command).chain(args).cloned().collect();

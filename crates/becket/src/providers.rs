@@ -281,7 +281,7 @@ fn login(environment: &Environment, settings: &Settings, name: &str) -> Option<C
     if key.is_some_and(|found| matches!(found.source, Source::Environment(_))) {
         return None;
     }
-    let source = DeviceLogin::of(environment, settings, name)?.source()?;
+    let source = DeviceLogin::from_environment(environment, settings, name)?.source()?;
     // A token is a bearer token, unless the configuration names another header.
     Some(match settings.config.provider(name).auth {
         Some(_) => Credential::Asked(source),

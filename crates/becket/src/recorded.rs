@@ -24,7 +24,7 @@ pub(crate) struct Recorded {
 
 impl Recorded {
     /// The results of the calls in these entries.
-    pub(crate) fn of<'a>(session: String, entries: impl Iterator<Item = &'a Entry>) -> Self {
+    pub(crate) fn from_entries<'a>(session: String, entries: impl Iterator<Item = &'a Entry>) -> Self {
         let mut calls: HashMap<CallId, (String, String)> = HashMap::new();
         let mut results: HashMap<(String, String), VecDeque<ToolOutput>> = HashMap::new();
         for entry in entries {
@@ -143,7 +143,7 @@ mod tests {
             entry(call("c2", json!({"limit": 1, "path": "a"}))),
             entry(result("c2", "second")),
         ];
-        let recorded = Recorded::of("s".to_owned(), entries.iter());
+        let recorded = Recorded::from_entries("s".to_owned(), entries.iter());
         let asked = |input| recorded.result("read", &input);
         assert_eq!(asked(json!({"path": "a", "limit": 1})).content, "first");
         assert_eq!(asked(json!({"path": "a", "limit": 1})).content, "second");

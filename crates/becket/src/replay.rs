@@ -28,7 +28,7 @@ pub(crate) fn run(environment: &Environment, args: &ReplayArgs) -> Result<ExitSt
     let cwd = enter(args.work.cd.as_deref())?;
     let summary = pick_session(environment, &cwd, Some(&args.session))?;
     let source = summary.id;
-    let reading = Reading::of(environment, summary.clone())?;
+    let reading = Reading::open(environment, summary.clone())?;
     let upto = place_in(&summary, reading.view.last_seq(), &args.from)?;
     let entries = reading.all_entries()?;
     let messages = messages(&entries, &undo::prompts(&summary)?, upto);
@@ -39,7 +39,7 @@ pub(crate) fn run(environment: &Environment, args: &ReplayArgs) -> Result<ExitSt
     let model = args.model.as_deref().unwrap_or("the same model");
     let title = format!("{} (replay with {model})", one_line(summary.label(), 60));
     let recorded = match args.tools {
-        ReplayTools::Recorded => Some(Arc::new(Recorded::of(source.to_string(), entries.iter()))),
+        ReplayTools::Recorded => Some(Arc::new(Recorded::from_entries(source.to_string(), entries.iter()))),
         ReplayTools::Run => None,
     };
     let fork = fork_at(environment, &cwd, &reading, Some(upto), &title)?;

@@ -209,7 +209,7 @@ fn tried(sandbox: &Sandbox) -> String {
 /// configuration that git includes is protected once it is there.
 fn refresh(sources: Sources) -> becket_sandbox::Refresh {
     Arc::new(move |inputs| {
-        let places = Places::of(&sources, &inputs.roots);
+        let places = Places::from_sources(&sources, &inputs.roots);
         inputs.secrets = places.secrets;
         inputs.own = places.own;
         inputs.deny_read = places.deny_read;
@@ -259,7 +259,7 @@ struct Places {
 }
 
 impl Places {
-    fn of(sources: &Sources, roots: &[PathBuf]) -> Self {
+    fn from_sources(sources: &Sources, roots: &[PathBuf]) -> Self {
         let Sources { environment, config, denied, unsearched } = sources;
         let mut obeyed = crate::git_obeyed::obeyed_files(roots, environment.home.as_deref());
         let DeniedPlaces { read: mut deny_read, write: by_rules, beyond, .. } =

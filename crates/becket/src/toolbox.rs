@@ -88,7 +88,7 @@ pub(crate) fn registry(
         }
         registry.retain(|name| enabled.iter().any(|enabled| is_named(enabled, name)));
     } else {
-        let dialect = becket_tool_edit::Dialect::of(model);
+        let dialect = becket_tool_edit::Dialect::for_model(model);
         // Users of an SDK know the tool for notebooks. Elsewhere it would cost every session its definition.
         registry.offer(|name| dialect.offers(name) || lenient && name == becket_tool_edit::NOTEBOOK_EDIT);
     }

@@ -115,7 +115,7 @@ pub struct IntegrationsConfig {
 
 /// A value that does not fit its key.
 #[derive(Debug)]
-pub(crate) struct Misfit {
+pub(crate) struct TypeMismatch {
     /// The key and the positions in it.
     pub path: Vec<String>,
     /// The deserializer's message.
@@ -128,7 +128,7 @@ impl Config {
     /// # Errors
     ///
     /// Returns the first value that does not fit its key.
-    pub(crate) fn read(table: &Value) -> Result<Self, Misfit> {
+    pub(crate) fn read(table: &Value) -> Result<Self, TypeMismatch> {
         Ok(Self {
             model: part(table)?,
             permissions: part(table)?,
@@ -153,15 +153,15 @@ impl Config {
 }
 
 /// Reads the value of one key. Without the key, the section has its defaults.
-fn section<T: DeserializeOwned + Default>(table: &Value, key: &str) -> Result<T, Misfit> {
+fn section<T: DeserializeOwned + Default>(table: &Value, key: &str) -> Result<T, TypeMismatch> {
     let Some(value) = table.get(key) else { return Ok(T::default()) };
-    part(value).map_err(|mut misfit: Misfit| {
+    part(value).map_err(|mut misfit: TypeMismatch| {
         misfit.path.insert(0, key.to_owned());
         misfit
     })
 }
 
-fn part<T: DeserializeOwned>(value: &Value) -> Result<T, Misfit> {
+fn part<T: DeserializeOwned>(value: &Value) -> Result<T, TypeMismatch> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().iter().filter_map(|segment| match segment {
             Segment::Map { key } => Some(key.clone()),
@@ -169,7 +169,7 @@ fn part<T: DeserializeOwned>(value: &Value) -> Result<T, Misfit> {
             Segment::Enum { variant } => Some(variant.clone()),
             Segment::Unknown => None,
         });
-        Misfit { path: path.collect(), message: error.inner().to_string() }
+        TypeMismatch { path: path.collect(), message: error.inner().to_string() }
     })
 }
 

@@ -226,7 +226,7 @@ pub(crate) struct Address {
 
 impl Address {
     /// Returns the address in effect: the configured one, that of a variable, or the built-in one.
-    pub(crate) fn of(
+    pub(crate) fn in_effect(
         provider: &str,
         configured: Option<(&Value, Source)>,
         variable: Option<(&str, &str)>,

@@ -135,7 +135,7 @@ impl Settings {
     fn address_of(&self, provider: &str) -> Option<Address> {
         let key = format!("providers.{provider}.base_url");
         let configured = self.merged.get(&key).map(|merged| (&merged.value, self.source(&key)));
-        Address::of(provider, configured, self.keys.variable(provider))
+        Address::in_effect(provider, configured, self.keys.variable(provider))
     }
 
     /// Uses a key that the user has just entered for this address of a provider and that is kept in `file`.

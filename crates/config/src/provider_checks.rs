@@ -56,7 +56,7 @@ const OWN_FIELDS: &[&str] = &[
 const CONTEXT_FIELDS: &[&str] = &["context_management", "conversation", "truncation"];
 
 /// Returns a value for a message: quoted, without control characters, and not too long.
-fn shown(text: &str) -> String {
+fn quoted_value(text: &str) -> String {
     let cut: String = text.chars().take(SHOWN).collect();
     if cut.len() < text.len() { format!("{cut:?}…") } else { format!("{cut:?}") }
 }
@@ -77,7 +77,7 @@ impl Builder<'_> {
                 key: Some(format!("providers.{name}")),
                 message: format!(
                     "{} cannot be a provider's name: use lower-case letters, digits, - and _, because it is the part of a model's name before the slash",
-                    shown(&name)
+                    quoted_value(&name)
                 ),
             });
         }
@@ -138,7 +138,7 @@ impl Builder<'_> {
         if url.contains("://") && url.split('/').nth(2).unwrap_or_default().contains('@') {
             self.complain(key, "the address contains a user name or password; write it without them, and give the key with `becket login` or api_key_env");
         } else if !is_address(url) {
-            self.complain(key, format!("{} is not an address; write it like {example}", shown(url)));
+            self.complain(key, format!("{} is not an address; write it like {example}", quoted_value(url)));
         }
     }
 
@@ -170,7 +170,7 @@ impl Builder<'_> {
             {
                 let message = format!(
                     "{} is one word of the command, with blanks; give program and arguments as separate texts: {example}",
-                    shown(program)
+                    quoted_value(program)
                 );
                 self.complain(key, message);
             }
@@ -193,8 +193,10 @@ impl Builder<'_> {
                 let message = "a key does not belong in a file; name its variable with api_key_env, or a program with key_command";
                 self.complain(&key, message);
             } else if !is_name {
-                let message =
-                    format!("{} is not the name of a header: use letters, digits and -", shown(header));
+                let message = format!(
+                    "{} is not the name of a header: use letters, digits and -",
+                    quoted_value(header)
+                );
                 self.complain(&key, message);
             } else if value.chars().any(char::is_control) {
                 let message = format!(
@@ -212,7 +214,7 @@ impl Builder<'_> {
         if let Some(region) = cloud.region.as_ref().filter(|text| text.is_empty() || !is_label(text)) {
             let message = format!(
                 "{} is not a region; write it with letters, digits and - alone, such as eu-west-1",
-                shown(region)
+                quoted_value(region)
             );
             self.complain(&key("region"), message);
         }
@@ -220,7 +222,7 @@ impl Builder<'_> {
         if let Some(project) = cloud.project.as_ref().filter(|text| text.is_empty() || !is_id(text)) {
             let message = format!(
                 "{} is not the id of a project; write it with letters, digits, and - _ . : alone, such as my-project-1",
-                shown(project)
+                quoted_value(project)
             );
             self.complain(&key("project"), message);
         }
@@ -263,22 +265,26 @@ impl Builder<'_> {
             match value {
                 Some(url) if field.ends_with("_url") => {
                     if is_address(url) && !url.starts_with("https://") && !is_loopback(url) {
-                        let message = format!("{} is not encrypted; a login needs https://", shown(url));
+                        let message =
+                            format!("{} is not encrypted; a login needs https://", quoted_value(url));
                         self.complain(&key, message);
                     } else {
                         self.check_address(&key, url, "https://login.example.com/token");
                     }
                 }
                 Some(id) if id.is_empty() || id.chars().any(char::is_control) => {
-                    let message =
-                        format!("{} is not a client id; write the one that the provider gave you", shown(id));
+                    let message = format!(
+                        "{} is not a client id; write the one that the provider gave you",
+                        quoted_value(id)
+                    );
                     self.complain(&key, message);
                 }
                 _ => {}
             }
         }
         if let Some(scope) = login.scope.as_ref().filter(|scope| scope.chars().any(char::is_control)) {
-            let message = format!("{} contains a control character; separate rights by blanks", shown(scope));
+            let message =
+                format!("{} contains a control character; separate rights by blanks", quoted_value(scope));
             self.complain(&format!("providers.{name}.login.scope"), message);
         }
     }
@@ -296,8 +302,10 @@ impl Builder<'_> {
                 );
                 self.complain(key, message);
             } else if field.is_empty() || field.chars().any(char::is_control) {
-                let message =
-                    format!("{of}{} cannot be the name of a field; write it like service_tier", shown(field));
+                let message = format!(
+                    "{of}{} cannot be the name of a field; write it like service_tier",
+                    quoted_value(field)
+                );
                 self.complain(key, message);
             }
         }
@@ -357,7 +365,7 @@ impl Builder<'_> {
         {
             let message = format!(
                 "{} cannot hold reasoning; name a field such as reasoning_content, or none",
-                shown(field)
+                quoted_value(field)
             );
             self.complain(&key("reasoning_field"), message);
         }

@@ -54,7 +54,7 @@ impl Source {
 
     /// Detects the program from the first 20 lines, or from the whole text if it is one JSON document; `None` if it is
     /// unknown.
-    pub fn of(text: &str) -> Option<Self> {
+    pub fn detect(text: &str) -> Option<Self> {
         let head = text::unmarked(text).trim_start();
         for line in head.lines().filter(|l| !l.trim().is_empty()).take(20) {
             // An incomplete line is skipped, because later lines may be enough.

@@ -102,7 +102,7 @@ impl Guard {
 
     /// Rules that one owner has added to those of the settings, in order.
     pub fn added_rules(&self, owner: RuleOwner) -> &Rules {
-        self.layers.of(owner)
+        self.layers.owned_by(owner)
     }
 
     /// Adds rules of the program that drives the session, for tools of its own servers. The rules that ask hold in every mode.
@@ -207,7 +207,7 @@ impl Guard {
     pub(crate) fn hold_floor(&self, verdict: Verdict, tool: &str, access: &Access) -> Verdict {
         let bypassed = self.mode() == PermissionMode::BypassPermissions;
         let of_server =
-            |owner: RuleOwner| self.layers.of(owner).ask.iter().find(|rule| rule.covers_tool(tool));
+            |owner: RuleOwner| self.layers.owned_by(owner).ask.iter().find(|rule| rule.covers_tool(tool));
         if bypassed && tool.starts_with("mcp__") && matches!(verdict, Verdict::Allow { .. }) {
             if let Some(rule) = of_server(RuleOwner::Program) {
                 return Verdict::Ask {

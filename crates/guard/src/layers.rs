@@ -32,7 +32,7 @@ impl Layers {
     /// Returns the rules of one kind that come on top of the settings.
     pub(crate) fn rules(&self, kind: RuleKind) -> impl Iterator<Item = &Rule> {
         let turn: &[Rule] = if kind == RuleKind::Allow { &self.turn } else { &[] };
-        let all = self.program.of(kind).iter().chain(self.session.of(kind)).chain(turn);
+        let all = self.program.of_kind(kind).iter().chain(self.session.of_kind(kind)).chain(turn);
         all.filter(move |_| kind != RuleKind::Allow || !self.is_closed)
     }
 
@@ -52,8 +52,9 @@ impl Layers {
             let tightening = lists.iter().filter(|(kind, _)| **kind != RuleKind::Allow);
             for (kind, rule) in tightening.flat_map(|(kind, list)| list.iter().map(move |rule| (*kind, rule)))
             {
-                let of_others = settings.of(kind).iter().chain(self.rules(kind)).any(|known| known == rule);
-                if of_others && !self.of(owner).of(kind).contains(rule) {
+                let of_others =
+                    settings.of_kind(kind).iter().chain(self.rules(kind)).any(|known| known == rule);
+                if of_others && !self.owned_by(owner).of_kind(kind).contains(rule) {
                     return Err(format!(
                         "the rule {rule} is in your settings, which a session cannot loosen"
                     ));
@@ -96,7 +97,7 @@ impl Layers {
     }
 
     /// Returns the rules of one owner.
-    pub(crate) fn of(&self, owner: RuleOwner) -> &Rules {
+    pub(crate) fn owned_by(&self, owner: RuleOwner) -> &Rules {
         match owner {
             RuleOwner::Session => &self.session,
             RuleOwner::Program => &self.program,

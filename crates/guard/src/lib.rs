@@ -226,7 +226,7 @@ impl Guard {
 
     /// All rules of one kind that are in force, those of the settings first.
     pub fn rules(&self, kind: RuleKind) -> impl Iterator<Item = &Rule> {
-        self.settings.rules.of(kind).iter().chain(self.layers.rules(kind))
+        self.settings.rules.of_kind(kind).iter().chain(self.layers.rules(kind))
     }
 
     /// Judges a call of `tool` with `input` that would touch `access`.

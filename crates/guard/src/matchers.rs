@@ -33,7 +33,7 @@ impl Matchers {
         }
     }
 
-    fn of(&self, kind: RuleKind) -> &[(Rule, PathMatcher)] {
+    fn of_kind(&self, kind: RuleKind) -> &[(Rule, PathMatcher)] {
         match kind {
             RuleKind::Allow => &self.allow,
             RuleKind::Ask => &self.ask,
@@ -47,13 +47,13 @@ impl Matchers {
         kind: RuleKind,
         tool: &'a str,
     ) -> impl Iterator<Item = &'a (Rule, PathMatcher)> {
-        self.of(kind).iter().filter(move |(rule, _)| rule.covers_tool(tool))
+        self.of_kind(kind).iter().filter(move |(rule, _)| rule.covers_tool(tool))
     }
 
     /// Returns the first rule for calls of `tool` that matches the path.
     pub(crate) fn rule(&self, kind: RuleKind, tool: &str, path: &Path) -> Option<&Rule> {
         let found =
-            self.of(kind).iter().find(|(rule, matcher)| rule.covers_tool(tool) && matcher.matches(path));
+            self.of_kind(kind).iter().find(|(rule, matcher)| rule.covers_tool(tool) && matcher.matches(path));
         found.map(|(rule, _)| rule)
     }
 

@@ -517,7 +517,7 @@ pub struct Rules {
 
 impl Rules {
     /// Returns the rules of one kind.
-    pub fn of(&self, kind: RuleKind) -> &[Rule] {
+    pub fn of_kind(&self, kind: RuleKind) -> &[Rule] {
         match kind {
             RuleKind::Allow => &self.allow,
             RuleKind::Ask => &self.ask,

@@ -923,7 +923,7 @@ proptest! {
             }
             for (at, kind) in kinds.iter().enumerate() {
                 for (owner, lists) in owners.iter().zip(&model) {
-                    let list = guard.added_rules(*owner).of(*kind).iter().map(ToString::to_string);
+                    let list = guard.added_rules(*owner).of_kind(*kind).iter().map(ToString::to_string);
                     prop_assert_eq!(list.collect::<Vec<_>>(), lists[at].clone());
                 }
                 let in_force = guard.rules(*kind).count();

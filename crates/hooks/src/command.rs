@@ -43,7 +43,7 @@ pub struct Program<'a> {
 
 /// The end of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ran {
+pub enum ProgramResult {
     Exited {
         code: i32,
         stdout: String,
@@ -95,14 +95,14 @@ impl Drop for ExportFile<'_> {
 pub type Printed<'a> = dyn Fn(HookOutput) + Send + Sync + 'a;
 
 /// Runs the program until it exits or its time is over.
-pub async fn run(program: Program<'_>, programs: &Programs, printed: &Printed<'_>) -> Ran {
+pub async fn run(program: Program<'_>, programs: &Programs, printed: &Printed<'_>) -> ProgramResult {
     let mut words: Vec<OsString> = Vec::new();
     let mut variables = program.variables;
     let mut lease = None;
     if program.confined {
         let prepared = match programs.prepare(ProgramKind::Hook) {
             Ok(prepared) => prepared,
-            Err(error) => return Ran::NotStarted(error.to_string()),
+            Err(error) => return ProgramResult::NotStarted(error.to_string()),
         };
         lease = programs.protect(&prepared);
         words = prepared.words;
@@ -110,7 +110,7 @@ pub async fn run(program: Program<'_>, programs: &Programs, printed: &Printed<'_
     }
     let _exports = match program.exported.map(|to| ExportFile::new(to, &mut variables)).transpose() {
         Ok(file) => file,
-        Err(error) => return Ran::NotStarted(format!("the file for its variables: {error}")),
+        Err(error) => return ProgramResult::NotStarted(format!("the file for its variables: {error}")),
     };
     match program.args {
         Some(args) => {
@@ -119,7 +119,9 @@ pub async fn run(program: Program<'_>, programs: &Programs, printed: &Printed<'_
         }
         None => words.extend(["/bin/sh".into(), "-c".into(), program.command.into()]),
     }
-    let Some((first, rest)) = words.split_first() else { return Ran::NotStarted("it is empty".to_owned()) };
+    let Some((first, rest)) = words.split_first() else {
+        return ProgramResult::NotStarted("it is empty".to_owned());
+    };
     let mut command = Command::new(first);
     command
         .args(rest)
@@ -133,9 +135,9 @@ pub async fn run(program: Program<'_>, programs: &Programs, printed: &Printed<'_
         .kill_on_drop(true);
     let mut child = match command.spawn() {
         Ok(child) => child,
-        Err(error) => return Ran::NotStarted(error.to_string()),
+        Err(error) => return ProgramResult::NotStarted(error.to_string()),
     };
-    let group = ProcessGroup::of(child.id());
+    let group = ProcessGroup::led_by(child.id());
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let input = program.input;
     let feed = async move {
@@ -145,7 +147,7 @@ pub async fn run(program: Program<'_>, programs: &Programs, printed: &Printed<'_
         }
     };
     let (said, complained) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
-    let tell = Teller { printed, stdout: &said, stderr: &complained, last: Mutex::new(None) };
+    let tell = OutputReporter { printed, stdout: &said, stderr: &complained, last: Mutex::new(None) };
     let work = async {
         let outputs = async {
             let (out, err) = futures::join!(read(stdout, &said, &tell), read(stderr, &complained, &tell));
@@ -157,7 +159,7 @@ pub async fn run(program: Program<'_>, programs: &Programs, printed: &Printed<'_
             tokio::select! {
                 ((), within) = &mut whole => {
                     if !within {
-                        return Err(Ran::Flooded);
+                        return Err(ProgramResult::Flooded);
                     }
                     let ended = match status {
                         Some(ended) => ended,
@@ -175,7 +177,7 @@ pub async fn run(program: Program<'_>, programs: &Programs, printed: &Printed<'_
         }
     };
     let ended = match tokio::time::timeout(program.limit, work).await {
-        Err(_) => return Ran::TimedOut,
+        Err(_) => return ProgramResult::TimedOut,
         Ok(Err(ran)) => return ran,
         Ok(Ok(ended)) => ended,
     };
@@ -185,12 +187,12 @@ pub async fn run(program: Program<'_>, programs: &Programs, printed: &Printed<'_
     }
     let text = |bytes: &Mutex<Vec<u8>>| String::from_utf8_lossy(&lock(bytes)).into_owned();
     match ended {
-        Err(error) => Ran::NotStarted(error.to_string()),
+        Err(error) => ProgramResult::NotStarted(error.to_string()),
         Ok(status) => match status.code() {
-            Some(code) => Ran::Exited { code, stdout: text(&said), stderr: text(&complained) },
+            Some(code) => ProgramResult::Exited { code, stdout: text(&said), stderr: text(&complained) },
             None => {
                 let signal = std::os::unix::process::ExitStatusExt::signal(&status).unwrap_or_default();
-                Ran::Killed { signal, stderr: text(&complained) }
+                ProgramResult::Killed { signal, stderr: text(&complained) }
             }
         },
     }
@@ -201,14 +203,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Tells of outputs, at most once in [`PERIOD`].
-struct Teller<'a> {
+struct OutputReporter<'a> {
     printed: &'a Printed<'a>,
     stdout: &'a Mutex<Vec<u8>>,
     stderr: &'a Mutex<Vec<u8>>,
     last: Mutex<Option<Instant>>,
 }
 
-impl Teller<'_> {
+impl OutputReporter<'_> {
     fn tell(&self) {
         let mut last = lock(&self.last);
         if last.is_some_and(|last| last.elapsed() < PERIOD) {
@@ -224,7 +226,11 @@ impl Teller<'_> {
 }
 
 /// Reads a stream to its end. Returns false if it is longer than the limit.
-async fn read(stream: Option<impl AsyncRead + Unpin>, into: &Mutex<Vec<u8>>, tell: &Teller<'_>) -> bool {
+async fn read(
+    stream: Option<impl AsyncRead + Unpin>,
+    into: &Mutex<Vec<u8>>,
+    tell: &OutputReporter<'_>,
+) -> bool {
     let Some(mut stream) = stream else { return true };
     let mut buffer = vec![0; 16 * 1024];
     loop {

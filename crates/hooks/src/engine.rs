@@ -5,7 +5,7 @@
 //! are returned with the next call.
 
 use crate::answer;
-use crate::command::{self, Printed, Program, Ran};
+use crate::command::{self, Printed, Program, ProgramResult};
 use crate::config::{Group, Handler, Kind, Origin, Source, Within};
 use crate::http;
 use becket_sandbox::Programs;
@@ -40,7 +40,7 @@ pub type CallTool =
     Arc<dyn Fn(String, String, Value) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
 /// A function that returns true if a permission rule matches a call: the rule, the SDK's name of the tool, its input.
 /// `Err`: the rule is invalid.
-pub type Fits = Arc<dyn Fn(&str, &str, &Value) -> Result<bool, String> + Send + Sync>;
+pub type MatchesRule = Arc<dyn Fn(&str, &str, &Value) -> Result<bool, String> + Send + Sync>;
 
 /// A question of a hook to a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub struct EngineSettings {
     /// All variables of command hooks.
     pub variables: Vec<(OsString, OsString)>,
     pub project: PathBuf,
-    pub fits: Option<Fits>,
+    pub fits: Option<MatchesRule>,
 }
 
 /// The hooks of a session.
@@ -288,10 +288,10 @@ impl Inner {
             duration: Millis(began.elapsed().as_millis() as u64),
             ..HookRun::default()
         };
-        if let Ran::Exited { code, .. } = &ran {
+        if let ProgramResult::Exited { code, .. } = &ran {
             run.exit_code = Some(*code);
         }
-        let timed_out = ran == Ran::TimedOut;
+        let timed_out = ran == ProgramResult::TimedOut;
         let mut outcome = match understood(call.event, &label, ran, limit) {
             Ok(outcome) => outcome,
             Err(why) => {
@@ -318,7 +318,7 @@ impl Inner {
         outcome
     }
 
-    async fn ran(&self, call: &HookCall, job: &Job, limit: Duration, printed: &Printed<'_>) -> Ran {
+    async fn ran(&self, call: &HookCall, job: &Job, limit: Duration, printed: &Printed<'_>) -> ProgramResult {
         let input = Value::Object(call.input.clone());
         match &job.handler.kind {
             Kind::Command { command, args } => {
@@ -367,26 +367,28 @@ impl Inner {
             Kind::Callback { id } => {
                 let callback = self.callback.read().unwrap_or_else(PoisonError::into_inner).clone();
                 let Some(callback) = callback else {
-                    return Ran::NotStarted("no program answers hook callbacks in this run".to_owned());
+                    return ProgramResult::NotStarted(
+                        "no program answers hook callbacks in this run".to_owned(),
+                    );
                 };
                 let answer = callback(id.clone(), input, call.call_id.as_ref().map(ToString::to_string));
                 timed(limit, async { answer.await.map(|value| value.to_string()) }).await
             }
             Kind::Prompt { prompt, model } | Kind::Agent { prompt, model } => {
                 let Some(ask) = self.ask.read().unwrap_or_else(PoisonError::into_inner).clone() else {
-                    return Ran::NotStarted("there is no model for hooks here".to_owned());
+                    return ProgramResult::NotStarted("there is no model for hooks here".to_owned());
                 };
                 let agent = matches!(job.handler.kind, Kind::Agent { .. });
                 let question = Question { agent, prompt: asked(prompt, &input), model: model.clone() };
                 match timed(limit, ask(question)).await {
-                    Ran::Exited { stdout, .. } => verdict(call.event, &stdout),
+                    ProgramResult::Exited { stdout, .. } => verdict(call.event, &stdout),
                     other => other,
                 }
             }
             Kind::McpTool { server, tool, input: arguments } => {
                 let call_tool = self.call_tool.read().unwrap_or_else(PoisonError::into_inner).clone();
                 let Some(call_tool) = call_tool else {
-                    return Ran::NotStarted("there are no MCP servers here".to_owned());
+                    return ProgramResult::NotStarted("there are no MCP servers here".to_owned());
                 };
                 let arguments = substituted(arguments, &input);
                 timed(limit, call_tool(server.clone(), tool.clone(), arguments)).await
@@ -406,11 +408,11 @@ impl Inner {
     }
 }
 
-async fn timed(limit: Duration, answer: impl Future<Output = Result<String, String>>) -> Ran {
+async fn timed(limit: Duration, answer: impl Future<Output = Result<String, String>>) -> ProgramResult {
     match tokio::time::timeout(limit, answer).await {
-        Err(_) => Ran::TimedOut,
-        Ok(Err(why)) => Ran::NotStarted(why),
-        Ok(Ok(stdout)) => Ran::Exited { code: 0, stdout, stderr: String::new() },
+        Err(_) => ProgramResult::TimedOut,
+        Ok(Err(why)) => ProgramResult::NotStarted(why),
+        Ok(Ok(stdout)) => ProgramResult::Exited { code: 0, stdout, stderr: String::new() },
     }
 }
 
@@ -429,14 +431,16 @@ fn asked(prompt: &str, input: &Value) -> String {
 }
 
 /// Converts a model's answer to an exit code, by the JSON object in it.
-fn verdict(event: HookEvent, text: &str) -> Ran {
+fn verdict(event: HookEvent, text: &str) -> ProgramResult {
     let object = text.find('{').zip(text.rfind('}')).filter(|(from, to)| from < to);
     let parsed = object.and_then(|(from, to)| serde_json::from_str::<Value>(&text[from..=to]).ok());
     let reason = |value: &Value| value.get("reason").and_then(Value::as_str).unwrap_or_default().to_owned();
     match parsed.as_ref().and_then(|value| value.get("ok")?.as_bool().zip(Some(value))) {
-        Some((true, _)) => Ran::Exited { code: 0, stdout: String::new(), stderr: String::new() },
-        Some((false, value)) => Ran::Exited { code: 2, stdout: String::new(), stderr: reason(value) },
-        None => Ran::NotStarted(format!("the model gave no {{\"ok\": …}} for {event}")),
+        Some((true, _)) => ProgramResult::Exited { code: 0, stdout: String::new(), stderr: String::new() },
+        Some((false, value)) => {
+            ProgramResult::Exited { code: 2, stdout: String::new(), stderr: reason(value) }
+        }
+        None => ProgramResult::NotStarted(format!("the model gave no {{\"ok\": …}} for {event}")),
     }
 }
 
@@ -468,16 +472,23 @@ fn substituted(value: &Value, input: &Value) -> Value {
 }
 
 /// Returns the decision in an answer; `Err` is the reason why there is none.
-fn understood(event: HookEvent, label: &str, ran: Ran, limit: Duration) -> Result<HookOutcome, String> {
+fn understood(
+    event: HookEvent,
+    label: &str,
+    ran: ProgramResult,
+    limit: Duration,
+) -> Result<HookOutcome, String> {
     match ran {
-        Ran::TimedOut => Err(format!("it had not answered after {} s and was ended", limit.as_secs_f64())),
-        Ran::Flooded => Err("it printed more than 1 MB and was ended".to_owned()),
-        Ran::NotStarted(why) => Err(why),
-        Ran::Killed { signal, stderr } => {
+        ProgramResult::TimedOut => {
+            Err(format!("it had not answered after {} s and was ended", limit.as_secs_f64()))
+        }
+        ProgramResult::Flooded => Err("it printed more than 1 MB and was ended".to_owned()),
+        ProgramResult::NotStarted(why) => Err(why),
+        ProgramResult::Killed { signal, stderr } => {
             Err(with_stderr(format!("it was killed by signal {signal}"), &stderr))
         }
-        Ran::Exited { code: 2, stderr, .. } => Ok(answer::refusal(event, label, &stderr)),
-        Ran::Exited { code: 0, stdout, .. } => {
+        ProgramResult::Exited { code: 2, stderr, .. } => Ok(answer::refusal(event, label, &stderr)),
+        ProgramResult::Exited { code: 0, stdout, .. } => {
             if !stdout.trim_start().starts_with('{') {
                 return Ok(answer::plain(event, label, &stdout));
             }
@@ -485,7 +496,7 @@ fn understood(event: HookEvent, label: &str, ran: Ran, limit: Duration) -> Resul
                 .map_err(|error| format!("it printed JSON that is wrong: {error}"))?;
             answer::json(event, label, &value)
         }
-        Ran::Exited { code, stderr, .. } => {
+        ProgramResult::Exited { code, stderr, .. } => {
             Err(with_stderr(format!("it ended with exit code {code}"), &stderr))
         }
     }

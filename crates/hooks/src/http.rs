@@ -3,7 +3,7 @@
 //! Redirects are not followed, so the input of a hook is sent only to the configured address. An address that a project
 //! configures may not be on this machine or its network.
 
-use crate::command::Ran;
+use crate::command::ProgramResult;
 use reqwest::redirect::Policy;
 use reqwest::{Client, Url};
 use std::net::SocketAddr;
@@ -25,15 +25,15 @@ pub struct Post<'a> {
 
 /// Sends the request. A status of success counts as exit code 0 with the body on standard output; any other is an
 /// error.
-pub async fn post(request: Post<'_>) -> Ran {
+pub async fn post(request: Post<'_>) -> ProgramResult {
     match tokio::time::timeout(request.limit, send(&request)).await {
-        Err(_) => Ran::TimedOut,
-        Ok(Err(why)) => Ran::NotStarted(why),
+        Err(_) => ProgramResult::TimedOut,
+        Ok(Err(why)) => ProgramResult::NotStarted(why),
         Ok(Ok(ran)) => ran,
     }
 }
 
-async fn send(request: &Post<'_>) -> Result<Ran, String> {
+async fn send(request: &Post<'_>) -> Result<ProgramResult, String> {
     let url = Url::parse(request.url)
         .map_err(|error| format!("the address {:?} is wrong: {error}", request.url))?;
     if !matches!(url.scheme(), "http" | "https") {
@@ -49,16 +49,16 @@ async fn send(request: &Post<'_>) -> Result<Ran, String> {
     for (name, value) in &request.headers {
         post = post.header(name, value);
     }
-    let mut answer = post.send().await.map_err(|error| said(&error))?;
+    let mut answer = post.send().await.map_err(|error| innermost_cause(&error))?;
     let status = answer.status();
     if status.is_redirection() {
         let to = answer.headers().get("location").and_then(|to| to.to_str().ok()).unwrap_or("another place");
         return Err(format!("it redirects to {to}, which is not followed; configure that address"));
     }
     let mut body = Vec::new();
-    while let Some(piece) = answer.chunk().await.map_err(|error| said(&error))? {
+    while let Some(piece) = answer.chunk().await.map_err(|error| innermost_cause(&error))? {
         if body.len() + piece.len() > MAX_BODY {
-            return Ok(Ran::Flooded);
+            return Ok(ProgramResult::Flooded);
         }
         body.extend_from_slice(&piece);
     }
@@ -66,7 +66,7 @@ async fn send(request: &Post<'_>) -> Result<Ran, String> {
     if !status.is_success() {
         return Err(format!("it answered {status}"));
     }
-    Ok(Ran::Exited { code: 0, stdout: body, stderr: String::new() })
+    Ok(ProgramResult::Exited { code: 0, stdout: body, stderr: String::new() })
 }
 
 /// Resolves a host. Fails unless all its addresses are on the public network.
@@ -85,7 +85,7 @@ async fn public(url: &Url) -> Result<(String, Vec<SocketAddr>), String> {
 }
 
 /// Returns the message of the innermost cause.
-fn said(error: &reqwest::Error) -> String {
+fn innermost_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(next) = cause.source() {
         cause = next;

@@ -27,4 +27,4 @@ pub mod http;
 pub mod matcher;
 
 pub use config::{Group, Handler, Kind, Origin, Parsed, Source, Within, parse};
-pub use engine::{Ask, CallTool, Callback, Engine, EngineSettings, Fits, Question, TakeExports};
+pub use engine::{Ask, CallTool, Callback, Engine, EngineSettings, MatchesRule, Question, TakeExports};

@@ -95,12 +95,12 @@ pub(crate) async fn inputs(
 }
 
 /// The registration of a call for progress notifications. It ends with the call.
-struct Heard<'a> {
+struct ProgressRegistration<'a> {
     handler: &'a Handler,
     token: ProgressToken,
 }
 
-impl Drop for Heard<'_> {
+impl Drop for ProgressRegistration<'_> {
     fn drop(&mut self) {
         let mut calls = self.handler.marks.calls.lock().unwrap_or_else(PoisonError::into_inner);
         calls.remove(&self.token);
@@ -118,7 +118,7 @@ pub(crate) async fn send(
     let (sender, mut progress) = mpsc::channel(8);
     let token = handle.progress_token.clone();
     context.handler.marks.calls.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), sender);
-    let _heard = Heard { handler: context.handler, token };
+    let _heard = ProgressRegistration { handler: context.handler, token };
     let mut deadline = Instant::now() + context.timeout;
     loop {
         tokio::select! {
@@ -134,7 +134,7 @@ pub(crate) async fn send(
             }
             Some(step) = progress.recv() => {
                 deadline = Instant::now() + context.timeout;
-                (context.progress)(&shown(&step));
+                (context.progress)(&progress_text(&step));
             }
             () = tokio::time::sleep_until(deadline) => {
                 // Time that a person needs for a question does not count.
@@ -154,7 +154,7 @@ async fn cancel(handle: RequestHandle<RoleClient>, why: &str) {
     let _ = tokio::time::timeout(Duration::from_secs(1), handle.cancel(Some(why.to_owned()))).await;
 }
 
-fn shown(progress: &Progress) -> String {
+fn progress_text(progress: &Progress) -> String {
     let mut out = match progress.total {
         Some(total) if total > 0.0 => format!("{:.0}%", (progress.done / total * 100.0).clamp(0.0, 100.0)),
         _ => format!("{}", progress.done),

@@ -149,7 +149,7 @@ impl ServerConfig {
     }
 
     /// Returns one line for people: the command or the address, without secrets.
-    pub fn shown(&self) -> String {
+    pub fn description(&self) -> String {
         match &self.endpoint {
             Endpoint::Stdio { command, args, .. } => {
                 let words: Vec<&str> =
@@ -505,11 +505,11 @@ mod tests {
         let [a, b, c] = &parsed.servers[..] else { panic!("{parsed:?}") };
         assert_eq!(a.timeout, Some(Duration::from_secs(90)));
         assert!(a.required && a.enabled && a.exposure == Some(Exposure::Deferred));
-        assert_eq!(a.shown(), "node x t0");
+        assert_eq!(a.description(), "node x t0");
         let Endpoint::Stdio { env, .. } = &a.endpoint else { panic!() };
         assert_eq!(env["K"], "d");
         assert!(!b.enabled);
-        assert_eq!(b.shown(), "https://h/mcp (http)");
+        assert_eq!(b.description(), "https://h/mcp (http)");
         let Endpoint::Http { headers, oauth, .. } = &b.endpoint else { panic!() };
         assert_eq!((headers["Authorization"].as_str(), oauth.callback_port), ("Bearer t0", Some(7777)));
         assert_eq!(c.timeout, Some(Duration::from_millis(1500)));

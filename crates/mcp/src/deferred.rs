@@ -182,19 +182,19 @@ impl Tool for Call {
 }
 
 /// A tool of a server that has not listed its tools yet. A call waits for the server.
-pub(crate) struct Late {
+pub(crate) struct DeferredTool {
     spec: ToolSpec,
     server: Arc<Server>,
     hub: Arc<Hub>,
 }
 
-impl Late {
+impl DeferredTool {
     pub(crate) fn new(name: &str, server: Arc<Server>, hub: Arc<Hub>) -> Self {
         Self { spec: spec(name, "", json!({"type": "object"})), server, hub }
     }
 }
 
-impl Tool for Late {
+impl Tool for DeferredTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }

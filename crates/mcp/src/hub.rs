@@ -5,7 +5,7 @@
 
 use crate::config::{Endpoint, Exposure, ServerConfig};
 use crate::naming;
-use crate::server::{About, Listing, Server, State, Status, ToolAbout};
+use crate::server::{Listing, Server, ServerSummary, State, Status, ToolAbout};
 use crate::shared::{HubSettings, Shared};
 use crate::tool::McpTool;
 pub use crate::transport::http::Proxies;
@@ -162,14 +162,14 @@ impl Hub {
             Status {
                 name: server.config.name.clone(),
                 state: server.state(),
-                shown: server.config.shown(),
+                shown: server.config.description(),
                 tools: tools.map(|tool| tool.name.clone()).collect(),
                 resources: listing.resources.len() + listing.templates.len(),
                 prompts: listing.prompts.len(),
                 notes: listing.notes.clone(),
                 stderr: server.stderr(),
                 instructions: listing.instructions.clone(),
-                about: About {
+                about: ServerSummary {
                     implementation: server.implementation(),
                     config: server.config.told(),
                     scope: server.config.scope.clone(),

@@ -54,6 +54,6 @@ pub use hub::{DynamicChange, Hub, Proxies};
 pub use offered::HubTools;
 pub use prompts::{PromptInfo, PromptText};
 pub use resources::{ResourceInfo, read_whole};
-pub use server::{About, State, Status, ToolAbout};
+pub use server::{ServerSummary, State, Status, ToolAbout};
 pub use shared::HubSettings;
 pub use transport::channel::{Channel, HostServers};

@@ -66,6 +66,6 @@ impl ToolSource for HubTools {
                 .map(|tool| Arc::clone(&tool.server))
         };
         let server = self.0.servers().into_iter().find(is_of).or_else(has_it)?;
-        Some(Arc::new(deferred::Late::new(name, server, Arc::clone(&self.0))))
+        Some(Arc::new(deferred::DeferredTool::new(name, server, Arc::clone(&self.0))))
     }
 }

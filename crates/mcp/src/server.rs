@@ -80,12 +80,12 @@ pub struct Status {
     /// The end of the server's standard error.
     pub stderr: String,
     pub instructions: Option<String>,
-    pub about: About,
+    pub about: ServerSummary,
 }
 
 /// Facts about a server and its tools for programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct About {
+pub struct ServerSummary {
     /// Name and version of the server's program, while it is connected.
     pub implementation: Option<(String, String)>,
     pub config: Value,

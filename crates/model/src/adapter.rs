@@ -9,7 +9,7 @@ use crate::layout::ServerLayout;
 use crate::media::{Media, MediaCache};
 use crate::place::Place;
 use crate::settings::Settings;
-use crate::stream::{Decoder, Instead, exchange};
+use crate::stream::{Decoder, ShorterBodies, exchange};
 use crate::threads::Threads;
 use crate::wire::{Encoder, WireCache};
 use crate::{Digest, Model, ModelError, ModelEvent, ModelInfo, Prepared, Request, catalog};
@@ -184,7 +184,7 @@ impl<P: Protocol> Model for HttpModel<P> {
                 threads.refused(left, status);
             }
         };
-        let instead = Instead { bodies, refused: Arc::new(refused) };
+        let instead = ShorterBodies { bodies, refused: Arc::new(refused) };
         let stream = exchange(Arc::clone(&self.transport), Arc::clone(&self.layout), prepared, instead, make);
         let Some(mut answering) = answering else { return stream.boxed() };
         let seen = move |event: &Result<ModelEvent, ModelError>| {

@@ -294,7 +294,7 @@ impl Assembler {
         }
     }
 
-    pub(crate) fn of(&self) -> &AnswerOf {
+    pub(crate) fn answer_of(&self) -> &AnswerOf {
         &self.of
     }
 

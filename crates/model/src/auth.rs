@@ -12,7 +12,7 @@ impl Endpoint {
     pub(crate) fn auth_for(&self, kind: Kind) -> Auth {
         match &self.credential {
             Some(Credential::Bearer(_) | Credential::Token(_)) => Auth::Bearer,
-            _ => self.auth.unwrap_or_else(|| Auth::of(kind)),
+            _ => self.auth.unwrap_or_else(|| Auth::for_kind(kind)),
         }
     }
 

@@ -26,7 +26,7 @@ pub(crate) struct Batches<E> {
 
 impl<E: Send + 'static> Batches<E> {
     /// Starts reading. Must be called within a Tokio runtime.
-    pub(crate) fn of(body: impl Stream<Item = Result<Bytes, E>> + Send + Unpin + 'static) -> Self {
+    pub(crate) fn read(body: impl Stream<Item = Result<Bytes, E>> + Send + Unpin + 'static) -> Self {
         let mut body = body.fuse();
         let (sender, batches) = channel(WAITING);
         let task = tokio::spawn(async move {
@@ -119,7 +119,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_buffered_comes_at_once_and_in_order() {
-        let batches: Vec<Bytes> = Batches::of(one_by_one(20_000)).map(Result::unwrap).collect().await;
+        let batches: Vec<Bytes> = Batches::read(one_by_one(20_000)).map(Result::unwrap).collect().await;
         let want = (0..20_000).fold(String::new(), |all, n| all + &format!("{n} "));
         assert_eq!(batches.concat(), want.as_bytes());
         assert!(batches.len() < 40, "{} batches", batches.len());
@@ -128,7 +128,7 @@ mod tests {
     #[tokio::test]
     async fn a_lone_chunk_is_passed_on_while_the_server_is_silent() {
         let (sender, mut receiver) = channel::<Result<Bytes, Infallible>>(1);
-        let mut batches = Batches::of(futures::stream::poll_fn(move |context| receiver.poll_recv(context)));
+        let mut batches = Batches::read(futures::stream::poll_fn(move |context| receiver.poll_recv(context)));
         for text in ["a", "b"] {
             sender.send(Ok(Bytes::from(text))).await.unwrap();
             assert_eq!(batches.next().await.unwrap().unwrap(), text);
@@ -143,7 +143,7 @@ mod tests {
             count.fetch_add(1, Ordering::Relaxed);
             Poll::Ready(Some(Ok::<_, Infallible>(Bytes::from(vec![b'x'; BATCH]))))
         });
-        let mut batches = Batches::of(body);
+        let mut batches = Batches::read(body);
         for taken in 1..10 {
             assert_eq!(batches.next().await.unwrap().unwrap().len(), BATCH);
             for _ in 0..10 {
@@ -156,14 +156,14 @@ mod tests {
     #[tokio::test]
     async fn an_error_comes_after_the_bytes_before_it() {
         let body = futures::stream::iter([Ok(Bytes::from("a")), Ok(Bytes::from("b")), Err("broken")]);
-        let items: Vec<Result<Bytes, &str>> = Batches::of(body).collect().await;
+        let items: Vec<Result<Bytes, &str>> = Batches::read(body).collect().await;
         assert_eq!(items, [Ok(Bytes::from("ab")), Err("broken")]);
     }
 
     #[tokio::test]
     async fn dropping_the_body_ends_the_request() {
         let (sender, mut receiver) = channel::<Result<Bytes, Infallible>>(1);
-        let batches = Batches::of(futures::stream::poll_fn(move |context| receiver.poll_recv(context)));
+        let batches = Batches::read(futures::stream::poll_fn(move |context| receiver.poll_recv(context)));
         tokio::task::yield_now().await;
         drop(batches);
         sender.closed().await;

@@ -255,7 +255,7 @@ const PROVIDERS: &[(&str, &str)] = &[
 
 impl Compat {
     /// The dialect of a wire format at an address.
-    pub fn of(kind: Kind, base_url: &str) -> Self {
+    pub fn for_address(kind: Kind, base_url: &str) -> Self {
         Self::at("", kind, base_url)
     }
 
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn hosts_have_the_dialect_of_their_row() {
-        let chat = |url: &str| Compat::of(Kind::Chat, url);
+        let chat = |url: &str| Compat::for_address(Kind::Chat, url);
         assert_eq!(chat("https://api.openai.com/v1").output_limit, OutputLimit::MaxCompletionTokens);
         assert_eq!(chat("http://127.0.0.1:8080").output_limit, OutputLimit::MaxTokens);
         assert_eq!(chat("https://notopenai.com/v1").output_limit, OutputLimit::MaxTokens);
@@ -361,9 +361,11 @@ mod tests {
         assert!(!chat("https://api.mistral.ai/v1").stream_usage);
         assert_eq!(chat("https://openrouter.ai/api/v1").effort, Dial::Reasoning);
         assert!(chat("https://api.z.ai/api/paas/v4").fatal_codes.contains(&"1308".to_owned()));
-        assert!(!Compat::of(Kind::Anthropic, "https://api.anthropic.com").messages.strict_order);
-        assert!(Compat::of(Kind::Anthropic, "https://api.minimax.io/anthropic").messages.strict_order);
-        assert!(Compat::of(Kind::Gemini, "http://x").tools.schemas.plain);
+        assert!(!Compat::for_address(Kind::Anthropic, "https://api.anthropic.com").messages.strict_order);
+        assert!(
+            Compat::for_address(Kind::Anthropic, "https://api.minimax.io/anthropic").messages.strict_order
+        );
+        assert!(Compat::for_address(Kind::Gemini, "http://x").tools.schemas.plain);
     }
 
     #[test]
@@ -371,14 +373,14 @@ mod tests {
         let proxy = "https://llm.example.com/v1";
         for (provider, host) in PROVIDERS {
             for kind in [Kind::Chat, Kind::Responses, Kind::Anthropic, Kind::Gemini, Kind::Converse] {
-                let own = Compat::of(kind, &format!("https://{host}/v1"));
+                let own = Compat::for_address(kind, &format!("https://{host}/v1"));
                 assert_eq!(Compat::at(provider, kind, proxy), own, "{provider} {kind:?}");
             }
         }
         assert_eq!(Compat::at("openrouter", Kind::Chat, proxy).effort, Dial::Reasoning);
-        assert_eq!(Compat::at("openai", Kind::Chat, proxy), Compat::of(Kind::Chat, proxy));
+        assert_eq!(Compat::at("openai", Kind::Chat, proxy), Compat::for_address(Kind::Chat, proxy));
         assert_eq!(Compat::at("groq", Kind::Chat, proxy).max_images, Some(5));
         let azure = "https://r.services.ai.azure.com/openai/v1";
-        assert!(Compat::of(Kind::Responses, azure).prompt_cache_key);
+        assert!(Compat::for_address(Kind::Responses, azure).prompt_cache_key);
     }
 }

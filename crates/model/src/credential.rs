@@ -140,7 +140,7 @@ pub enum Auth {
 
 impl Auth {
     /// Returns the header that the wire format's own vendor uses.
-    pub(crate) fn of(kind: Kind) -> Self {
+    pub(crate) fn for_kind(kind: Kind) -> Self {
         match kind {
             Kind::Anthropic => Self::XApiKey,
             Kind::Chat | Kind::Responses | Kind::Converse => Self::Bearer,

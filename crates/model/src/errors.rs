@@ -183,7 +183,8 @@ pub(crate) fn classify(failure: &Failure<'_>) -> ModelError {
     };
     // A quota that is filled again at a known time needs no credits, only a wait.
     let kind = if kind == ErrorKind::Billing && fills_again(&text) { ErrorKind::WaitTooLong } else { kind };
-    let said = if facts.message.is_empty() { String::new() } else { format!(": {}", shown(&facts.message)) };
+    let said =
+        if facts.message.is_empty() { String::new() } else { format!(": {}", printable(&facts.message)) };
     let status_words = status.map_or(String::new(), |s| format!(" (status {s})"));
     let mut error = ModelError::new(kind, format!("{} {}{status_words}{said}", failure.server, kind.words()));
     error.status = status;
@@ -336,7 +337,7 @@ fn facts(body: &str) -> Facts {
     }
     // OpenRouter passes the upstream's own words on in `metadata.raw`.
     if let Some(raw) = error["metadata"]["raw"].as_str() {
-        facts.message = format!("{} ({})", facts.message, shown(raw));
+        facts.message = format!("{} ({})", facts.message, printable(raw));
     }
     if facts.message.is_empty() {
         facts.message = plain(body);
@@ -387,7 +388,7 @@ fn millis(seconds: f64) -> Option<Millis> {
     (seconds.is_finite() && seconds >= 0.0).then(|| Millis((seconds * 1000.0).min(1e15) as u64))
 }
 
-fn shown(text: &str) -> String {
+fn printable(text: &str) -> String {
     let text = text.trim();
     let head = cut_end(text, SHOWN);
     if head.len() == text.len() { head.to_owned() } else { format!("{head}…") }
@@ -396,12 +397,12 @@ fn shown(text: &str) -> String {
 /// The text of a body that is not JSON. For HTML it is the page's title.
 fn plain(body: &str) -> String {
     if !body.starts_with('<') {
-        return shown(body);
+        return printable(body);
     }
     let lower = body.to_ascii_lowercase();
     let title = lower.find("<title>").and_then(|start| {
         let end = lower[start..].find("</title>")? + start;
         body.get(start + 7..end)
     });
-    title.map_or_else(|| "an HTML page".to_owned(), |t| format!("an HTML page: {}", shown(t)))
+    title.map_or_else(|| "an HTML page".to_owned(), |t| format!("an HTML page: {}", printable(t)))
 }

@@ -85,7 +85,7 @@ impl Transport {
             url,
             setting: setting.to_owned(),
             headers,
-            keys: Keys::of(endpoint, endpoint.auth_for(kind), setting),
+            keys: Keys::for_endpoint(endpoint, endpoint.auth_for(kind), setting),
             fatal_codes: Vec::new(),
             settings: settings.clone(),
             client: OnceLock::new(),

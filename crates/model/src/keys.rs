@@ -30,7 +30,7 @@ pub(crate) struct Keys {
 
 impl Keys {
     /// `auth`: the place of a key. `setting`: the environment variable that holds the server's address.
-    pub(crate) fn of(endpoint: &Endpoint, auth: Auth, setting: &str) -> Self {
+    pub(crate) fn for_endpoint(endpoint: &Endpoint, auth: Auth, setting: &str) -> Self {
         Self {
             secrets: Mutex::new(
                 endpoint.credential.as_ref().and_then(Credential::secret).into_iter().cloned().collect(),
@@ -52,7 +52,7 @@ impl Keys {
                 Some(Credential::AwsAsked(source)) => Some(source.clone()),
                 _ => None,
             },
-            in_use: KeyInUse::of(endpoint, setting),
+            in_use: KeyInUse::for_endpoint(endpoint, setting),
         }
     }
 
@@ -136,7 +136,7 @@ enum KeyInUse {
 }
 
 impl KeyInUse {
-    fn of(endpoint: &Endpoint, setting: &str) -> Self {
+    fn for_endpoint(endpoint: &Endpoint, setting: &str) -> Self {
         let is_key = |name: &str| {
             ["authorization", "x-api-key", "api-key", "x-goog-api-key"]
                 .iter()

@@ -142,8 +142,8 @@ mod tests {
 
     #[test]
     fn schemas_by_dialect() {
-        let gemini = Compat::of(Kind::Gemini, "");
-        let responses = Compat::of(Kind::Responses, "");
+        let gemini = Compat::for_address(Kind::Gemini, "");
+        let responses = Compat::for_address(Kind::Responses, "");
         for (schema, compat, want) in [
             (
                 json!({"type": "object", "properties": {"a": {"const": "x"}}, "additionalProperties": false, "$schema": "s"}),
@@ -179,7 +179,7 @@ mod tests {
         // A schema that refers to itself ends.
         let endless = json!({"type": "object", "properties": {"a": {"$ref": "#"}}});
         assert!(for_server(&endless, &gemini).to_string().len() < 4096);
-        let chat = Compat::of(Kind::Chat, "http://127.0.0.1");
+        let chat = Compat::for_address(Kind::Chat, "http://127.0.0.1");
         assert!(matches!(for_server(&endless, &chat), Cow::Borrowed(_)));
     }
 }

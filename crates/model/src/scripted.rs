@@ -381,7 +381,7 @@ impl Model for ScriptedModel {
     }
 
     fn prepare(&self, request: &Request<'_>) -> Result<Prepared, ModelError> {
-        let compat = Compat::of(Kind::Chat, "");
+        let compat = Compat::for_address(Kind::Chat, "");
         let head = || {
             let mut out = format!("{{\"model\":{}", Value::from(self.info.name.as_str())).into_bytes();
             head_rest(request, &compat, &mut out);

@@ -46,7 +46,7 @@ impl<D: Decoder> Shortcut<D> {
             let only = !blank.ended() && blank.is_blank();
             blank.assembler().only_delta().filter(|_| only)
         };
-        let found = FIELDS.iter().find_map(|field| DeltaFrame::of(name, data, field, &decode));
+        let found = FIELDS.iter().find_map(|field| DeltaFrame::find(name, data, field, &decode));
         if found.is_some() {
             self.known = found;
         }
@@ -109,7 +109,7 @@ struct DeltaFrame {
 
 impl DeltaFrame {
     /// Returns the bytes around the string in `field`, if that string is the only thing in the event that affects `decode`.
-    fn of(name: &str, data: &str, field: &str, decode: &impl Fn(&str) -> Option<Delta>) -> Option<Self> {
+    fn find(name: &str, data: &str, field: &str, decode: &impl Fn(&str) -> Option<Delta>) -> Option<Self> {
         let open = opening(data, field)?;
         let (before, rest) = data.split_at(open);
         let rest = &rest[closing(rest)?..];

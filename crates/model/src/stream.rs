@@ -100,7 +100,7 @@ struct Exchange {
 
 /// The request as each attempt sends it.
 struct Outgoing {
-    instead: Instead,
+    instead: ShorterBodies,
     layout: WireLayout,
     body: Vec<Bytes>,
     /// The same for all attempts.
@@ -108,7 +108,7 @@ struct Outgoing {
 }
 
 /// Shorter bodies that are tried before the whole one. They mean the same to a server that accepts them.
-pub(crate) struct Instead {
+pub(crate) struct ShorterBodies {
     pub(crate) bodies: Vec<Vec<Bytes>>,
     /// Called if the server refuses one, with the number of bodies that are left and the status.
     pub(crate) refused: Arc<dyn Fn(usize, u16) + Send + Sync>,
@@ -143,7 +143,7 @@ pub(crate) fn exchange(
     transport: Arc<Transport>,
     server_layout: Arc<ServerLayout>,
     prepared: Prepared,
-    instead: Instead,
+    instead: ShorterBodies,
     make: MakeDecoder,
 ) -> impl Stream<Item = Result<ModelEvent, ModelError>> + Send + 'static {
     let settings = transport.settings();
@@ -253,7 +253,7 @@ impl Exchange {
                 content_type,
                 status: response.status().as_u16(),
                 request_id: request_id(response.headers()).map(str::to_owned),
-                body: Batches::of(response.bytes_stream().boxed()).boxed(),
+                body: Batches::read(response.bytes_stream().boxed()).boxed(),
                 parser: SseParser::default(),
                 frames: FrameParser::default(),
                 decoder,

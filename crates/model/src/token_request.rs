@@ -104,7 +104,7 @@ pub async fn token_request(request: &TokenRequest, proxies: &Proxies) -> Result<
     if status.is_success() {
         return Ok(text);
     }
-    let said = said(&text).map(|said| format!(": {said}")).unwrap_or_default();
+    let said = error_fields(&text).map(|said| format!(": {said}")).unwrap_or_default();
     let refused = fault(Some(status.as_u16()), format!("refused (status {}){said}", status.as_u16()));
     Err(TokenFault { code: code(&text), ..refused })
 }
@@ -134,7 +134,7 @@ pub fn aws_headers(
 }
 
 /// Returns the error fields of an answer. Other fields may echo the request, and with it a secret.
-fn said(text: &str) -> Option<String> {
+fn error_fields(text: &str) -> Option<String> {
     let json: Value = serde_json::from_str(text).ok()?;
     let fields = [
         &json["error_description"],
@@ -172,9 +172,9 @@ mod tests {
             (r#"{"error": {"message": "no"}, "assertion": "secret"}"#, "no"),
             (r#"{"message": "m"}"#, "m"),
         ] {
-            assert_eq!(said(text).as_deref(), Some(want));
+            assert_eq!(error_fields(text).as_deref(), Some(want));
         }
-        assert_eq!(said("<html>secret</html>"), None);
+        assert_eq!(error_fields("<html>secret</html>"), None);
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl HeadKey {
     }
 }
 
-struct Lane<E> {
+struct EncodedConversation<E> {
     generation: u64,
     layout: Option<WireLayout>,
     /// The marks for the provider's cache are part of the bytes of a message, so a change makes the bytes invalid.
@@ -76,7 +76,7 @@ struct Lane<E> {
     used: u64,
 }
 
-impl<E: Encoder> Lane<E> {
+impl<E: Encoder> EncodedConversation<E> {
     fn new(request: &Request<'_>) -> Self {
         Self {
             generation: request.context.generation,
@@ -113,13 +113,13 @@ impl<E: Encoder> Lane<E> {
 
 /// Bytes of past requests, by lineage.
 pub(crate) struct WireCache<E> {
-    lanes: Vec<Lane<E>>,
+    conversations: Vec<EncodedConversation<E>>,
     clock: u64,
 }
 
 impl<E> Default for WireCache<E> {
     fn default() -> Self {
-        Self { lanes: Vec::new(), clock: 0 }
+        Self { conversations: Vec::new(), clock: 0 }
     }
 }
 
@@ -134,23 +134,23 @@ impl<E: Encoder> WireCache<E> {
     ) -> (Vec<Bytes>, Digest) {
         self.clock += 1;
         let clock = self.clock;
-        let lane = self.lane(request);
-        lane.used = clock;
+        let conversation = self.conversation(request);
+        conversation.used = clock;
         let messages = &request.context.messages;
         let mut fresh = Vec::new();
-        for message in &messages[lane.count..] {
-            lane.encoder.message(message, env, &mut fresh);
+        for message in &messages[conversation.count..] {
+            conversation.encoder.message(message, env, &mut fresh);
         }
-        lane.count = messages.len();
-        lane.first = messages.first().cloned();
-        lane.last = messages.last().cloned();
+        conversation.count = messages.len();
+        conversation.first = messages.first().cloned();
+        conversation.last = messages.last().cloned();
         if !fresh.is_empty() {
-            if let Some(digest) = &mut lane.digest {
+            if let Some(digest) = &mut conversation.digest {
                 digest.update(&fresh);
             }
-            add(&mut lane.pieces, Bytes::from(fresh));
+            add(&mut conversation.pieces, Bytes::from(fresh));
         }
-        if !lane.head.as_ref().is_some_and(|(key, _)| key.fits(request)) {
+        if !conversation.head.as_ref().is_some_and(|(key, _)| key.fits(request)) {
             let key = HeadKey {
                 system: Arc::clone(&request.context.system),
                 tools: request.tools.to_vec(),
@@ -160,16 +160,16 @@ impl<E: Encoder> WireCache<E> {
                 cache: request.cache,
                 empty: messages.is_empty(),
             };
-            lane.head = Some((key, Bytes::from(head())));
-            lane.digest = None;
+            conversation.head = Some((key, Bytes::from(head())));
+            conversation.digest = None;
         }
-        let mut body = Vec::with_capacity(lane.pieces.len() + 2);
-        body.extend(lane.head.iter().map(|(_, bytes)| bytes.clone()));
-        body.extend(lane.pieces.iter().cloned());
+        let mut body = Vec::with_capacity(conversation.pieces.len() + 2);
+        body.extend(conversation.head.iter().map(|(_, bytes)| bytes.clone()));
+        body.extend(conversation.pieces.iter().cloned());
         let mut end = Vec::new();
-        lane.encoder.close(&mut end);
+        conversation.encoder.close(&mut end);
         end.extend_from_slice(tail);
-        let so_far = lane.digest.get_or_insert_with(|| {
+        let so_far = conversation.digest.get_or_insert_with(|| {
             let mut digest = Sha256::new();
             for piece in &body {
                 digest.update(piece);
@@ -181,18 +181,22 @@ impl<E: Encoder> WireCache<E> {
         (body, digest)
     }
 
-    fn lane(&mut self, request: &Request<'_>) -> &mut Lane<E> {
-        let at = self.lanes.iter().position(|lane| lane.continued_by(request)).unwrap_or_else(|| {
-            let fresh = Lane::new(request);
-            if self.lanes.len() < LANES {
-                self.lanes.push(fresh);
-                return self.lanes.len() - 1;
-            }
-            let oldest = (0..LANES).min_by_key(|i| self.lanes[*i].used).unwrap_or(0);
-            self.lanes[oldest] = fresh;
-            oldest
-        });
-        &mut self.lanes[at]
+    fn conversation(&mut self, request: &Request<'_>) -> &mut EncodedConversation<E> {
+        let at = self
+            .conversations
+            .iter()
+            .position(|conversation| conversation.continued_by(request))
+            .unwrap_or_else(|| {
+                let fresh = EncodedConversation::new(request);
+                if self.conversations.len() < LANES {
+                    self.conversations.push(fresh);
+                    return self.conversations.len() - 1;
+                }
+                let oldest = (0..LANES).min_by_key(|i| self.conversations[*i].used).unwrap_or(0);
+                self.conversations[oldest] = fresh;
+                oldest
+            });
+        &mut self.conversations[at]
     }
 }
 

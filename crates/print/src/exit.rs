@@ -67,7 +67,7 @@ impl ExitStatus {
     }
 
     /// Returns the code for a finished turn. `denied_last`: a call was denied and no call succeeded after it.
-    pub fn of(result: &TurnResult, denied_last: bool) -> Self {
+    pub fn for_turn(result: &TurnResult, denied_last: bool) -> Self {
         match &result.end {
             TurnEnd::Completed if denied_last => Self::PermissionDenied,
             TurnEnd::Completed if result.unsaved => Self::NotSaved,

@@ -105,7 +105,7 @@ pub struct Printer {
     items: codex::Items,
     asking: SchemaAsking,
     turn: TurnSoFar,
-    held: Held,
+    held: DeferredOutput,
     status: ExitStatus,
 }
 
@@ -135,7 +135,7 @@ impl Printer {
             items: codex::Items::default(),
             asking: SchemaAsking::default(),
             turn: TurnSoFar::default(),
-            held: Held::default(),
+            held: DeferredOutput::default(),
             status: ExitStatus::Ok,
         }
     }
@@ -287,7 +287,7 @@ impl Printer {
         };
         self.status = match &schema_error {
             Some(_) => ExitStatus::SchemaNotMet,
-            None => match ExitStatus::of(&result, denied_last) {
+            None => match ExitStatus::for_turn(&result, denied_last) {
                 // The driving program reads it in the result.
                 ExitStatus::NotSaved if self.options.driven => ExitStatus::Ok,
                 status => status,
@@ -575,7 +575,7 @@ impl Printer {
 
 /// Texts that wait for their place.
 #[derive(Default)]
-struct Held {
+struct DeferredOutput {
     /// The reason why a compaction failed. Printed only if the end of the turn does not give the same reason.
     failure: Option<String>,
     /// Lines that came before `system/init`, which clients read first.

@@ -100,7 +100,7 @@ impl Process {
         else {
             return Err(io::Error::other("it has no pipes"));
         };
-        let group = ProcessGroup::of(child.id());
+        let group = ProcessGroup::led_by(child.id());
         if let Some(lease) = &start.lease {
             lease.of_process(child.id());
         }
@@ -154,7 +154,7 @@ pub struct ProcessGroup(Option<Pid>);
 
 impl ProcessGroup {
     /// The group that a process leads. None if the process has ended.
-    pub fn of(leader: Option<u32>) -> Self {
+    pub fn led_by(leader: Option<u32>) -> Self {
         Self(leader.and_then(|id| Pid::from_raw(id.cast_signed())))
     }
 

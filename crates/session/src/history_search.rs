@@ -13,10 +13,10 @@
 
 use crate::StoreError;
 use crate::context::continuation::{is_replay, is_users_words};
-use crate::context::{Shown, View, input, repair};
+use crate::context::{View, VisibleContent, input, repair};
 use crate::ledger::{Item, Reader};
 use becket_types::{
-    BlobId, Blobs, CallId, Entry, EntryKind, Message, MessageId, Part, Place, Places, Role, Seq,
+    BlobId, Blobs, CallId, Entry, EntryKind, Message, MessageId, Part, RecallMatch, RecallMatches, Role, Seq,
 };
 use memchr::memmem::Finder;
 use serde_json::Value;
@@ -44,7 +44,7 @@ const STAY: usize = 1_000;
 /// The history of a session at one moment. The session may continue meanwhile.
 pub struct HistorySearch {
     reader: Reader<Box<dyn BufRead + Send>>,
-    shown: Shown,
+    shown: VisibleContent,
     blobs: Arc<dyn Blobs>,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Debug for HistorySearch {
 
 impl HistorySearch {
     pub(crate) fn new(reader: Reader<Box<dyn BufRead + Send>>, view: &View, blobs: Arc<dyn Blobs>) -> Self {
-        Self { reader, shown: view.shown(), blobs }
+        Self { reader, shown: view.visible_content(), blobs }
     }
 
     /// Returns the best `limit` matches for `query`; none if it has no word. Content that the model already
@@ -65,10 +65,10 @@ impl HistorySearch {
     /// # Errors
     ///
     /// Returns [`StoreError::Io`] if the ledger cannot be read. Damaged records are skipped.
-    pub fn search(mut self, query: &str, limit: usize) -> Result<Places, StoreError> {
+    pub fn search(mut self, query: &str, limit: usize) -> Result<RecallMatches, StoreError> {
         let mut ranking = Ranking::new(query);
         if ranking.words.is_empty() {
-            return Ok(Places::default());
+            return Ok(RecallMatches::default());
         }
         // Messages that may still grow.
         let mut open: HashMap<MessageId, (Seq, Role)> = HashMap::new();
@@ -131,7 +131,7 @@ impl HistorySearch {
                 ranking.add(text, visible, || (id.as_str().to_owned(), seq, format!("output of {name}")));
             }
             _ => {
-                if let Some((who, text)) = said(part, role) {
+                if let Some((who, text)) = author_and_text(part, role) {
                     ranking.add(&text, None, || (format!("m{seq}"), seq, who));
                 }
             }
@@ -289,7 +289,7 @@ impl HistorySearch {
                     let whole = self.spilled(spill.as_ref());
                     (format!("output of {name}"), whole.unwrap_or_else(|| output.clone()))
                 }
-                _ => match said(part, message.role) {
+                _ => match author_and_text(part, message.role) {
                     Some((who, text)) => (who, self.spilled(part.spill()).unwrap_or(text)),
                     None => continue,
                 },
@@ -313,7 +313,7 @@ fn next(reader: &mut Reader<Box<dyn BufRead + Send>>) -> Result<Option<Vec<Entry
 }
 
 /// Returns author and text of a part that is not an output.
-fn said(part: &Part, role: Role) -> Option<(String, String)> {
+fn author_and_text(part: &Part, role: Role) -> Option<(String, String)> {
     match part {
         Part::Text { text, synthetic: false, ignored: false, .. } => {
             Some((author(role).to_owned(), text.clone()))
@@ -366,7 +366,7 @@ type Counts = [u8; WORDS];
 
 /// A text with at least one of the words, represented by its best passage.
 struct Candidate {
-    place: Place,
+    place: RecallMatch,
     counts: Counts,
     /// Words that occur anywhere in the text, as bits.
     all: u32,
@@ -422,7 +422,7 @@ impl Ranking {
         let Some((_, passage, counts)) = best else { return };
         self.total += 1;
         let (id, seq, who) = name();
-        let place = Place { id, seq, who, snippet: passage.trim().to_owned() };
+        let place = RecallMatch { id, seq, who, snippet: passage.trim().to_owned() };
         self.pool.push(Candidate { place, counts, all, length: passage.len() });
         if self.pool.len() > POOL {
             self.rank();
@@ -457,14 +457,14 @@ impl Ranking {
         self.pool.extend(scored.into_iter().map(|(_, candidate)| candidate));
     }
 
-    fn best(mut self, limit: usize) -> Places {
+    fn best(mut self, limit: usize) -> RecallMatches {
         self.rank();
         // A file that was read five times gives one match, the newest.
         let mut seen = HashSet::new();
-        let mut places: Vec<Place> = self.pool.into_iter().map(|candidate| candidate.place).collect();
+        let mut places: Vec<RecallMatch> = self.pool.into_iter().map(|candidate| candidate.place).collect();
         places.retain(|place| seen.insert(place.snippet.clone()));
         places.truncate(limit);
-        Places { places, total: self.total }
+        RecallMatches { places, total: self.total }
     }
 }
 

@@ -79,7 +79,7 @@ type Located = Vec<(u64, Entry)>;
 impl Pages {
     /// Makes pages of about 512 KiB of the ledger in this session's folder. Nothing is read before the first page is
     /// requested.
-    pub fn of(session_dir: &Path) -> Self {
+    pub fn open(session_dir: &Path) -> Self {
         Self::with_length(session_dir, LENGTH)
     }
 

@@ -16,7 +16,7 @@ mod compaction {
 use becket_session::context::Policy;
 use becket_session::context::budget::{Limits, Meter};
 use becket_session::context::compaction::{
-    Floor, Governor, Need, Owed, Previous, Step, Tail, borders, cut, first_unseen,
+    CompactionReason, Floor, Governor, Owed, Previous, Step, Tail, borders, cut, first_unseen,
 };
 use becket_session::context::continuation::{Branch, branch, is_users_words};
 use becket_types::*;
@@ -151,7 +151,7 @@ fn simulate(
     let (mut meter, mut limits, mut governor) = (Meter::default(), Limits::default(), Governor::default());
     let mut previous: Option<Previous> = None;
     let mut tally = Tally::default();
-    let mut need = Need::Threshold;
+    let mut need = CompactionReason::Threshold;
     for round in 0..400u64 {
         if tally.steps == 24 {
             break;
@@ -194,7 +194,7 @@ fn simulate(
                     }
                     .as_ref(),
                 );
-                need = Need::Threshold;
+                need = CompactionReason::Threshold;
                 continue;
             }
             Owed::No => {}
@@ -202,10 +202,10 @@ fn simulate(
         let counted = (base_now.0 as f64 * skew) as u64;
         if counted > true_window {
             limits.learn((round % 2 == 0).then_some(true_window), used);
-            need = Need::Overflow;
+            need = CompactionReason::Overflow;
             continue;
         }
-        need = Need::Threshold;
+        need = CompactionReason::Threshold;
         tally.steps += 1;
         tally.in_a_row = 0;
         log.step("bash", &[chunk]);

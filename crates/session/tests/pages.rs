@@ -160,7 +160,7 @@ proptest! {
         let dir = stored(&entries, commit);
         let kept = entries[..=share * (entries.len() - 1) / 100].to_vec();
         let last = kept.last().unwrap().seq;
-        let page = Pages::of(dir.path()).upto(last).last().unwrap();
+        let page = Pages::open(dir.path()).upto(last).last().unwrap();
         prop_assert_eq!((page.from, page.to), (Seq(1), last.next()));
         let want = replay::events(kept);
         let ((got, counts), (want, want_counts)) = (told(&page.events), told(&want));
@@ -330,5 +330,5 @@ fn a_ledger_that_goes_on_and_one_that_is_damaged() {
     assert!(again.events.len() < first.events.len(), "the rewind that came since");
     let whole = joined(backward(dir.path(), 1_000));
     assert_eq!(joined(forward(dir.path(), 3_000, more[0].seq)).len(), whole.len());
-    assert!(Pages::of(&dir.path().join("none")).last().is_err());
+    assert!(Pages::open(&dir.path().join("none")).last().is_err());
 }

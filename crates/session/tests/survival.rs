@@ -247,7 +247,7 @@ impl World {
             continuation_id: MessageId::new(),
             now: Millis(0),
         };
-        let mut step = begin(Snapshot::of(self.session.view(), request));
+        let mut step = begin(Snapshot::take(self.session.view(), request));
         while let Step::Ask(ask) = step {
             step = ask.answer(Ok(EMPTY.to_owned()));
         }

@@ -316,7 +316,7 @@ impl Word {
     }
 }
 
-/// What bash expands outside quotes and the grammar takes for plain text.
+/// Text that bash expands outside quotes and the grammar takes for plain text.
 enum Unquoted {
     /// `{a,b}` and `{1..9}`, which make several words of one.
     Braces,

@@ -65,7 +65,7 @@ pub struct History {
 
 impl History {
     /// Derives the history from a ledger's entries.
-    pub fn of(entries: impl IntoIterator<Item = Entry>, store: &dyn Store) -> Self {
+    pub fn from_entries(entries: impl IntoIterator<Item = Entry>, store: &dyn Store) -> Self {
         let mut history = Self::default();
         for entry in entries {
             history.take(&entry, store);
@@ -312,7 +312,7 @@ mod tests {
             time: Millis(0),
             kind,
         });
-        let history = History::of(entries, &Nothing);
+        let history = History::from_entries(entries, &Nothing);
         let names = |changes: Vec<&Change>| -> Vec<String> {
             changes.iter().map(|change| change.files[0].path.0.display().to_string()).collect()
         };

@@ -60,7 +60,7 @@ impl Deadlines {
         }
     }
 
-    fn of(&self, rank: Rank) -> Instant {
+    fn for_rank(&self, rank: Rank) -> Instant {
         if rank == Rank::Rest { self.rest } else { self.named }
     }
 }
@@ -402,7 +402,7 @@ impl Recorder {
             let batch = next_batch(&mut wanted, &mut bulk);
             let caps = &self.settings.caps;
             let read = |at: usize| match batch.get(at) {
-                Some((want, true)) if Instant::now() < until.of(want.rank) => {
+                Some((want, true)) if Instant::now() < until.for_rank(want.rank) => {
                     let (file, content) = Content::read_now(&want.path, want.file.clone(), caps);
                     (Some(file), content)
                 }

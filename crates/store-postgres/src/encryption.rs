@@ -41,7 +41,7 @@ enum Trust {
 
 /// Encryption settings in an address.
 #[derive(Debug, Default)]
-struct Wishes {
+struct EncryptionSettings {
     mode: Option<String>,
     roots: Option<PathBuf>,
 }
@@ -52,7 +52,7 @@ struct Wishes {
 ///
 /// Fails if the address is invalid or its mode is not supported.
 pub(crate) fn read(address: &str) -> Result<(Config, Encryption), ConnectError> {
-    let (rest, wishes) = Wishes::taken_from(address);
+    let (rest, wishes) = EncryptionSettings::taken_from(address);
     let mut config: Config = rest.parse().map_err(|e: tokio_postgres::Error| {
         let why =
             std::error::Error::source(&e).map_or_else(|| e.to_string(), |cause| format!("{e}: {cause}"));
@@ -92,7 +92,7 @@ fn is_here(host: &str) -> bool {
     matches!(host, "localhost" | "127.0.0.1" | "::1") || host.starts_with('/')
 }
 
-impl Wishes {
+impl EncryptionSettings {
     /// Removes the encryption settings from the address, because the address parser does not know all of
     /// them. Returns the rest and the settings.
     fn taken_from(address: &str) -> (String, Self) {
@@ -349,7 +349,7 @@ mod tests {
     use super::*;
 
     fn wishes(address: &str) -> (String, Option<String>, Option<PathBuf>) {
-        let (rest, wishes) = Wishes::taken_from(address);
+        let (rest, wishes) = EncryptionSettings::taken_from(address);
         (rest, wishes.mode, wishes.roots)
     }
 

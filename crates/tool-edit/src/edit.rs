@@ -215,7 +215,7 @@ fn attempt(
         },
         other => other?,
     };
-    let known = KnownFile::of(env, path, &current.bytes);
+    let known = KnownFile::look_up(env, path, &current.bytes);
     let name = env.display(path);
     if edits.iter().any(|edit| !edit.raw)
         && let Some(what) = sniff::not_text(&current.bytes, path)

@@ -12,7 +12,7 @@ use crate::matched::{MatchedEdit, Refusal, Splice, Tier};
 use crate::scope::{SearchScope, line_of};
 use crate::subject::{Edit, Subject};
 use crate::variants::{is_placeholder, looks_numbered};
-use crate::{fold, hunks, refuse, tiers};
+use crate::{hunks, normalize, refuse, tiers};
 use similar::{Algorithm, DiffTag};
 use std::ops::Range;
 
@@ -242,7 +242,7 @@ fn of_text(
     }
     if old == new {
         // `old` and `new` differ only in line endings, so they are taken literally.
-        let at = fold::places(&view.text, &edit.old);
+        let at = normalize::places(&view.text, &edit.old);
         let [range] = at.as_slice() else {
             return Err("`old` and `new` differ in line endings only, and `old` does not occur exactly once like that.".to_owned());
         };

@@ -76,7 +76,7 @@ pub(crate) struct Rights {
 }
 
 impl Rights {
-    pub(crate) fn of(file: &File) -> io::Result<Self> {
+    pub(crate) fn read(file: &File) -> io::Result<Self> {
         let mut value = vec![0u8; 1024];
         let capability = rustix::fs::fgetxattr(file, CAPABILITY, value.as_mut_slice()).ok();
         let capability = capability.map(|size| value[..size].to_vec());

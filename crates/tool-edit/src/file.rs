@@ -23,7 +23,7 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    fn of(meta: &Metadata) -> Self {
+    fn from_metadata(meta: &Metadata) -> Self {
         Self {
             device: meta.dev(),
             inode: meta.ino(),
@@ -96,7 +96,7 @@ pub(crate) fn read(path: &Path) -> Result<Current, FileError> {
         .take(MAX_BYTES + 1)
         .read_to_end(&mut bytes)
         .map_err(|e| FileError::Refused(format!("{}: {e}", path.display())))?;
-    Ok(Current { bytes, stamp: Stamp::of(&meta), mode: meta.mode() & 0o7777 })
+    Ok(Current { bytes, stamp: Stamp::from_metadata(&meta), mode: meta.mode() & 0o7777 })
 }
 
 /// Describes a system error for the model.

@@ -5,7 +5,7 @@
 
 use crate::encoding;
 use crate::endings::Source;
-use crate::stale::Drift;
+use crate::stale::ContentChange;
 use crate::subject::{Seen, Subject};
 use becket_tool::{ToolEnv, sha256};
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(crate) struct KnownFile {
 }
 
 impl KnownFile {
-    pub(crate) fn of(env: &ToolEnv, path: &Path, bytes: &[u8]) -> Self {
+    pub(crate) fn look_up(env: &ToolEnv, path: &Path, bytes: &[u8]) -> Self {
         let hash = sha256(bytes);
         match env.host.read_hash(path) {
             Some(known) if known == hash => Self { seen: Seen::Same, before: None },
@@ -35,20 +35,20 @@ impl KnownFile {
     }
 
     /// Returns the changes since the file was read, if they are known.
-    pub(crate) fn drift(&self, subject: &Subject<'_>) -> Option<Drift> {
-        Drift::between(self.before.as_deref()?, subject.source)
+    pub(crate) fn drift(&self, subject: &Subject<'_>) -> Option<ContentChange> {
+        ContentChange::between(self.before.as_deref()?, subject.source)
     }
 
     /// Records that a refusal has shown all changes. That is as good as reading the file again.
-    pub(crate) fn record(env: &ToolEnv, path: &Path, bytes: &[u8], drift: Option<&Drift>) {
-        if drift.is_some_and(Drift::is_told) {
+    pub(crate) fn record(env: &ToolEnv, path: &Path, bytes: &[u8], drift: Option<&ContentChange>) {
+        if drift.is_some_and(ContentChange::is_told) {
             env.host.note_content(path, &sha256(bytes), bytes.to_vec());
         }
     }
 
     /// Records that this content was written.
-    pub(crate) fn written(&self, env: &ToolEnv, path: &Path, bytes: &[u8], drift: Option<&Drift>) {
-        if self.seen == Seen::Same || drift.is_some_and(Drift::is_told) {
+    pub(crate) fn written(&self, env: &ToolEnv, path: &Path, bytes: &[u8], drift: Option<&ContentChange>) {
+        if self.seen == Seen::Same || drift.is_some_and(ContentChange::is_told) {
             env.host.note_content(path, &sha256(bytes), bytes.to_vec());
         }
     }

@@ -34,7 +34,6 @@ mod endings;
 mod engine;
 mod faithful;
 mod file;
-mod fold;
 #[doc(hidden)]
 pub mod fuzzing;
 mod hunk_filter;
@@ -45,6 +44,7 @@ mod known;
 mod lines;
 mod matched;
 mod nearest;
+mod normalize;
 mod notebook;
 mod partial;
 mod patch;
@@ -85,7 +85,7 @@ pub enum Dialect {
 
 impl Dialect {
     /// Returns the dialect for a model name, with or without a `provider/` prefix.
-    pub fn of(model: &str) -> Self {
+    pub fn for_model(model: &str) -> Self {
         let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
         let reasons = ["o1", "o3", "o4"].iter().any(|family| {
             name.strip_prefix(family).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
@@ -159,7 +159,7 @@ fn preview(
     work: impl FnOnce(&ToolEnv, &mut HunkFilter) -> Result<ToolOutput, String>,
 ) -> Vec<FilePreview> {
     let mut hunk_filter = HunkFilter::showing();
-    let env = ToolEnv { host: Arc::new(Looking(Arc::clone(&env.host))), ..env.clone() };
+    let env = ToolEnv { host: Arc::new(PreviewHost(Arc::clone(&env.host))), ..env.clone() };
     // A call that would be refused shows the changes up to that point. It reports the reason when it runs.
     let _ = work(&env, &mut hunk_filter);
     hunk_filter.previews()
@@ -177,9 +177,9 @@ fn refusal(
 }
 
 /// A host for previews: it answers queries and ignores all changes.
-struct Looking(Arc<dyn Host>);
+struct PreviewHost(Arc<dyn Host>);
 
-impl Host for Looking {
+impl Host for PreviewHost {
     fn put_blob(&self, _bytes: &[u8]) -> Result<BlobId, String> {
         Err("nothing is kept of a preview".to_owned())
     }
@@ -219,7 +219,7 @@ mod tests {
             "openrouter/openai/gpt-5",
             "GPT-5",
         ] {
-            assert_eq!(Dialect::of(name), Dialect::Patch, "{name}");
+            assert_eq!(Dialect::for_model(name), Dialect::Patch, "{name}");
         }
         for name in [
             "claude-opus-4-5",
@@ -231,7 +231,7 @@ mod tests {
             "olmo",
             "deepseek/chat",
         ] {
-            assert_eq!(Dialect::of(name), Dialect::Pieces, "{name}");
+            assert_eq!(Dialect::for_model(name), Dialect::Pieces, "{name}");
         }
         let offered = |dialect: Dialect| {
             tools().iter().map(|t| t.spec().name.clone()).filter(|n| dialect.offers(n)).collect::<Vec<_>>()

@@ -11,26 +11,26 @@
 //!
 //! Pure. Does not choose between several hits; `tiers` refuses them.
 
-use crate::fold::Folded;
 use crate::lines::Lines;
 use crate::matched::{MatchedEdit, Refusal, Tier};
+use crate::normalize::Normalized;
 use crate::splice::one;
 use std::ops::Range;
 
 /// Finds `old` in the text normalised by `fold`, and replaces it if both ends are resolved.
-pub(crate) fn folded(
+pub(crate) fn normalized(
     lines: &Lines<'_>,
     old: &str,
     new: &str,
     tier: Tier,
-    fold: fn(&str) -> Folded,
+    normalize: fn(&str) -> Normalized,
 ) -> Result<Option<MatchedEdit>, Refusal> {
     if tier == Tier::Unicode && lines.text.is_ascii() && old.is_ascii() {
         return Ok(None);
     }
     let wanted = Wanted::new(old, new, tier);
-    let needle = fold(wanted.core).text;
-    let hits: Vec<Hit<'_>> = fold(lines.text)
+    let needle = normalize(wanted.core).text;
+    let hits: Vec<Hit<'_>> = normalize(lines.text)
         .find(&needle)
         .into_iter()
         .filter(|hit| between_words(lines.text, hit))

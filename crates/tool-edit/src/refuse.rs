@@ -6,7 +6,7 @@ use crate::matched::{Refusal, Tier};
 use crate::scope::line_of;
 use crate::subject::{Edit, Seen, Subject};
 use crate::variants::{is_placeholder, looks_numbered};
-use crate::{endings, fold, nearest};
+use crate::{endings, nearest, normalize};
 use std::fmt::Write as _;
 
 /// Maximum number of places that a refusal lists.
@@ -74,7 +74,7 @@ fn several(subject: &Subject<'_>, tier: Tier, at: &[usize]) -> String {
 fn missing(edit: &Edit, subject: &Subject<'_>, stale: &str) -> String {
     let (name, text) = (subject.name, &*subject.source.text);
     let (old, new) = (endings::lf(&edit.old), endings::lf(&edit.new));
-    let applied = fold::places(text, &new);
+    let applied = normalize::places(text, &new);
     if new.trim().len() > 3
         && let [range] = applied.as_slice()
     {

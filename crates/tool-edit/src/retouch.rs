@@ -7,7 +7,7 @@
 //! Invariant: except for Unicode forms and white space between signs, the result is the line that the model
 //! wrote. Pure.
 
-use crate::fold;
+use crate::normalize;
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 use std::ops::Range;
 
@@ -40,7 +40,7 @@ fn by_tokens(old: &str, new: &str, file: &str) -> Option<String> {
             out.extend(of_new[new].iter().copied());
         }
     }
-    (fold::normal(&out) == fold::normal(new)).then_some(out)
+    (normalize::normal(&out) == normalize::normal(new)).then_some(out)
 }
 
 /// Appends tokens that stay, in the file's form.
@@ -71,11 +71,11 @@ fn kept(tokens: &[&str], places: &[Option<Range<usize>>], range: Range<usize>, f
 
 /// Returns the position in the file's line of each token that is not white space; `None` if the lines differ.
 fn align(tokens: &[&str], file: &str) -> Option<Vec<Option<Range<usize>>>> {
-    let there = fold::solid(file);
+    let there = normalize::solid(file);
     let mut at = 0;
     let mut out = Vec::with_capacity(tokens.len());
     for token in tokens {
-        let plain = fold::solid(token).text;
+        let plain = normalize::solid(token).text;
         if plain.is_empty() {
             out.push(None);
             continue;
@@ -101,7 +101,7 @@ enum Class {
 fn class(c: char) -> Class {
     if c.is_whitespace() {
         Class::Space
-    } else if c.is_alphanumeric() || c == '_' || fold::joins(c) {
+    } else if c.is_alphanumeric() || c == '_' || normalize::joins(c) {
         Class::Word
     } else {
         Class::Sign(c)
@@ -116,11 +116,11 @@ fn tokens(line: &str) -> Vec<&str> {
     for (at, c) in line.char_indices() {
         let is = class(c);
         // A combining mark belongs to the character before it.
-        if last.as_ref().is_some_and(|last| *last != is) && !(fold::joins(c) && at > 0) {
+        if last.as_ref().is_some_and(|last| *last != is) && !(normalize::joins(c) && at > 0) {
             out.push(&line[start..at]);
             start = at;
         }
-        if !fold::joins(c) || last.is_none() {
+        if !normalize::joins(c) || last.is_none() {
             last = Some(is);
         }
     }
@@ -172,7 +172,7 @@ mod tests {
                 _ => file,
             };
             let out = retouch(&old, &new, &file);
-            prop_assert_eq!(fold::normal(&out), fold::normal(&new), "{:?}", out);
+            prop_assert_eq!(normalize::normal(&out), normalize::normal(&new), "{:?}", out);
         }
     }
 }

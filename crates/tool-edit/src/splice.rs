@@ -2,11 +2,11 @@
 //!
 //! Invariant: the written lines equal the model's lines except for their form; otherwise the edit is refused. Searches nothing.
 
-use crate::fold;
 use crate::hunks::{self, Piece};
 use crate::indent::{self, Shift};
 use crate::lines::squeeze;
 use crate::matched::{MatchedEdit, Refusal, Splice, Tier};
+use crate::normalize;
 use crate::retouch::retouch;
 use std::ops::Range;
 
@@ -20,13 +20,13 @@ pub(crate) fn one(
     if tier > Tier::TrailingSpace && squeeze(old) == squeeze(new) {
         return Err(Refusal::OnlySpace { at: range.start });
     }
-    let new = &*fold::spelled(new, old, &text[range.clone()]);
+    let new = &*normalize::spelled(new, old, &text[range.clone()]);
     let conflict = Refusal::Conflict { tier, range: range.clone() };
     let splice = splice(text, range, old, new, tier).map_err(|_| conflict.clone())?;
     // Regardless of what the tier ignored, the written lines must equal the model's lines except for their
     // form.
     let lines = |all: &mut dyn Iterator<Item = &str>| -> Vec<String> {
-        all.map(fold::normal).filter(|line| !line.is_empty()).collect()
+        all.map(normalize::normal).filter(|line| !line.is_empty()).collect()
     };
     if lines(&mut splice.pieces.iter().map(|piece| piece.text.as_str())) != lines(&mut new.split('\n')) {
         return Err(conflict);
@@ -67,8 +67,9 @@ pub(crate) fn splice(
     let region: Vec<&str> = text[range.clone()].split('\n').collect();
     let (old_lines, new_lines): (Vec<&str>, Vec<&str>) =
         (old.split('\n').collect(), new.split('\n').collect());
-    let same =
-        |(a, b): (&&str, &&str)| a == b || squeeze(&fold::unicode(a).text) == squeeze(&fold::unicode(b).text);
+    let same = |(a, b): (&&str, &&str)| {
+        a == b || squeeze(&normalize::unicode(a).text) == squeeze(&normalize::unicode(b).text)
+    };
     if tier == Tier::Exact || (region.len() == old_lines.len() && region.iter().zip(&old_lines).all(same)) {
         let map: Vec<Option<usize>> = (0..region.len()).map(Some).collect();
         let tier =

@@ -19,14 +19,14 @@ use std::ops::Range;
 const MAX_DIFF: usize = 3_000;
 
 /// The differences between the content that was read and the current one.
-pub(crate) struct Drift {
+pub(crate) struct ContentChange {
     /// Runs of lines (from 0) of the current text that are unchanged.
     same: Vec<Range<usize>>,
     diff: String,
     whole: bool,
 }
 
-impl Drift {
+impl ContentChange {
     /// Compares the two contents. `None` if they are not text.
     pub(crate) fn between(known: &[u8], current: &Source<'_>) -> Option<Self> {
         let known = encoding::decode(known);
@@ -78,7 +78,7 @@ impl Drift {
 /// Returns a message for the model if the plan may not be carried out.
 pub(crate) fn allow(
     seen: Seen,
-    drift: Option<&Drift>,
+    drift: Option<&ContentChange>,
     plan: &Plan,
     text: &str,
     name: &str,
@@ -119,7 +119,7 @@ pub(crate) fn allow(
 /// # Errors
 ///
 /// Returns a message for the model if the file must be read first.
-pub(crate) fn overwritten(seen: Seen, drift: Option<&Drift>, name: &str) -> Result<(), String> {
+pub(crate) fn overwritten(seen: Seen, drift: Option<&ContentChange>, name: &str) -> Result<(), String> {
     match (seen, drift) {
         (Seen::Same, _) => Ok(()),
         (Seen::ChangedSince, Some(drift)) => Err(format!(

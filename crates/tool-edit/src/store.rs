@@ -277,7 +277,7 @@ fn in_place(
     if !same || !same_content(&mut file, &current.bytes) {
         return Err(FileError::Changed);
     }
-    Rights::of(&file).map_err(|e| explain(path, &e))?.check(&file, path)?;
+    Rights::read(&file).map_err(|e| explain(path, &e))?.check(&file, path)?;
     if let Err(e) = fill_in_place(&file, bytes) {
         if fill_in_place(&file, &current.bytes).is_ok() {
             return Err(explain(path, &e));
@@ -294,7 +294,7 @@ fn in_place(
 }
 
 fn fill_in_place(file: &File, bytes: &[u8]) -> io::Result<()> {
-    let rights = Rights::of(file)?;
+    let rights = Rights::read(file)?;
     file.write_all_at(bytes, 0)?;
     file.set_len(bytes.len() as u64)?;
     rights.give_back(file)?;

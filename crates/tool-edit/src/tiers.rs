@@ -15,10 +15,10 @@
 //! Works on text with `\n` endings; knows no file.
 
 use crate::blocks;
-use crate::fold::{self, places};
 use crate::indent;
 use crate::lines::{Lines, squeeze, trim};
 use crate::matched::{MatchedEdit, Refusal, Splice, Tier};
+use crate::normalize::{self, places};
 use crate::partial;
 use crate::scope::SearchScope;
 use crate::splice::{one, splice};
@@ -58,7 +58,7 @@ fn find_free(
         return Ok(found);
     }
     // Invisible text would match everywhere.
-    let unseen = |text: &str| squeeze(&fold::unicode(text).text).is_empty();
+    let unseen = |text: &str| squeeze(&normalize::unicode(text).text).is_empty();
     if unseen(old) {
         return Err(Refusal::Missing);
     }
@@ -90,8 +90,8 @@ fn find_free(
 /// Returns the reading of an edit that has the most lines in the file. The tiers that follow accept lines which differ. So
 /// they would also accept superfluous characters of the text, such as escapes, and write them into the file.
 fn likeliest<'a>(lines: &Lines<'_>, old: &'a str, new: &'a str) -> (Cow<'a, str>, Cow<'a, str>) {
-    let known: HashSet<String> = lines.all.iter().map(|line| fold::normal(line)).collect();
-    let found = |old: &str| old.split('\n').filter(|line| known.contains(&fold::normal(line))).count();
+    let known: HashSet<String> = lines.all.iter().map(|line| normalize::normal(line)).collect();
+    let found = |old: &str| old.split('\n').filter(|line| known.contains(&normalize::normal(line))).count();
     let (mut best, mut most) = ((Cow::Borrowed(old), Cow::Borrowed(new)), found(old));
     for variant in variants(old, new) {
         let count = found(&variant.old);
@@ -140,7 +140,7 @@ fn plain(line: &str) -> Cow<'_, str> {
     if line.is_ascii() {
         return trim(line);
     }
-    Cow::Owned(fold::unicode(line).text.trim().to_owned())
+    Cow::Owned(normalize::unicode(line).text.trim().to_owned())
 }
 
 /// Tries the tiers between exact and the variants.
@@ -157,10 +157,11 @@ fn tolerant(lines: &Lines<'_>, whole_old: &str, whole_new: &str) -> Result<Optio
     ] {
         if tier == Tier::Unicode {
             // White space and Unicode are tried separately before both together.
-            for (tier, fold) in
-                [(Tier::Whitespace, fold::spaces as fn(&str) -> fold::Folded), (Tier::Unicode, fold::unicode)]
-            {
-                if let Some(found) = partial::folded(lines, whole_old, whole_new, tier, fold)? {
+            for (tier, normalize) in [
+                (Tier::Whitespace, normalize::spaces as fn(&str) -> normalize::Normalized),
+                (Tier::Unicode, normalize::unicode),
+            ] {
+                if let Some(found) = partial::normalized(lines, whole_old, whole_new, tier, normalize)? {
                     return Ok(Some(found));
                 }
             }

@@ -177,7 +177,7 @@ fn overwrite(
             becket_types::cut_end(line.trim(), 120)
         ).into());
     }
-    let known = KnownFile::of(env, path, &current.bytes);
+    let known = KnownFile::look_up(env, path, &current.bytes);
     if !current.bytes.is_empty() {
         let drift = known.with(&current.bytes, &name, |subject| known.drift(subject));
         stale::overwritten(known.seen, drift.as_ref(), &name)

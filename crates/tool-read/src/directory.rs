@@ -51,7 +51,7 @@ pub(crate) fn read(path: &Path, range: Range, env: &ToolEnv) -> ToolOutput {
             ..ToolOutput::text("[empty directory]")
         };
     }
-    let Some(asked) = range.of(total) else {
+    let Some(asked) = range.within(total) else {
         return ToolOutput::error(format!("offset {} is behind the end: {total} entries.", range.offset));
     };
     let mut out = String::new();

@@ -94,7 +94,7 @@ pub(crate) struct Range {
 
 impl Range {
     /// Converts to positions from 0 in a list of `len` items. `None` if the range starts after the end.
-    fn of(self, len: usize) -> Option<std::ops::Range<usize>> {
+    fn within(self, len: usize) -> Option<std::ops::Range<usize>> {
         let first = if self.offset < 0 {
             len.saturating_sub(usize::try_from(self.offset.unsigned_abs()).unwrap_or(usize::MAX))
         } else {

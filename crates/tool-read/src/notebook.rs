@@ -44,7 +44,7 @@ pub(crate) fn read(mut source: Source, path: &Path, range: Range, env: &ToolEnv)
     note(path, &becket_tool::sha256(bytes), env);
     let rendered = render(cells, language(parsed));
     let lines: Vec<&str> = rendered.text.lines().collect();
-    let Some(asked) = range.of(lines.len()) else {
+    let Some(asked) = range.within(lines.len()) else {
         let total = lines.len();
         return Ok(ToolOutput::error(format!("offset {} is behind the end: {total} lines.", range.offset)));
     };

@@ -63,7 +63,7 @@ pub(crate) fn read(source: Source, path: &Path, range: Range, env: &ToolEnv) -> 
             "{name} is a PDF, but no page was found in it: it is empty or damaged."
         )));
     }
-    let Some(asked) = range.of(total) else {
+    let Some(asked) = range.within(total) else {
         return Ok(ToolOutput::error(format!(
             "offset {} is behind the end: {name} has {total} pages.",
             range.offset
@@ -216,7 +216,7 @@ fn pages(
     };
     let all = pdf.pages();
     sender.send(News::Total(all.len()))?;
-    let Some(asked) = range.of(all.len()) else { return Ok(()) };
+    let Some(asked) = range.within(all.len()) else { return Ok(()) };
     let cache = InterpreterCache::new();
     for page in &all[asked] {
         let (width, height) = page.render_dimensions();

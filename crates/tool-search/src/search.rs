@@ -360,7 +360,7 @@ impl Sink for Collector<'_> {
                 rest += 1;
                 continue;
             }
-            let text = shown(line, &self.plan.matcher);
+            let text = line_text(line, &self.plan.matcher);
             let number = first + index as u64;
             self.lines.push(if begins { Line::Match(number, text) } else { Line::Context(number, text) });
         }
@@ -370,7 +370,7 @@ impl Sink for Collector<'_> {
 
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> Result<bool, io::Error> {
         if self.wants_lines() && *context.kind() != SinkContextKind::Other {
-            let text = shown(context.bytes(), &self.plan.matcher);
+            let text = line_text(context.bytes(), &self.plan.matcher);
             self.lines.push(Line::Context(context.line_number().unwrap_or(0), text));
         }
         Ok(true)
@@ -406,7 +406,7 @@ fn starts(matcher: &RegexMatcher, found: &SinkMatch<'_>) -> Vec<usize> {
 }
 
 /// Returns a line as text without its line ending. A long line is cut to the part around its first match.
-fn shown(line: &[u8], matcher: &RegexMatcher) -> String {
+fn line_text(line: &[u8], matcher: &RegexMatcher) -> String {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if line.len() <= LINE_CHARS {

@@ -14,7 +14,7 @@ use crate::head::{Action, SessionTool};
 use becket_tool::ToolEnv;
 use becket_tool::input::Parser;
 use becket_tool::limits::{self, Keep, Limits};
-use becket_types::{CallId, Part, Place, Seq, ToolOutput, at_words, cut_end};
+use becket_types::{CallId, Part, RecallMatch, Seq, ToolOutput, at_words, cut_end};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -36,12 +36,12 @@ pub struct Input {
 }
 
 /// The `recall` tool.
-pub type Recall = SessionTool<Earlier>;
+pub type Recall = SessionTool<RecallOperation>;
 
 /// The implementation of `recall`.
-pub struct Earlier;
+pub struct RecallOperation;
 
-impl Action for Earlier {
+impl Action for RecallOperation {
     type Input = Input;
 
     const NAME: &'static str = "recall";
@@ -141,7 +141,7 @@ fn search(query: &str, env: &ToolEnv) -> Result<ToolOutput, String> {
              for the whole.]\n"
         )
     };
-    for Place { id, seq, who, snippet } in &found.places {
+    for RecallMatch { id, seq, who, snippet } in &found.places {
         let _ = write!(text, "\n{id} (entry {seq}, {who}):\n{snippet}\n");
     }
     let details = json!({ "query": words, "places": found.places, "total": found.total });
@@ -248,7 +248,7 @@ fn line_bytes(text: &str, first: usize, last: usize) -> (usize, usize) {
 mod tests {
     use super::*;
     use becket_tool::testing::{self, run};
-    use becket_types::{BlobId, ImageSource, Places};
+    use becket_types::{BlobId, ImageSource, RecallMatches};
     use proptest::prelude::*;
     use serde_json::Map;
     use std::path::Path;
@@ -309,13 +309,13 @@ mod tests {
         let output = run(&Recall::new(), &env, json!({"query": "deploy"})).await;
         assert_eq!(output.content, "[nothing that is not shown anyway holds any word of \"deploy\"]\n");
 
-        let place = |n: u64| Place {
+        let place = |n: u64| RecallMatch {
             id: format!("m{n}"),
             seq: Seq(n),
             who: "user".to_owned(),
             snippet: format!("deploy number {n}"),
         };
-        host.kept().past = Places { places: (1..=2).map(place).collect(), total: 2 };
+        host.kept().past = RecallMatches { places: (1..=2).map(place).collect(), total: 2 };
         let output = run(&Recall::new(), &env, json!({"query": "deploy"})).await;
         assert_eq!(
             output.content,
@@ -323,7 +323,7 @@ mod tests {
              whole.]\n\nm1 (entry 1, user):\ndeploy number 1\n\nm2 (entry 2, user):\ndeploy number 2\n"
         );
         assert!(!output.is_error);
-        host.kept().past = Places { places: (1..=30).map(place).collect(), total: 31 };
+        host.kept().past = RecallMatches { places: (1..=30).map(place).collect(), total: 31 };
         let output = run(&Recall::new(), &env, json!({"query": "deploy"})).await;
         assert!(
             output.content.starts_with("[10 of 31 places; 10 at most are shown, best first."),

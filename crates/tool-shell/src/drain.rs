@@ -14,7 +14,7 @@
 
 use crate::capture::{Capture, Shown, Window};
 use crate::clean::Cleaner;
-use crate::limits::{Sentry, Trip};
+use crate::limits::{LimitExceeded, LimitWatch};
 use crate::screen::Screen;
 use crate::spill::Spill;
 use becket_tool::Host;
@@ -44,7 +44,7 @@ pub(crate) struct Setup {
     pub window: Window,
     pub spill: Spill,
     pub progress: Progress,
-    pub sentry: Sentry,
+    pub sentry: LimitWatch,
     /// Set if our end is a terminal: the text to type into it first.
     pub terminal: Option<String>,
 }
@@ -68,7 +68,7 @@ pub(crate) struct Output {
 enum Phase {
     Open,
     /// The shell has ended and all its output was read, but another process still holds the other end.
-    Held,
+    HeldOpen,
     Closed,
 }
 
@@ -81,7 +81,7 @@ struct State {
     typed: VecDeque<u8>,
     looks: Looks,
     progress: Option<Progress>,
-    tripped: Option<Trip>,
+    tripped: Option<LimitExceeded>,
 }
 
 /// The looks so far.
@@ -151,7 +151,7 @@ impl Drain {
     pub(crate) async fn shell_ended(&self) -> bool {
         drop(self.wake.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.until(|state| state.phase != Phase::Open).await;
-        self.shared.lock().phase == Phase::Held
+        self.shared.lock().phase == Phase::HeldOpen
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -221,7 +221,7 @@ impl Drain {
     }
 
     /// The limit that the command exceeded and was killed for.
-    pub(crate) fn tripped(&self) -> Option<Trip> {
+    pub(crate) fn tripped(&self) -> Option<LimitExceeded> {
         self.shared.lock().tripped
     }
 
@@ -295,7 +295,7 @@ struct Worker {
     woken: Option<PipeReader>,
     buffer: Vec<u8>,
     shared: Arc<Shared>,
-    sentry: Sentry,
+    sentry: LimitWatch,
     reported: u64,
     last_report: Option<Instant>,
 }
@@ -321,11 +321,11 @@ impl Worker {
             }
             match self.take() {
                 Next::End => break,
-                Next::Dry if deadline.is_some() => self.enter(Phase::Held),
+                Next::Dry if deadline.is_some() => self.enter(Phase::HeldOpen),
                 Next::Dry | Next::Data => {}
             }
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                self.enter(Phase::Held);
+                self.enter(Phase::HeldOpen);
             }
             self.guard();
             self.report();

@@ -288,7 +288,7 @@ impl Jobs {
         tokio::spawn(async move {
             let end = match (ended, child.wait().await) {
                 (Some(end), _) => end,
-                (None, Ok(status)) => End::of(status),
+                (None, Ok(status)) => End::from_status(status),
                 (None, Err(_)) => End::Signal(0),
             };
             of_task.drain.shell_ended().await;

@@ -41,13 +41,13 @@ impl Default for Limits {
 
 /// The limit that a command exceeded, with its value: a count of tasks, or bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trip {
+pub(crate) enum LimitExceeded {
     Tasks(u64),
     Memory(u64),
     Output(u64),
 }
 
-pub(crate) struct Sentry {
+pub(crate) struct LimitWatch {
     tree: Tree,
     limits: Limits,
     /// The state of the system when the command started; `None` if it cannot be read.
@@ -60,7 +60,7 @@ pub(crate) struct Sentry {
     yielding: bool,
 }
 
-impl Sentry {
+impl LimitWatch {
     pub(crate) fn new(tree: Tree, limits: Limits) -> Self {
         let now = Instant::now();
         Self {
@@ -80,7 +80,7 @@ impl Sentry {
         self.before = sys::load();
     }
 
-    /// Time until [`Sentry::check`] has work again; `None` on a system where nothing can be watched.
+    /// Time until [`LimitWatch::check`] has work again; `None` on a system where nothing can be watched.
     pub(crate) fn next_check(&self) -> Option<Duration> {
         self.before.map(|_| CHECK.saturating_sub(self.checked.elapsed()).max(Duration::from_millis(1)))
     }
@@ -96,14 +96,15 @@ impl Sentry {
     }
 
     /// Returns the limit that the command exceeded, after killing all its processes. Reports only once per command.
-    pub(crate) fn check(&mut self) -> Option<Trip> {
+    pub(crate) fn check(&mut self) -> Option<LimitExceeded> {
         let over_output = self.printed > self.limits.output_bytes;
         let due = self.before.is_some() && self.checked.elapsed() >= CHECK;
         if self.tripped || !(over_output || due) {
             return None;
         }
         self.checked = Instant::now();
-        let trip = if over_output { Some(Trip::Output(self.limits.output_bytes)) } else { self.measure() };
+        let trip =
+            if over_output { Some(LimitExceeded::Output(self.limits.output_bytes)) } else { self.measure() };
         // Measure before `enclose`: moving a process into the control group takes milliseconds, and a fork bomb may
         // have thousands of processes by now.
         if trip.is_none() && !self.enclosed && self.began.elapsed() >= MOMENT {
@@ -118,10 +119,10 @@ impl Sentry {
     }
 
     /// Called at the end of the output: reports if the kernel killed a process for its memory.
-    pub(crate) fn at_end(&mut self) -> Option<Trip> {
+    pub(crate) fn at_end(&mut self) -> Option<LimitExceeded> {
         (!self.tripped && self.tree.ran_out_of_memory()).then(|| {
             self.tripped = true;
-            Trip::Memory(self.memory())
+            LimitExceeded::Memory(self.memory())
         })
     }
 
@@ -130,12 +131,12 @@ impl Sentry {
         self.limits.memory_bytes.unwrap_or(machine)
     }
 
-    fn measure(&mut self) -> Option<Trip> {
+    fn measure(&mut self) -> Option<LimitExceeded> {
         let (before, now) = (self.before?, sys::load()?);
         // The kernel's own count is exact. The system-wide numbers also change with other programs.
         let counted = self.tree.tasks();
         if counted.is_some_and(|tasks| tasks > self.limits.tasks) {
-            return Some(Trip::Tasks(self.limits.tasks));
+            return Some(LimitExceeded::Tasks(self.limits.tasks));
         }
         // This many tasks on few cores would starve the interface and this thread.
         if !self.yielding && now.tasks >= before.tasks + self.limits.tasks / CROWD {
@@ -158,13 +159,13 @@ impl Sentry {
         }
         let members = self.tree.look();
         if many && sys::tasks(members) > self.limits.tasks {
-            return Some(Trip::Tasks(self.limits.tasks));
+            return Some(LimitExceeded::Tasks(self.limits.tasks));
         }
         let over = little && sys::memory_over(members, memory);
         if bomb {
             self.tree.go_on();
         }
-        over.then_some(Trip::Memory(memory))
+        over.then_some(LimitExceeded::Memory(memory))
     }
 
     fn kill(&mut self) {

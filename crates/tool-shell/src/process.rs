@@ -17,7 +17,7 @@ const PASSING: Duration = Duration::from_millis(30);
 pub(crate) struct Process {
     pub child: Child,
     pub drain: Drain,
-    pub tree: Held,
+    pub tree: KillOnDrop,
     pub started: Instant,
     /// The file into which the shell writes its working directory when it ends.
     pub cwd_file: CwdFile,
@@ -28,9 +28,9 @@ pub(crate) struct Process {
 }
 
 /// Processes that end when this is dropped.
-pub(crate) struct Held(pub Option<Tree>);
+pub(crate) struct KillOnDrop(pub Option<Tree>);
 
-impl Drop for Held {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         if let Some(tree) = &mut self.0 {
             tree.kill();
@@ -68,7 +68,7 @@ impl Process {
     /// Waits for the shell's end. A limit that the command exceeded takes precedence over the exit status.
     pub(crate) async fn wait(&mut self) -> Result<End, String> {
         let status = self.child.wait().await.map_err(|e| format!("The shell was lost: {e}."))?;
-        Ok(self.drain.tripped().map_or_else(|| End::of(status), End::Over))
+        Ok(self.drain.tripped().map_or_else(|| End::from_status(status), End::Over))
     }
 
     /// Ends processes that the command may have left outside its group, after [`Self::settle`] found none in it.

@@ -1,7 +1,7 @@
 //! Writes the result of a command: text for the model, and fields for people. Pure.
 
 use crate::drain::Output;
-use crate::limits::Trip;
+use crate::limits::LimitExceeded;
 use becket_types::{BlobId, ToolOutput, sdk_names::PRINTED_LINES};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -21,11 +21,11 @@ pub(crate) enum End {
     TimedOut(Duration),
     Interrupted,
     /// It exceeded a limit and was killed.
-    Over(Trip),
+    Over(LimitExceeded),
 }
 
 impl End {
-    pub(crate) fn of(status: ExitStatus) -> Self {
+    pub(crate) fn from_status(status: ExitStatus) -> Self {
         use std::os::unix::process::ExitStatusExt;
         match (status.code(), status.signal()) {
             (Some(code), _) => Self::Exit(code),
@@ -156,13 +156,13 @@ pub(crate) fn in_words(end: End) -> String {
         }
         End::TimedOut(limit) => format!("timed out after {}", seconds(limit)),
         End::Interrupted => "interrupted".to_owned(),
-        End::Over(Trip::Tasks(limit)) => {
+        End::Over(LimitExceeded::Tasks(limit)) => {
             format!("killed: it had more than {limit} processes and threads, the most a command may have")
         }
-        End::Over(Trip::Memory(limit)) => {
+        End::Over(LimitExceeded::Memory(limit)) => {
             format!("killed: it used more than {} MB of memory, the most a command may use", limit >> 20)
         }
-        End::Over(Trip::Output(limit)) => {
+        End::Over(LimitExceeded::Output(limit)) => {
             format!("killed: it printed more than {} MB, the most a command may print", limit >> 20)
         }
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// The processes that a command must not kill, and the texts by which it could find them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ourselves {
+pub(crate) struct OwnProcesses {
     /// Our process and its parent.
     pub pids: Vec<i32>,
     /// Program name, as `pkill` without `-f` and `killall` see it.
@@ -19,14 +19,14 @@ pub(crate) struct Ourselves {
 }
 
 /// Returns the reason, a message for the model, if `command` is refused.
-pub(crate) fn refusal(command: &str, us: &Ourselves) -> Option<String> {
+pub(crate) fn refusal(command: &str, us: &OwnProcesses) -> Option<String> {
     refusal_within(command, us, MAX_NESTING)
 }
 
 /// Depth to which `bash -c "bash -c …"` is read.
 const MAX_NESTING: usize = 4;
 
-fn refusal_within(command: &str, us: &Ourselves, nesting: usize) -> Option<String> {
+fn refusal_within(command: &str, us: &OwnProcesses, nesting: usize) -> Option<String> {
     let parts = simple_commands(command);
     let lookup = parts.iter().any(|words| finds_us(words, us)) || lists_us(&parts, us);
     for words in &parts {
@@ -69,7 +69,7 @@ fn inner_command(program: &str, args: &[String]) -> Option<String> {
 }
 
 /// True if `ps … | grep PATTERN` or `ps … | awk '/PATTERN/ …'` would list our own process.
-fn lists_us(parts: &[Vec<String>], us: &Ourselves) -> bool {
+fn lists_us(parts: &[Vec<String>], us: &OwnProcesses) -> bool {
     let mut listed = false;
     let mut found = false;
     for words in parts {
@@ -131,7 +131,7 @@ pub(crate) fn program(words: &[String]) -> Option<(&str, &[String])> {
     }
 }
 
-fn kill_hits(args: &[String], us: &Ourselves) -> bool {
+fn kill_hits(args: &[String], us: &OwnProcesses) -> bool {
     // The first `-9` or `-TERM` is a signal; a number after it names a process, or a group if negative.
     let mut targets = args;
     match args.first().map(String::as_str) {
@@ -148,7 +148,7 @@ fn kill_hits(args: &[String], us: &Ourselves) -> bool {
 }
 
 /// True if these are the words of a `pgrep` or `pidof` that would find us.
-fn finds_us(words: &[String], us: &Ourselves) -> bool {
+fn finds_us(words: &[String], us: &OwnProcesses) -> bool {
     match program(words) {
         Some(("pgrep", args)) => pattern_hits(args, us, true),
         Some(("pidof", args)) => pattern_hits(args, us, false),
@@ -158,7 +158,7 @@ fn finds_us(words: &[String], us: &Ourselves) -> bool {
 
 /// True if `pkill` or `pgrep` (with `regex`), or `killall` or `pidof` (without), would select our process by these
 /// arguments.
-fn pattern_hits(args: &[String], us: &Ourselves, regex: bool) -> bool {
+fn pattern_hits(args: &[String], us: &OwnProcesses, regex: bool) -> bool {
     let (mut full, mut exact, mut fold, mut by_user, mut inverse) = (false, !regex, false, false, false);
     let mut patterns: Vec<&str> = Vec::new();
     let mut rest = args.iter();
@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn table() {
-        let us = Ourselves {
+        let us = OwnProcesses {
             pids: vec![4242, 4241],
             name: "becket".into(),
             line: "/usr/bin/becket --print fix src/main.rs".into(),

@@ -4,7 +4,7 @@ use crate::environment;
 use crate::job_changes::{JobChange, JobText};
 use crate::jobs::{Jobs, MAX_RUNNING};
 use crate::launch::{self, Launcher};
-use crate::selfkill::Ourselves;
+use crate::selfkill::OwnProcesses;
 use crate::spill::{self, SpillStore};
 use crate::watcher::Watcher;
 use crate::{ShellSettings, sys};
@@ -27,7 +27,7 @@ pub struct Shell {
     pub(crate) settings: ShellSettings,
     pub(crate) program: PathBuf,
     pub(crate) launcher: Launcher,
-    pub(crate) us: Ourselves,
+    pub(crate) us: OwnProcesses,
     /// `BECKET_RUN=` and the prefix that the marks of all commands of this shell share.
     pub(crate) mark: String,
     pub(crate) calls: AtomicU64,
@@ -68,7 +68,7 @@ impl Shell {
         let run = format!("{}-{:x}-", std::process::id(), since_epoch.as_nanos());
         let mark = format!("{}={run}", environment::MARK);
         let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get());
-        let us = Ourselves {
+        let us = OwnProcesses {
             pids: std::iter::once(std::process::id().cast_signed())
                 .chain(parent.filter(|pid| *pid > 1))
                 .collect(),

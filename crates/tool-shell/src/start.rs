@@ -6,8 +6,8 @@ use crate::cwd_file::CwdFile;
 use crate::drain::{BUFFER, Drain, Progress, Setup};
 use crate::ending::Tree;
 use crate::launch;
-use crate::limits::Sentry;
-use crate::process::{Held, Process};
+use crate::limits::LimitWatch;
+use crate::process::{KillOnDrop, Process};
 use crate::screen::{COLUMNS, ROWS};
 use crate::shell::Shell;
 use crate::spill::Spill;
@@ -132,9 +132,9 @@ pub(crate) fn start(shell: &Shell, start: Start<'_>) -> Result<Process, String> 
     let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     let tree = Tree::new(group.ok_or("The command was not started.")?, mark, pids);
     let group = tree.group;
-    let sentry = Sentry::new(tree.clone(), settings.limits);
+    let sentry = LimitWatch::new(tree.clone(), settings.limits);
     // From here on, a failure drops the tree and so ends the command.
-    let tree = Held(Some(tree));
+    let tree = KillOnDrop(Some(tree));
     let setup = Setup {
         window: settings.window,
         spill: Spill::new(Arc::clone(&shell.place)),
@@ -173,7 +173,7 @@ fn on_pipe<'a>(
         .stdin(Stdio::null())
         .stdout(writer.try_clone()?)
         .stderr(writer);
-    // Dropping the child does not kill the shell: `Held` kills all its processes together.
+    // Dropping the child does not kill the shell: `KillOnDrop` kills all its processes together.
     let child = Command::from(command).spawn()?;
     Ok((child, File::from(OwnedFd::from(reader))))
 }

@@ -120,7 +120,7 @@ impl Head {
     /// # Errors
     ///
     /// Returns the reason why the frontmatter cannot be parsed.
-    pub fn of(text: &str) -> Option<Result<(Self, &str), String>> {
+    pub fn split(text: &str) -> Option<Result<(Self, &str), String>> {
         let (head, body) = split_frontmatter(text)?;
         if head.len() > MAX_BYTES {
             return Some(Err(format!(
@@ -224,12 +224,12 @@ mod tests {
     fn heads_of_other_files() {
         let text =
             "---\nname: a\ntools: Read, Grep\nskills: [x, z]\ndescription: Use: it\nmodel:\n---\nBody\n";
-        let (head, body) = Head::of(text).unwrap().unwrap();
+        let (head, body) = Head::split(text).unwrap().unwrap();
         assert_eq!((head.text("name").as_deref(), body), (Some("a"), "Body\n"));
         assert_eq!(head.words("tools").unwrap(), ["Read", "Grep"]);
         assert_eq!(head.words("skills").unwrap(), ["x", "z"]);
         assert_eq!((head.text("model"), head.words("model"), head.words("none")), (None, None, None));
-        assert!(Head::of("no head").is_none());
+        assert!(Head::split("no head").is_none());
         for (text, want) in [
             ("context: fork\nagent: Explore\n", Some(Some("Explore"))),
             ("context: Fork\n", Some(None)),
@@ -237,11 +237,11 @@ mod tests {
             ("agent: Explore\n", None),
         ] {
             let text = format!("---\n{text}---\n");
-            let fork = Head::of(&text).unwrap().unwrap().0.turn_terms().fork;
+            let fork = Head::split(&text).unwrap().unwrap().0.turn_terms().fork;
             let want = want.map(|agent| Fork { agent: agent.map(str::to_owned), prompt: String::new() });
             assert_eq!(fork, want, "{text}");
         }
-        assert!(Head::of("---\n[\n---\n").unwrap().is_err());
+        assert!(Head::split("---\n[\n---\n").unwrap().is_err());
     }
 
     #[test]

@@ -215,7 +215,7 @@ impl WebClient {
                 .connect_timeout(CONNECT)
                 .user_agent(concat!("becket/", env!("CARGO_PKG_VERSION")))
         };
-        let made = if self.proxies.of(url).is_none() {
+        let made = if self.proxies.for_url(url).is_none() {
             self.direct.get_or_init(|| {
                 let checked = Checked { lookup: Arc::clone(&self.lookup), allowed: self.allowed.clone() };
                 plain().dns_resolver(checked).build().map_err(|e| e.to_string())
@@ -287,7 +287,7 @@ impl WebClient {
             let response = match timeout_at(deadline, request.send()).await {
                 Err(_) => return Err(FetchError::Timeout(host(&url))),
                 Ok(response) => response.map_err(|e| match failure(e, &url) {
-                    FetchError::Network(host, why) if self.proxies.of(&url).is_some() => {
+                    FetchError::Network(host, why) if self.proxies.for_url(&url).is_some() => {
                         FetchError::Proxy(host, why)
                     }
                     other => other,

@@ -116,7 +116,7 @@ impl WebFetch {
 
     async fn answer(&self, url: Url, env: &ToolEnv) -> Result<ToolOutput, String> {
         if let Some(page) = self.known(&url) {
-            return Ok(shown(&page, " (fetched before, less than 15 min ago)", env));
+            return Ok(page_output(&page, " (fetched before, less than 15 min ago)", env));
         }
         let fetched = self.client.fetch(url.clone()).await.map_err(|e| e.to_string())?;
         if let Some(to) = &fetched.redirect {
@@ -135,7 +135,7 @@ impl WebFetch {
         if whole {
             self.keep(&url, &page);
         }
-        Ok(shown(&page, "", env))
+        Ok(page_output(&page, "", env))
     }
 }
 
@@ -148,7 +148,7 @@ fn path_of(hops: &[String], url: &Url) -> String {
     all.join(" → ")
 }
 
-fn shown(page: &Page, note: &str, env: &ToolEnv) -> ToolOutput {
+fn page_output(page: &Page, note: &str, env: &ToolEnv) -> ToolOutput {
     let mut output = untrusted::output(&format!("{}{note}", page.head), &page.text, "web_page", env);
     output.is_error = page.status >= 400;
     output.details = json!({"url": page.url, "status": page.status, "bytes": page.text.len()});

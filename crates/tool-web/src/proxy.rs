@@ -17,7 +17,7 @@ pub struct Proxies {
 
 impl Proxies {
     /// Returns the proxy for an address; `None` for a direct connection.
-    pub(crate) fn of(&self, url: &Url) -> Option<&str> {
+    pub(crate) fn for_url(&self, url: &Url) -> Option<&str> {
         let proxy = if url.scheme() == "https" { &self.https } else { &self.http };
         proxy.as_deref().filter(|_| !self.is_excepted(url))
     }
@@ -78,8 +78,8 @@ mod tests {
             ("[fd00::1]:81", "http://[fd00::1]:81/", None),
             ("10.0.0.0/x", "http://10.0.0.1/", Some("http://plain:1")),
         ] {
-            assert_eq!(with(no_proxy).of(&Url::parse(url).unwrap()), want, "{no_proxy} {url}");
+            assert_eq!(with(no_proxy).for_url(&Url::parse(url).unwrap()), want, "{no_proxy} {url}");
         }
-        assert_eq!(Proxies::default().of(&Url::parse("https://docs.rs").unwrap()), None);
+        assert_eq!(Proxies::default().for_url(&Url::parse("https://docs.rs").unwrap()), None);
     }
 }

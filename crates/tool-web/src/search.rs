@@ -210,7 +210,7 @@ impl WebSearch {
                 .redirect(reqwest::redirect::Policy::none())
                 .timeout(self.settings.limit.unwrap_or(LIMIT))
                 .user_agent(concat!("becket/", env!("CARGO_PKG_VERSION")));
-            if let Some(proxy) = self.settings.proxies.of(&self.url) {
+            if let Some(proxy) = self.settings.proxies.for_url(&self.url) {
                 let proxy = reqwest::Proxy::all(proxy);
                 builder =
                     builder.proxy(proxy.map_err(|_| "the proxy's address is not understood".to_owned())?);

@@ -65,7 +65,7 @@ impl<'a> Parser<'a> {
         let kind = schema.get("type").and_then(Value::as_str).unwrap_or_default();
         let wrong = || {
             let place = if at.is_empty() { "the input".to_owned() } else { format!("`{at}`") };
-            format!("{place} must be {}, got {}", kind_name(kind), shown(value))
+            format!("{place} must be {}, got {}", kind_name(kind), value_text(value))
         };
         let value = match kind {
             "object" => match parsed(value, Value::is_object).as_object() {
@@ -230,7 +230,7 @@ fn bounded(value: Value, schema: &Value, at: &str) -> Result<Value, String> {
     let plain = |s: &str| s.trim().replace(['-', ' '], "_").to_ascii_lowercase();
     match choices.iter().find(|c| plain(c) == plain(text)) {
         Some(choice) => Ok(Value::from(*choice)),
-        None => Err(format!("`{at}` must be one of {}, got {}", choices.join(", "), shown(&value))),
+        None => Err(format!("`{at}` must be one of {}, got {}", choices.join(", "), value_text(&value))),
     }
 }
 
@@ -246,7 +246,7 @@ fn kind_name(kind: &str) -> &'static str {
     }
 }
 
-fn shown(value: &Value) -> String {
+fn value_text(value: &Value) -> String {
     let text = value.to_string();
     let short = cut_end(&text, 60);
     if short.len() < text.len() { format!("{short}…") } else { text }

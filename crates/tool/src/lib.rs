@@ -42,7 +42,7 @@ pub use registry::{Registry, RegistryError};
 pub use source::{OfferedTool, ToolSource};
 
 use becket_types::{
-    Access, BlobId, CallId, FilePreview, Part, Places, SandboxLevel, Seq, ToolOutput, ToolSpec,
+    Access, BlobId, CallId, FilePreview, Part, RecallMatches, SandboxLevel, Seq, ToolOutput, ToolSpec,
 };
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -302,9 +302,9 @@ pub trait Host: Send + Sync {
     /// # Errors
     ///
     /// Returns a message for the model if the history cannot be read.
-    fn search_past(&self, query: &str, limit: usize) -> Result<Places, String> {
+    fn search_past(&self, query: &str, limit: usize) -> Result<RecallMatches, String> {
         let _ = (query, limit);
-        Ok(Places::default())
+        Ok(RecallMatches::default())
     }
 }
 

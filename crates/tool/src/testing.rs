@@ -4,7 +4,7 @@
 //! Contains no behaviour of becket. Production code never uses it.
 
 use crate::{Contents, Host, Tool, ToolEnv};
-use becket_types::{BlobId, CallId, Part, Places, Seq, ToolOutput};
+use becket_types::{BlobId, CallId, Part, RecallMatches, Seq, ToolOutput};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub struct Kept {
     /// By call id: tool name and whole output.
     pub originals: HashMap<String, (String, String)>,
     /// The result of every search of the history, for any query.
-    pub past: Places,
+    pub past: RecallMatches,
     /// By entry: author and whole text.
     pub messages: std::collections::BTreeMap<Seq, (String, String)>,
     /// Images by their id for `recall`.
@@ -93,7 +93,7 @@ impl Host for TestHost {
     fn past_images(&self, id: &str) -> Vec<Part> {
         self.kept().images.get(id).cloned().unwrap_or_default()
     }
-    fn search_past(&self, _query: &str, limit: usize) -> Result<Places, String> {
+    fn search_past(&self, _query: &str, limit: usize) -> Result<RecallMatches, String> {
         let mut past = self.kept().past.clone();
         past.places.truncate(limit);
         Ok(past)

@@ -24,11 +24,11 @@ mod ids;
 pub mod invisible;
 mod message;
 mod obeyed;
-mod past;
 mod path;
 pub mod path_form;
 mod permission;
 mod permission_update;
+mod recall_matches;
 mod sandbox;
 pub mod sdk_names;
 mod snapshot;
@@ -68,10 +68,10 @@ pub use message::{
     visibility,
 };
 pub use obeyed::{OBEYED_IN_GIT_DIR, ObeyedPart, has_obeyed_ending, obeyed, obeyed_in};
-pub use past::{Place, Places};
 pub use path::lexical;
 pub use permission::PermissionMode;
 pub use permission_update::PermissionUpdate;
+pub use recall_matches::{RecallMatch, RecallMatches};
 pub use sandbox::SandboxLevel;
 pub use snapshot::{
     ChangeCause, FileChanges, FileContent, FileNode, FilePath, FileSnapshot, FileStamp, FileState,

@@ -21,7 +21,7 @@ impl SubagentOf {
     pub const KEY: &str = "subagent_of";
 
     /// Reads the mark from a first entry's `extra`; `None` for a session that a person started.
-    pub fn of(extra: &Map<String, Value>) -> Option<Self> {
+    pub fn from_extra(extra: &Map<String, Value>) -> Option<Self> {
         Self::deserialize(extra.get(Self::KEY)?).ok()
     }
 }
@@ -61,7 +61,7 @@ impl SubagentReport {
     pub const KEY: &str = "subagent";
 
     /// Reads the report from the details of a result; `None` if no subagent made the result.
-    pub fn of(details: &Value) -> Option<Self> {
+    pub fn from_details(details: &Value) -> Option<Self> {
         Self::deserialize(details.get(Self::KEY)?).ok()
     }
 }
@@ -91,9 +91,9 @@ mod tests {
         let of =
             SubagentOf { session: SessionId::new(), call_id: CallId("c".into()), agent: "explore".into() };
         let extra = Map::from_iter([(SubagentOf::KEY.to_owned(), json!(of))]);
-        assert_eq!(SubagentOf::of(&extra), Some(of));
+        assert_eq!(SubagentOf::from_extra(&extra), Some(of));
         for extra in [json!({}), json!({"subagent_of": 3}), json!({"subagent_of": {"session": "x"}})] {
-            assert_eq!(SubagentOf::of(extra.as_object().unwrap()), None, "{extra}");
+            assert_eq!(SubagentOf::from_extra(extra.as_object().unwrap()), None, "{extra}");
         }
         let report = SubagentReport {
             agent: "general".into(),
@@ -106,8 +106,11 @@ mod tests {
             cost: Cost(0.1),
             duration: Millis(5),
         };
-        assert_eq!(SubagentReport::of(&json!({ SubagentReport::KEY: report })), Some(report.clone()));
-        assert_eq!(SubagentReport::of(&Value::Null), None);
+        assert_eq!(
+            SubagentReport::from_details(&json!({ SubagentReport::KEY: report })),
+            Some(report.clone())
+        );
+        assert_eq!(SubagentReport::from_details(&Value::Null), None);
         let shown = format!(
             "Subagent general (2 requests, session {})\n- … 3 earlier calls\n- read a.rs",
             report.session

@@ -98,7 +98,7 @@ pub struct ModeChange {
 
 impl ModeChange {
     /// Returns the change that is worth showing.
-    pub fn of(from: Option<u32>, to: u32) -> Option<Self> {
+    pub fn between(from: Option<u32>, to: u32) -> Option<Self> {
         let (from, to) = (from.map(|mode| mode & 0o7777), to & 0o7777);
         let is_special = to & 0o7000 != 0;
         let is_new = from.is_none() && to & 0o111 != 0;
@@ -200,7 +200,7 @@ mod tests {
             (None, 0o7755, Some("mode 7755 (set-uid) (set-gid) (sticky)")),
             (Some(0o755), 0o7, Some("mode 755 → 007")),
         ] {
-            let shown = ModeChange::of(from, to).map(|change| change.to_string());
+            let shown = ModeChange::between(from, to).map(|change| change.to_string());
             assert_eq!(shown.as_deref(), want, "{from:?} {to:o}");
         }
     }

@@ -28,7 +28,7 @@ pub(crate) fn check(root: &Path) -> Result<Problems, String> {
     let pages = pages(root)?;
     for page in pages.iter().filter(|p| p.starts_with(root.join("docs")) && **p != summary) {
         if !listed.contains(page) {
-            problems.push(format!("{}: not in docs/SUMMARY.md", shown(root, page)));
+            problems.push(format!("{}: not in docs/SUMMARY.md", short_path(root, page)));
         }
     }
     let mut headings = BTreeMap::new();
@@ -37,12 +37,13 @@ pub(crate) fn check(root: &Path) -> Result<Problems, String> {
     for page in &pages {
         for (line, name) in named_sources(&read(page)?) {
             if !sources.iter().any(|source| source.ends_with(&name)) {
-                problems.push(format!("{}:{line}: {name}: there is no such source file", shown(root, page)));
+                problems
+                    .push(format!("{}:{line}: {name}: there is no such source file", short_path(root, page)));
             }
         }
         for (line, target) in links(&read(page)?) {
             if let Some(problem) = broken(page, &target, &mut headings)? {
-                problems.push(format!("{}:{line}: {target}: {problem}", shown(root, page)));
+                problems.push(format!("{}:{line}: {target}: {problem}", short_path(root, page)));
             }
         }
     }
@@ -55,7 +56,7 @@ fn pages(root: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(pages)
 }
 
-fn shown(root: &Path, path: &Path) -> String {
+fn short_path(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).display().to_string()
 }
 
@@ -171,9 +172,9 @@ pub(crate) fn run(root: &Path, becket: &Path) -> Result<Problems, String> {
     let prepared = runs::Prepared::new(&becket, &reference.0)?;
     for page in pages(root)? {
         // A later block may use what an earlier one made.
-        let home = Scratch::new(&shown(root, &page))?;
+        let home = Scratch::new(&short_path(root, &page))?;
         for (language, line, lines) in blocks(&read(&page)?) {
-            let place = format!("{}:{line}", shown(root, &page));
+            let place = format!("{}:{line}", short_path(root, &page));
             if language == "console" {
                 for (command, expected) in commands(&lines) {
                     ran += 1;

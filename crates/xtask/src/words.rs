@@ -98,7 +98,7 @@ pub(crate) fn check(root: &Path) -> Result<Problems, String> {
                 "{path}: {} findings, {most} are allowed (one of these is new):",
                 findings.len()
             ));
-            problems.extend(findings.iter().map(|f| shown(&path, f)));
+            problems.extend(findings.iter().map(|f| finding_text(&path, f)));
         }
     }
     if spare > 0 {
@@ -113,7 +113,7 @@ pub(crate) fn list(root: &Path, below: &str) -> Result<Problems, String> {
     Ok(found
         .iter()
         .filter(|(path, _)| path.starts_with(below))
-        .flat_map(|(path, findings)| findings.iter().map(|f| shown(path, f)))
+        .flat_map(|(path, findings)| findings.iter().map(|f| finding_text(path, f)))
         .collect())
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn update(root: &Path, raise: bool) -> Result<Problems, String> {
     Ok(Problems::new())
 }
 
-fn shown(path: &str, finding: &Finding) -> String {
+fn finding_text(path: &str, finding: &Finding) -> String {
     format!("  {path}:{}: {}\n      {}", finding.line, finding.advice, finding.text)
 }
 

@@ -34,14 +34,14 @@ pub(super) struct Running {
     /// The rule that each of its open questions offers.
     pub(super) offers: Arc<Mutex<HashMap<CallId, String>>>,
     pub(super) cancel: CancellationToken,
-    pub(super) about: About,
+    pub(super) about: SubagentInfo,
     pub(super) abort: AbortHandle,
     pub(super) mode: RunMode,
 }
 
 /// Facts about a subagent for people and for the model.
 #[derive(Clone, Debug)]
-pub(super) struct About {
+pub(super) struct SubagentInfo {
     pub(super) description: String,
     pub(super) session: SessionId,
 }

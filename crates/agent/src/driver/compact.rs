@@ -12,7 +12,7 @@ use super::ledger::Core;
 use super::prepare::CompactionState;
 use super::rules_files::{KnownRules, RulesScope};
 use super::start::FirstEntries;
-use super::summary::{Asked, TIME_LIMIT, Tries, Unsent};
+use super::summary::{Asked, SummaryAttempts, TIME_LIMIT, Unsent};
 use super::toolset::Toolset;
 use super::undo::{Undoing, Want};
 use super::{Op, wall_clock};
@@ -20,7 +20,7 @@ use crate::host::lock;
 use crate::machine::{CompactionEnd, Input, Phase};
 use crate::settings::SecretOutputs;
 use becket_session::Durability;
-use becket_session::context::compaction::{self, Failure, Need, Outcome, Owed, Step};
+use becket_session::context::compaction::{self, CompactionReason, Failure, Outcome, Owed, Step};
 use becket_session::context::{due, present};
 use becket_types::{CompactedByHand, CompactionTrigger, EntryKind, Event, NoticeLevel, Tokens, TurnEnd};
 use serde_json::Map;
@@ -61,7 +61,7 @@ impl Compactor<'_> {
             let (budget, used) = (self.conversation.budget(), self.conversation.used());
             let state = &mut self.conversation.budget;
             if let Owed::Stop(reason) =
-                state.governor.owed(Need::Overflow, used, &budget, &state.policy, wall_clock())
+                state.governor.owed(CompactionReason::Overflow, used, &budget, &state.policy, wall_clock())
             {
                 let breakdown = self.conversation.full(reason);
                 let breakdown = self.conversation.with_refusal(trigger, breakdown);
@@ -98,7 +98,7 @@ impl Compactor<'_> {
         };
         let usable = self.conversation.budget().usable();
         let (rules, is_changed) = self.rules.for_compaction(
-            &RulesScope::of(&self.conversation.settings, usable),
+            &RulesScope::new(&self.conversation.settings, usable),
             &mut self.conversation.core,
         );
         if is_changed {
@@ -120,7 +120,7 @@ impl Compactor<'_> {
         trigger: CompactionTrigger,
         mut step: Step,
         deadline: Instant,
-        mut tries: Tries,
+        mut tries: SummaryAttempts,
     ) {
         loop {
             match step {

@@ -20,7 +20,8 @@ use becket_model::{ErrorKind, Model, ModelError, ModelInfo, Prepared};
 use becket_session::Durability;
 use becket_session::context::budget::{Appended, Budget, Limits, Meter, Vocabulary};
 use becket_session::context::compaction::{
-    self, Floor, Need, Owed as GovernorOwed, Request as SnapshotRequest, Snapshot, Stop, StopReason,
+    self, CompactionReason, Floor, Owed as GovernorOwed, Request as SnapshotRequest, Snapshot, Stop,
+    StopReason,
 };
 use becket_session::context::scale::ContextScale;
 use becket_types::{
@@ -112,7 +113,7 @@ impl Conversation {
         if let Some(floor) = self.budget.floor {
             return floor;
         }
-        let floor = Floor::of(&self.system_items(), &self.offered);
+        let floor = Floor::measure(&self.system_items(), &self.offered);
         self.budget.floor = Some(floor);
         floor
     }
@@ -174,7 +175,7 @@ impl Conversation {
         let kept =
             Meter::from_state(lock(&self.core.session).view().state(Meter::KEY), &self.wire.model.info().id);
         self.budget.meter = kept.unwrap_or_default();
-        self.core.appended = Appended::new(Vocabulary::of(&self.wire.model.info().id));
+        self.core.appended = Appended::new(Vocabulary::for_model(&self.wire.model.info().id));
     }
 
     /// Passes the provider's reported usage to the meter, once the answer is in the view and before anything else is
@@ -212,7 +213,7 @@ impl Conversation {
     }
 
     /// Returns what has to be done before the next request to make room for it.
-    pub(super) fn owed(&mut self, need: Need) -> Owed {
+    pub(super) fn owed(&mut self, need: CompactionReason) -> Owed {
         let budget = self.budget();
         let used = self.used();
         let state = &mut self.budget;
@@ -268,7 +269,7 @@ impl Conversation {
             continuation_id: MessageId::new(),
             now: wall_clock(),
         };
-        let mut snapshot = Snapshot::of(lock(&self.core.session).view(), request);
+        let mut snapshot = Snapshot::take(lock(&self.core.session).view(), request);
         if trigger == CompactionTrigger::Manual && !self.spending.in_turn {
             // A compaction by hand between turns continues nothing, so it does not matter how the last turn ended.
             snapshot.turn_state = TurnState::AwaitingUser;
@@ -285,7 +286,7 @@ impl Conversation {
             if self.budget.policy.auto_compact { StopReason::NotEnough } else { StopReason::AutoOff };
         if !self.budget.policy.auto_compact {
             // Record that the session has stopped, so that a resumed one does not send the same request again.
-            self.owed(Need::Overflow);
+            self.owed(CompactionReason::Overflow);
         }
         let said = reply_error::sentence(&error.message);
         TurnEnd::ContextFull { breakdown: format!("{said} {}", self.full(reason)) }
@@ -337,8 +338,12 @@ impl Conversation {
         let reserve = self.budget().reserve().max(1);
         let want = self.settings.requests.max_output.map_or(reserve, |max| max.min(reserve));
         let read = self.used().0;
-        let cost =
-            RequestCost::of(self.wire.model.info(), read, self.cached_tokens(), self.wire.cache.lifetime());
+        let cost = RequestCost::estimate(
+            self.wire.model.info(),
+            read,
+            self.cached_tokens(),
+            self.wire.cache.lifetime(),
+        );
         Ok((cost, self.spending.limits.room(cost.input, cost.output_price, want)?))
     }
 

@@ -23,7 +23,7 @@ const MAX_CHANGES: usize = 100;
 const SHELL_CWD: &str = "shell_cwd";
 
 /// The files that a call may change.
-pub(super) enum Touch {
+pub(super) enum FilesAtRisk {
     Nothing,
     Paths(Vec<PathBuf>),
     Command(Risk),
@@ -48,7 +48,7 @@ impl Files {
         session: Arc<Mutex<Session>>,
         events: mpsc::UnboundedSender<Event>,
     ) -> Self {
-        let store = Arc::new(SessionBlobs::of(&lock(&session)));
+        let store = Arc::new(SessionBlobs::new(&lock(&session)));
         Self {
             settings,
             session,
@@ -84,11 +84,11 @@ impl Files {
     }
 
     /// Called before a call runs: keeps the files that it may change.
-    pub(super) async fn before(&self, call: &CallId, touch: Touch) {
+    pub(super) async fn before(&self, call: &CallId, touch: FilesAtRisk) {
         let level = match &touch {
-            Touch::Nothing => return,
-            Touch::Paths(_) => Level::Ordinary,
-            Touch::Command(risk) => risk.level,
+            FilesAtRisk::Nothing => return,
+            FilesAtRisk::Paths(_) => Level::Ordinary,
+            FilesAtRisk::Command(risk) => risk.level,
         };
         let (settings, store) = (self.settings.clone(), Arc::clone(&self.store));
         let (recorder, call) = (Arc::clone(&self.recorder), self.name(call));
@@ -98,9 +98,9 @@ impl Files {
             let (left, recorder) = ready(&mut slot, settings, store, dir.as_deref());
             recorder.add_roots(&added);
             let before = match touch {
-                Touch::Command(risk) => recorder.before_command(&call, risk),
-                Touch::Paths(paths) => recorder.before_paths(&call, &paths),
-                Touch::Nothing => recorder.before_paths(&call, &[]),
+                FilesAtRisk::Command(risk) => recorder.before_command(&call, risk),
+                FilesAtRisk::Paths(paths) => recorder.before_paths(&call, &paths),
+                FilesAtRisk::Nothing => recorder.before_paths(&call, &[]),
             };
             (left, before)
         });
@@ -206,15 +206,15 @@ fn begin(
         ledger::Item::Commit(entries) => entries,
         ledger::Item::Bad(_) => Vec::new(),
     });
-    let history = History::of(entries, &*store);
+    let history = History::from_entries(entries, &*store);
     let mut recorder = Recorder::new(settings, store, &history);
     let left = history.open().map(|open| recorder.recover(open));
     (recorder, left)
 }
 
-impl Touch {
+impl FilesAtRisk {
     /// The files that a call may change, known before it runs.
-    pub(super) fn of(access: &Access, env: &ToolEnv, only_reads: bool, home: Option<&Path>) -> Self {
+    pub(super) fn from_access(access: &Access, env: &ToolEnv, only_reads: bool, home: Option<&Path>) -> Self {
         match (access.effect, &access.command) {
             (Effect::Session | Effect::Read | Effect::Network | Effect::Delegate, _) => Self::Nothing,
             (Effect::Write, _) if !access.paths.is_empty() => Self::Paths(access.paths.clone()),

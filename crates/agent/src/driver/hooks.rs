@@ -42,7 +42,7 @@ const SIGNALLED_END: Duration = Duration::from_millis(1_500);
 /// Hooks for whose answers the loop waits.
 pub(super) struct HookWait {
     run: BoxFuture<'static, Vec<HookOutcome>>,
-    pub(super) then: Then,
+    pub(super) then: AfterHooks,
 }
 
 impl HookWait {
@@ -52,7 +52,7 @@ impl HookWait {
 }
 
 /// The next step after the hooks have answered.
-pub(super) enum Then {
+pub(super) enum AfterHooks {
     Nothing,
     Deliver {
         prompts: Vec<PromptId>,
@@ -221,7 +221,7 @@ impl HookCaller<'_> {
     }
 
     /// Waits for these hooks before any other action. Returns false if there are none.
-    fn wait_for_hooks(&mut self, calls: Vec<HookCall>, then: Then) -> bool {
+    fn wait_for_hooks(&mut self, calls: Vec<HookCall>, then: AfterHooks) -> bool {
         let runs: Vec<_> = calls.into_iter().filter_map(|call| self.run_hooks(call)).collect();
         if runs.is_empty() {
             return false;
@@ -307,7 +307,7 @@ impl HookCaller<'_> {
             let kind = self.conversation.settings.hooks.agent.as_ref().map(|agent| agent.kind.clone());
             let calls =
                 self.hook_call(HookEvent::SubagentStart, kind.as_deref(), json!({})).into_iter().collect();
-            self.wait_for_hooks(calls, Then::Nothing);
+            self.wait_for_hooks(calls, AfterHooks::Nothing);
             return;
         }
         let session = &self.conversation.settings.session;
@@ -318,7 +318,7 @@ impl HookCaller<'_> {
             (false, false) => "startup",
         };
         let calls = self.session_start_call(source).into_iter().collect();
-        self.wait_for_hooks(calls, Then::Nothing);
+        self.wait_for_hooks(calls, AfterHooks::Nothing);
     }
 
     fn session_start_call(&self, source: &str) -> Option<HookCall> {
@@ -350,7 +350,7 @@ impl HookCaller<'_> {
             }
             outcomes
         };
-        self.flow.op = Op::Hooks(Box::new(HookWait { run: run.boxed(), then: Then::Clear { receipt } }));
+        self.flow.op = Op::Hooks(Box::new(HookWait { run: run.boxed(), then: AfterHooks::Clear { receipt } }));
         true
     }
 
@@ -404,7 +404,7 @@ impl HookCaller<'_> {
             self.hook_call(HookEvent::UserPromptSubmit, None, keys)
         });
         let calls: Vec<HookCall> = calls.collect();
-        self.wait_for_hooks(calls, Then::Deliver { prompts: prompts.to_vec(), steered })
+        self.wait_for_hooks(calls, AfterHooks::Deliver { prompts: prompts.to_vec(), steered })
     }
 
     /// Runs hooks at the end of a turn, which may send the model back.
@@ -422,7 +422,7 @@ impl HookCaller<'_> {
         let agent = self.conversation.settings.hooks.agent.as_ref().filter(|agent| agent.id.is_some());
         let kind = agent.map(|agent| agent.kind.clone());
         let calls: Vec<HookCall> = self.hook_call(event, kind.as_deref(), keys).into_iter().collect();
-        if !self.wait_for_hooks(calls, Then::Stop { sent_back }) {
+        if !self.wait_for_hooks(calls, AfterHooks::Stop { sent_back }) {
             self.flow.feed(Input::StopAsked { go_on: false });
         }
     }
@@ -435,7 +435,7 @@ impl HookCaller<'_> {
         let name = trigger_name(trigger);
         let keys = json!({ "trigger": name, "custom_instructions": focus.unwrap_or_default() });
         let calls = self.hook_call(HookEvent::PreCompact, Some(name), keys).into_iter().collect();
-        self.wait_for_hooks(calls, Then::Compact { trigger })
+        self.wait_for_hooks(calls, AfterHooks::Compact { trigger })
     }
 
     pub(super) fn failure_hooks(&mut self, end: &TurnEnd) {
@@ -460,7 +460,7 @@ impl HookCaller<'_> {
     ) -> Result<(), EndOfBatch> {
         match self.hook_call(HookEvent::PostToolBatch, None, keys) {
             Some(call) => {
-                self.wait_for_hooks(vec![call], Then::EndBatch { touched, hook_texts });
+                self.wait_for_hooks(vec![call], AfterHooks::EndBatch { touched, hook_texts });
                 Ok(())
             }
             None => Err((touched, hook_texts)),

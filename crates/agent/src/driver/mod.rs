@@ -444,7 +444,7 @@ impl Agent {
             | Command::ClearConversation
             | Command::ChangeContext(_)
             | Command::CarryOut { .. }) => {
-                if let Ok(want) = Want::of(undo) {
+                if let Ok(want) = Want::from_command(undo) {
                     self.undo_asked(want, None);
                 }
             }
@@ -462,7 +462,7 @@ impl Agent {
 
     /// Carries out a command of a program that waits for an answer, and reports if it was accepted.
     fn command_with_receipt(&mut self, request_id: String, what: Command) {
-        let what = match Want::of(what) {
+        let what = match Want::from_command(what) {
             Ok(want) => return self.undo_asked(want, Some(request_id)),
             Err(what) => *what,
         };

@@ -10,7 +10,7 @@
 
 use super::conversation::Conversation;
 use super::ledger::Core;
-use super::summary::{Asked, CompactionRun, TIME_LIMIT, Tries, Unsent};
+use super::summary::{Asked, CompactionRun, SummaryAttempts, TIME_LIMIT, Unsent};
 use super::wall_clock;
 use crate::host::lock;
 use becket_session::context::budget::part_of;
@@ -122,7 +122,7 @@ impl CompactionState {
         conversation: &mut Conversation,
         mut step: Step,
         deadline: Instant,
-        mut tries: Tries,
+        mut tries: SummaryAttempts,
     ) {
         while let Step::Ask(ask) = step {
             match conversation.send_ask(ask, CompactionTrigger::Auto, deadline, tries) {
@@ -187,7 +187,7 @@ impl CompactionState {
         conversation: &mut Conversation,
         run: CompactionRun,
         Asked(answer): Asked,
-    ) -> (Step, Tries) {
+    ) -> (Step, SummaryAttempts) {
         conversation.count_run(&run);
         let CompactionRun { ask, mut tries, deadline, .. } = run;
         let preparation = ask.preparation();

@@ -17,7 +17,7 @@ use crate::settings::scope;
 use becket_model::{Model, ModelError, ModelEvent};
 use becket_session::Durability;
 use becket_session::context::budget::{Appended, Vocabulary};
-use becket_session::context::compaction::Need;
+use becket_session::context::compaction::CompactionReason;
 use becket_session::context::due;
 use becket_types::{EntryKind, Event, FinishReason, NoticeLevel, Part, Tokens, TurnEnd};
 use serde_json::Value;
@@ -100,7 +100,7 @@ impl Agent {
         Facts {
             over: self.hooking.end().or_else(|| self.conversation.limit_reached()),
             repetition: self.tools.repetition.verdict(),
-            owed: self.conversation.owed(Need::Threshold),
+            owed: self.conversation.owed(CompactionReason::Threshold),
         }
     }
 
@@ -121,7 +121,7 @@ impl Agent {
         // A report by the previous model that is not counted yet does not apply to this one.
         self.conversation.budget.report = None;
         self.conversation.budget.meter.forget_model();
-        let vocabulary = Vocabulary::of(&self.conversation.wire.model.info().id);
+        let vocabulary = Vocabulary::for_model(&self.conversation.wire.model.info().id);
         self.conversation.core.appended = Appended::new(vocabulary);
         self.conversation.budget.limits = self.conversation.learned_limits();
         self.conversation.core.append(vec![switch], Durability::Buffered);

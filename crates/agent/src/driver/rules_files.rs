@@ -11,7 +11,7 @@
 
 use super::Core;
 use crate::host::lock;
-use crate::rules::{self, Rules, RulesSettings, Scoped, Standing, fit, scoped};
+use crate::rules::{self, Rules, RulesSettings, Scoped, SentRules, fit, scoped};
 use crate::settings::AgentSettings;
 use becket_session::Durability;
 use becket_session::context::compaction::RULES_PATH;
@@ -33,7 +33,7 @@ pub(crate) struct KnownRules {
     /// Rules found there, in the order in which they were found, with the text that was sent last.
     pub(super) below: Vec<SystemItem>,
     /// Texts of the system prompt and of `below`.
-    standing: Standing,
+    standing: SentRules,
     /// Files that apply when a file that they are for is used.
     scoped: Vec<Scoped>,
 }
@@ -70,7 +70,7 @@ pub(super) struct RulesScope<'a> {
 }
 
 impl<'a> RulesScope<'a> {
-    pub(super) fn of(settings: &'a AgentSettings, usable: u64) -> Self {
+    pub(super) fn new(settings: &'a AgentSettings, usable: u64) -> Self {
         Self { cwd: &settings.environment.cwd, settings: &settings.rules, usable }
     }
 }

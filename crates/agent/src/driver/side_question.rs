@@ -89,7 +89,7 @@ impl SideQuestion {
             if has_effort { conversation.wire.max_output } else { MAX_OUTPUT.min(model.info().max_output) };
         let read = conversation.used().0 + text.len() as u64 / 3;
         let lifetime = conversation.wire.cache.lifetime();
-        let cost = RequestCost::of(model.info(), read, conversation.cached_tokens(), lifetime);
+        let cost = RequestCost::estimate(model.info(), read, conversation.cached_tokens(), lifetime);
         let limits = &conversation.spending.limits;
         let reservation = match limits.room(cost.input, cost.output_price, max_output) {
             Ok(most) if most == max_output => limits.reserve(cost.need(most)),

@@ -141,7 +141,7 @@ impl FirstEntries<'_> {
             let usable = self.conversation.budget().usable();
             if self
                 .rules
-                .renew(&RulesScope::of(&self.conversation.settings, usable), &mut self.conversation.core)
+                .renew(&RulesScope::new(&self.conversation.settings, usable), &mut self.conversation.core)
             {
                 self.conversation.prompt_changed();
             }
@@ -154,7 +154,7 @@ impl FirstEntries<'_> {
                 &self.tools.registry.names(),
             );
             let usable = self.conversation.budget().usable();
-            let rules = self.rules.load(&RulesScope::of(&self.conversation.settings, usable));
+            let rules = self.rules.load(&RulesScope::new(&self.conversation.settings, usable));
             rules::insert(&mut items, rules.items);
             tell_rules(&mut self.conversation.core, rules.notices);
             first = items.clone();

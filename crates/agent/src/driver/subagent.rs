@@ -16,7 +16,7 @@
 //! - Its changes to files are recorded in this session, so that an undo of the turn reverts them.
 //! - The result says how it ended. Every end except completion is an error.
 
-use super::background::{About, Ended, MOST, RunMode, Running, in_words, next_task};
+use super::background::{Ended, MOST, RunMode, Running, SubagentInfo, in_words, next_task};
 use super::inbox::Inbox;
 use super::subagent_run::{Watched, waited};
 use super::tools::ToolRunner;
@@ -134,7 +134,7 @@ impl ToolRunner<'_> {
             kind: watched.task.kind.clone(),
             offers: Arc::clone(&watched.offers),
             cancel: cancel.clone(),
-            about: About { description: watched.task.description.clone(), session: id },
+            about: SubagentInfo { description: watched.task.description.clone(), session: id },
             abort,
             mode: RunMode::Foreground(sender),
         };

@@ -40,14 +40,14 @@ pub(super) struct CompactionRun {
     sent: Instant,
     text: String,
     usage: Usage,
-    pub(super) tries: Tries,
+    pub(super) tries: SummaryAttempts,
     /// The share of the run's limits that the request holds.
     #[expect(dead_code, reason = "works by being dropped")]
     reservation: Option<Reservation>,
 }
 
 /// The models that one compaction asks for its summary, and the one that it asks now.
-pub(super) struct Tries {
+pub(super) struct SummaryAttempts {
     /// The model that is asked now.
     model: Arc<dyn Model>,
     /// Models that were not asked yet, in order.
@@ -60,7 +60,7 @@ pub(super) struct Tries {
     prefix: Option<Context>,
 }
 
-impl Tries {
+impl SummaryAttempts {
     /// The next model to ask after this failure.
     fn next_after(&mut self, kind: ErrorKind) -> Option<Arc<dyn Model>> {
         let failed = self.model.info();
@@ -85,7 +85,7 @@ fn may_help(kind: ErrorKind, failed: &str, other: &str) -> bool {
 /// A request that could not even be made.
 pub(super) struct Unsent {
     pub(super) ask: Box<Ask>,
-    pub(super) tries: Tries,
+    pub(super) tries: SummaryAttempts,
     pub(super) why: Broken,
 }
 
@@ -178,7 +178,7 @@ impl Conversation {
     }
 
     /// The models that a new compaction may ask, each once.
-    pub(super) fn tries(&self) -> Tries {
+    pub(super) fn tries(&self) -> SummaryAttempts {
         let model = self.summary_model();
         let mut others: VecDeque<Arc<dyn Model>> = VecDeque::new();
         for other in std::iter::once(&self.wire.model).chain(&self.wire.fallbacks) {
@@ -187,7 +187,7 @@ impl Conversation {
                 others.push_back(Arc::clone(other));
             }
         }
-        Tries { model, others, again: false, cut: String::new(), prefix: None }
+        SummaryAttempts { model, others, again: false, cut: String::new(), prefix: None }
     }
 
     /// Reserves the cost of a summary request. `Err`: the reason why the limits of the run do not allow it.
@@ -205,7 +205,7 @@ impl Conversation {
             InputKind::CachedPrefix => (self.used().0 + text, self.cached_tokens()),
             InputKind::PrunedHead => (text, 0),
         };
-        let cost = RequestCost::of(model.info(), read, cached, CacheLifetime::default());
+        let cost = RequestCost::estimate(model.info(), read, cached, CacheLifetime::default());
         match self.spending.limits.room(cost.input, cost.output_price, request.max_output) {
             Ok(most) if most == request.max_output => Ok(Some(self.spending.limits.reserve(cost.need(most)))),
             Ok(_) => Err("the limits of the run leave no room for its request".to_owned()),
@@ -228,7 +228,7 @@ impl Conversation {
         &mut self,
         ask: Box<Ask>,
         answer: Result<String, Broken>,
-        tries: &mut Tries,
+        tries: &mut SummaryAttempts,
     ) -> Step {
         let error = match answer {
             Ok(text) => return ask.answer(Ok(text)),
@@ -256,7 +256,7 @@ impl Conversation {
         ask: Box<Ask>,
         trigger: CompactionTrigger,
         deadline: Instant,
-        mut tries: Tries,
+        mut tries: SummaryAttempts,
     ) -> Result<Box<CompactionRun>, Box<Unsent>> {
         self.core.flush(Durability::Buffered);
         let request = ask.request();

@@ -96,7 +96,7 @@ impl Titling {
         let Some(model) = conversation.wire.auxiliary.title.clone() else { return };
         let words = cut_end(words, MAX_INPUT);
         let read = (PROMPT.len() + words.len()) as u64 / 3;
-        let cost = RequestCost::of(model.info(), read, 0, CacheLifetime::default());
+        let cost = RequestCost::estimate(model.info(), read, 0, CacheLifetime::default());
         let max_output = MAX_OUTPUT.min(model.info().max_output);
         match conversation.spending.limits.room(cost.input, cost.output_price, max_output) {
             Ok(most) if most == max_output => {}

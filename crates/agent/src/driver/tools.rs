@@ -11,7 +11,7 @@
 
 use super::Op;
 use super::conversation::Conversation;
-use super::files::Touch;
+use super::files::FilesAtRisk;
 use super::flow::Flow;
 use super::forked::DEFERRED_CALL;
 use super::hooks::{HookCaller, HookState};
@@ -67,7 +67,7 @@ const MOST_ORIGINAL: usize = 400_000;
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The state of the next call after an attempt to start it.
-enum Taken {
+enum CallStart {
     Running {
         alone: bool,
     },
@@ -120,14 +120,14 @@ impl ToolRunner<'_> {
         self.waits_for_secrets(&mut batch);
         while batch.next < batch.slots.len() && !batch.asks_secrets {
             match self.take_up(&mut batch) {
-                Taken::Running { alone } => {
+                CallStart::Running { alone } => {
                     batch.alone = alone;
                     if alone {
                         synced = Durability::Synced;
                     }
                 }
-                Taken::Settled => {}
-                Taken::Blocked => break,
+                CallStart::Settled => {}
+                CallStart::Blocked => break,
             }
             batch.next += 1;
         }
@@ -145,32 +145,32 @@ impl ToolRunner<'_> {
     }
 
     /// Checks the next call, asks for permission, and starts it.
-    fn take_up(&mut self, batch: &mut Batch) -> Taken {
+    fn take_up(&mut self, batch: &mut Batch) -> CallStart {
         let index = batch.next;
         let (running, alone) = (batch.running.len(), batch.alone);
-        let Some(slot) = batch.slots.get_mut(index) else { return Taken::Blocked };
+        let Some(slot) = batch.slots.get_mut(index) else { return CallStart::Blocked };
         match slot.state {
             SlotState::Waiting => {}
-            SlotState::Asking { .. } => return Taken::Blocked,
-            SlotState::Running | SlotState::Done { .. } => return Taken::Settled,
+            SlotState::Asking { .. } => return CallStart::Blocked,
+            SlotState::Running | SlotState::Done { .. } => return CallStart::Settled,
         }
         if alone || running >= SIDE_BY_SIDE {
-            return Taken::Blocked;
+            return CallStart::Blocked;
         }
         let (tool, mut env, access) = match self.check(&slot.call, &batch.cancel, &slot.partial) {
             Ok(checked) => checked,
             Err(why) => {
                 slot.refuse(why);
-                return Taken::Settled;
+                return CallStart::Settled;
             }
         };
         if !access.is_read_only() && running > 0 {
-            return Taken::Blocked;
+            return CallStart::Blocked;
         }
         slot.subject = subject(&access, &env);
         if self.hooking.deferred.is_some() {
             slot.refuse("Not run: the turn ends before this call, because another call is deferred.");
-            return Taken::Settled;
+            return CallStart::Settled;
         }
         if !std::mem::replace(&mut slot.journaled, true) {
             if !self.tools.ids.may_run(&slot.call) {
@@ -178,19 +178,19 @@ impl ToolRunner<'_> {
                     "Not run: this same call, under the same id, has run already; its result is above. If you mean to \
                      repeat it, make a new call.",
                 );
-                return Taken::Settled;
+                return CallStart::Settled;
             }
             self.conversation.core.push(journal(slot, JournalState::Intended, Value::Null));
         }
         if self.conversation.settings.hooks.engine.is_some()
             && self.hooks().ask_pre_hooks(slot, index, &access, &batch.judging)
         {
-            return Taken::Blocked;
+            return CallStart::Blocked;
         }
         let judged = self.tools.guard.explain(&tool.spec().name, &access, &slot.call.input);
         if slot.opinion.defers(&judged.verdict) && self.can_defer() {
             self.defer(slot, tool.spec().name.clone());
-            return Taken::Settled;
+            return CallStart::Settled;
         }
         let (by, decided_by, verdict) = slot.opinion.over(judged.by, judged.rule, judged.verdict);
         let verdict = if slot.call.from_text { asked_as_text(verdict) } else { verdict };
@@ -199,7 +199,7 @@ impl ToolRunner<'_> {
             Ok(judged) => judged,
             Err(why) => {
                 slot.refuse(why);
-                return Taken::Settled;
+                return CallStart::Settled;
             }
         };
         (env.variables, env.sandbox) = (judged.variables, judged.level);
@@ -207,7 +207,7 @@ impl ToolRunner<'_> {
             && let Verdict::Ask { reason, rule } = &verdict
             && self.hooks().ask_request_hooks(slot, index, &access, (reason, rule.as_deref()), &batch.judging)
         {
-            return Taken::Blocked;
+            return CallStart::Blocked;
         }
         let (by, verdict) = slot.opinion.answered(by, verdict);
         let asking = &self.conversation.settings.asking;
@@ -220,7 +220,7 @@ impl ToolRunner<'_> {
                 self.conversation.core.push(denial(slot, by, decided_by, &reason, &cause));
                 self.hooks().call_denied(&slot.call, &access, &reason);
                 self.deny(slot, reason, cause);
-                return Taken::Settled;
+                return CallStart::Settled;
             }
             Verdict::Ask { reason, rule } => {
                 return self.ask(slot, &*tool, &env, access, (reason, rule));
@@ -237,14 +237,14 @@ impl ToolRunner<'_> {
         env: &ToolEnv,
         access: Access,
         (reason, rule): (String, Option<String>),
-    ) -> Taken {
+    ) -> CallStart {
         // Do not ask for permission for a call that cannot work. Its error may quote files, so the model gets it only if it
         // may read them.
         if self.tools.may_read_all(&access)
             && let Some(why) = tool.refusal(&slot.call.input, env)
         {
             slot.refuse(why);
-            return Taken::Settled;
+            return CallStart::Settled;
         }
         let scripts = self.tools.guard.script_state(&access);
         let offer = rule.clone().map(|rule| RuleOffer { covers: becket_guard::covers(&rule), rule });
@@ -262,7 +262,7 @@ impl ToolRunner<'_> {
         let asked = format!("becket needs your permission to use {}", slot.call.name);
         slot.state = SlotState::Asking { access, rule, scripts };
         self.hooks().notification_hooks("permission_prompt", &asked);
-        Taken::Blocked
+        CallStart::Blocked
     }
 
     /// Leaves a call to a later run, and ends the turn.
@@ -327,15 +327,15 @@ impl ToolRunner<'_> {
         index: usize,
         (tool, env, access): (Arc<dyn Tool>, ToolEnv, Access),
         rejected: Vec<usize>,
-    ) -> Taken {
-        let Some(slot) = batch.slots.get_mut(index) else { return Taken::Blocked };
+    ) -> CallStart {
+        let Some(slot) = batch.slots.get_mut(index) else { return CallStart::Blocked };
         let alone = !access.is_read_only();
         let around = env.clone();
         let (call, known) = match self.subagent(&slot.call.name, &env, &slot.call.input) {
             Some(Ok((session, call))) => (call, json!({ "subagent": session })),
             Some(Err(why)) => {
                 slot.refuse(why);
-                return Taken::Settled;
+                return CallStart::Settled;
             }
             None => (called(tool, slot.call.input.clone(), env, rejected), Value::Null),
         };
@@ -348,7 +348,7 @@ impl ToolRunner<'_> {
         slot.state = SlotState::Running;
         slot.started = Some(Instant::now());
         let after = self.hooks().after_hooks(&slot.call, &access);
-        let todo = TodoHooks::of(&self.hooks(), &slot.call);
+        let todo = TodoHooks::for_call(&self.hooks(), &slot.call);
         let hook = (access.effect == Effect::Write)
             .then(|| self.conversation.settings.tools.edit_hook.clone())
             .flatten();
@@ -366,7 +366,7 @@ impl ToolRunner<'_> {
         let call = run(call, around.cancel.clone(), self.conversation.settings.tools.timeout);
         batch.running.push(
             async move {
-                let files = files.filter(|_| !matches!(touch, Touch::Nothing));
+                let files = files.filter(|_| !matches!(touch, FilesAtRisk::Nothing));
                 if let Some(files) = &files {
                     files.before(&id, touch).await;
                 }
@@ -394,7 +394,7 @@ impl ToolRunner<'_> {
             }
             .boxed(),
         );
-        Taken::Running { alone }
+        CallStart::Running { alone }
     }
 
     fn deny(&mut self, slot: &mut Slot, reason: String, cause: DenialCause) {
@@ -529,7 +529,7 @@ impl ToolRunner<'_> {
         let known = self.rules.below.len();
         self.rules.give_below(
             touched,
-            &RulesScope::of(&self.conversation.settings, usable),
+            &RulesScope::new(&self.conversation.settings, usable),
             &mut self.conversation.core,
         );
         let fresh = self.rules.below.get(known..).unwrap_or_default().to_vec();

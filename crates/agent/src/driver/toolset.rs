@@ -8,13 +8,13 @@
 use super::Core;
 use super::background::Subagents;
 use super::conversation::Conversation;
-use super::files::{Files, Touch};
+use super::files::{Files, FilesAtRisk};
 use super::ids::CallIds;
 use super::reattach;
 use crate::answer::Call;
 use crate::host::{SessionHost, lock};
 use crate::repetition::RepetitionGuard;
-use crate::watch::Fate;
+use crate::watch::FileChange;
 use becket_guard::{Guard, Rule, Verdict};
 use becket_session::Durability;
 use becket_session::context::compaction::{FileNow, Snapshot};
@@ -203,11 +203,11 @@ impl Toolset {
     }
 
     /// The files that a call may change, known before it runs.
-    pub(super) fn touches(&self, access: &Access, env: &ToolEnv, home: Option<&Path>) -> Touch {
+    pub(super) fn touches(&self, access: &Access, env: &ToolEnv, home: Option<&Path>) -> FilesAtRisk {
         if self.files.is_none() {
-            return Touch::Nothing;
+            return FilesAtRisk::Nothing;
         }
-        Touch::of(access, env, self.guard.only_reads(access), home)
+        FilesAtRisk::from_access(access, env, self.guard.only_reads(access), home)
     }
 
     /// Returns the files that the model was shown, in their present state; those that were used last come first.
@@ -282,8 +282,8 @@ impl Toolset {
         let mut lines: Vec<String> = Vec::new();
         for (path, fate) in changed.iter().take(MAX_CHANGED) {
             let what = match fate {
-                Fate::Changed => "changed on disk since you read it",
-                Fate::Gone => "is gone from disk since you read it",
+                FileChange::Changed => "changed on disk since you read it",
+                FileChange::Gone => "is gone from disk since you read it",
             };
             lines.push(format!("{} {what}.", path.strip_prefix(cwd).unwrap_or(path).display()));
         }

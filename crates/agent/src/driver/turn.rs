@@ -4,7 +4,7 @@
 
 use super::background::Ended;
 use super::compact::Compactor;
-use super::hooks::{HookCaller, Then, end_event};
+use super::hooks::{AfterHooks, HookCaller, end_event};
 use super::live;
 use super::start::{FirstEntries, is_left_unfinished};
 use super::tools::ToolRunner;
@@ -121,14 +121,14 @@ impl Agent {
     pub(super) fn hooked(&mut self, outcomes: Vec<HookOutcome>) {
         let Op::Hooks(wait) = std::mem::replace(&mut self.flow.op, Op::None) else { return };
         match wait.then {
-            Then::Nothing => self.session_hooked(outcomes),
-            Then::Clear { receipt } => {
+            AfterHooks::Nothing => self.session_hooked(outcomes),
+            AfterHooks::Clear { receipt } => {
                 self.session_hooked(outcomes);
                 self.undo_answered(receipt, None);
             }
-            Then::Deliver { prompts, steered } => self.prompts_hooked(&prompts, steered, outcomes),
-            Then::Stop { sent_back } => self.stop_hooked(sent_back, outcomes),
-            Then::EndBatch { touched, mut hook_texts } => {
+            AfterHooks::Deliver { prompts, steered } => self.prompts_hooked(&prompts, steered, outcomes),
+            AfterHooks::Stop { sent_back } => self.stop_hooked(sent_back, outcomes),
+            AfterHooks::EndBatch { touched, mut hook_texts } => {
                 for outcome in outcomes {
                     self.hooks().record_runs(&outcome);
                     let texts = outcome.context.into_iter().chain(outcome.block);
@@ -137,7 +137,7 @@ impl Agent {
                 }
                 self.tool_runner().end_batch(&touched, hook_texts);
             }
-            Then::Compact { trigger } => self.compaction_hooked(trigger, outcomes),
+            AfterHooks::Compact { trigger } => self.compaction_hooked(trigger, outcomes),
         }
     }
 
@@ -287,9 +287,9 @@ impl Agent {
         }
         let Op::Hooks(wait) = std::mem::replace(&mut self.flow.op, Op::None) else { return };
         match wait.then {
-            Then::Nothing | Then::Compact { .. } => {}
-            Then::Clear { receipt } => self.undo_answered(receipt, None),
-            Then::Deliver { prompts, .. } => {
+            AfterHooks::Nothing | AfterHooks::Compact { .. } => {}
+            AfterHooks::Clear { receipt } => self.undo_answered(receipt, None),
+            AfterHooks::Deliver { prompts, .. } => {
                 for id in prompts {
                     if self.inbox.is_note(id) {
                         self.flow.feed(Input::Prompt { id, mode: DeliveryMode::Steer });
@@ -299,8 +299,10 @@ impl Agent {
                     self.inbox.take_back(id, why, &mut self.conversation.core);
                 }
             }
-            Then::Stop { .. } => self.flow.feed(Input::StopAsked { go_on: false }),
-            Then::EndBatch { touched, hook_texts } => self.tool_runner().end_batch(&touched, hook_texts),
+            AfterHooks::Stop { .. } => self.flow.feed(Input::StopAsked { go_on: false }),
+            AfterHooks::EndBatch { touched, hook_texts } => {
+                self.tool_runner().end_batch(&touched, hook_texts)
+            }
         }
     }
 

@@ -51,7 +51,7 @@ pub(super) enum Want {
 
 impl Want {
     /// Returns the request that a command makes, or the command itself if it makes none of these requests.
-    pub(super) fn of(command: Command) -> Result<Self, Box<Command>> {
+    pub(super) fn from_command(command: Command) -> Result<Self, Box<Command>> {
         Ok(match command {
             Command::EditCompaction { plan, summary } => Self::Edit { plan, summary },
             Command::RedoCompaction => Self::RedoCompaction,
@@ -74,7 +74,7 @@ struct Planned {
 }
 
 /// The plan that was shown last, by kind.
-enum Shown {
+enum ShownPlan {
     Back(Box<Planned>),
     Change(Box<Edit>),
     Compaction(Box<Outcome>),
@@ -88,7 +88,7 @@ pub(crate) struct Undoing {
     pub(super) receipt: Option<String>,
     /// The request that is carried out clears the conversation.
     pub(super) clears: bool,
-    planned: Option<Shown>,
+    planned: Option<ShownPlan>,
     /// The number of the last plan.
     plan: u64,
 }
@@ -124,21 +124,23 @@ impl Undoing {
         let Some(want) = self.want.take() else { return Begun::Nothing };
         self.clears = matches!(want, Want::Clear);
         let (want, planned) = match (want, self.planned.take()) {
-            (Want::CarryOut { .. }, Some(Shown::Compaction(outcome))) => return Begun::Compaction(outcome),
+            (Want::CarryOut { .. }, Some(ShownPlan::Compaction(outcome))) => {
+                return Begun::Compaction(outcome);
+            }
             other => other,
         };
         let session = Arc::clone(&conversation.core.session);
-        let store = SessionBlobs::of(&lock(&session));
+        let store = SessionBlobs::new(&lock(&session));
         let prices = conversation.wire.model.info().prices;
         let scale = conversation.scale();
-        let around = Around { session, files: files.cloned(), store, prices, scale };
+        let around = UndoContext { session, files: files.cloned(), store, prices, scale };
         Begun::Task(tokio::task::spawn_blocking(move || match (want, planned) {
-            (Want::CarryOut { plan, force }, Some(Shown::Back(planned))) => {
+            (Want::CarryOut { plan, force }, Some(ShownPlan::Back(planned))) => {
                 around.carry_out(*planned, plan, force)
             }
-            (Want::CarryOut { .. }, Some(Shown::Change(edit))) => around.change(*edit),
+            (Want::CarryOut { .. }, Some(ShownPlan::Change(edit))) => around.change(*edit),
             (Want::Show(outcome), _) => around.show(outcome),
-            (Want::Edit { summary, .. }, Some(Shown::Compaction(outcome))) => {
+            (Want::Edit { summary, .. }, Some(ShownPlan::Compaction(outcome))) => {
                 around.show(with_summary(outcome, &summary))
             }
             (Want::RedoCompaction, _) => around.redo_compaction(),
@@ -155,7 +157,7 @@ impl Undoing {
             Done::Planned(Planning(Ok(planned))) => {
                 self.plan += 1;
                 let shown = planned.draft.shown(self.plan);
-                self.planned = Some(Shown::Back(planned));
+                self.planned = Some(ShownPlan::Back(planned));
                 core.emit(Event::UndoPlanned(Box::new(shown)));
             }
             Done::Change(Err(Refused { why, hint })) => {
@@ -165,13 +167,13 @@ impl Undoing {
                 self.plan += 1;
                 edit.plan.plan = self.plan;
                 let shown = edit.plan.clone();
-                self.planned = Some(Shown::Change(edit));
+                self.planned = Some(ShownPlan::Change(edit));
                 core.emit(Event::ContextPlanned(Box::new(shown)));
             }
             Done::Compaction(outcome, mut plan) => {
                 self.plan += 1;
                 plan.plan = self.plan;
-                self.planned = Some(Shown::Compaction(outcome));
+                self.planned = Some(ShownPlan::Compaction(outcome));
                 core.emit(Event::CompactionPlanned(plan));
             }
             Done::Redone(entry) => {
@@ -223,7 +225,7 @@ pub(super) enum Done {
 pub(super) struct Planning(Result<Box<Planned>, &'static str>);
 
 /// The data that work on the blocking pool needs.
-struct Around {
+struct UndoContext {
     session: Arc<Mutex<Session>>,
     files: Option<Arc<Files>>,
     store: SessionBlobs,
@@ -273,7 +275,7 @@ fn with_summary(outcome: Box<Outcome>, summary: &str) -> Box<Outcome> {
     }
 }
 
-impl Around {
+impl UndoContext {
     fn plan_change(&self, change: &ContextChange) -> Done {
         let mut session = lock(&self.session);
         let entries: Vec<Entry> = match session.entries() {

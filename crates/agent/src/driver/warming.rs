@@ -67,7 +67,7 @@ fn warm(conversation: &mut Conversation) {
         cache::MAX_OUTPUT
     };
     let (used, cached) = (conversation.used().0, conversation.cached_tokens());
-    let cost = RequestCost::of(model.info(), used, cached, conversation.wire.cache.lifetime());
+    let cost = RequestCost::estimate(model.info(), used, cached, conversation.wire.cache.lifetime());
     let reservation = match conversation.spending.limits.room(cost.input, cost.output_price, max_output) {
         Ok(most) if most == max_output => Some(conversation.spending.limits.reserve(cost.need(most))),
         // The limits of the run are for its task.

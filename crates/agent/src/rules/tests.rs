@@ -62,7 +62,7 @@ fn neighbours_say_nothing_twice() {
         let texts: Vec<&str> = rules.items.iter().map(|i| i.text.split_once("\n\n").unwrap().1).collect();
         assert_eq!(texts, want, "{agents:?} {claude:?}");
         let again =
-            again(&root, std::slice::from_ref(&root), &[], Standing::default(), &RulesSettings::default());
+            again(&root, std::slice::from_ref(&root), &[], SentRules::default(), &RulesSettings::default());
         assert_eq!(again, rules, "{agents:?} {claude:?}");
     }
     let (_keep, root) = project(&[("AGENTS.md", "linked")]);
@@ -93,7 +93,7 @@ fn nested_rules_are_found_once_per_folder() {
         project(&[("x/AGENTS.md", "x"), ("x/y/z/CLAUDE.md", "z"), ("x/y/z/f.rs", ""), ("AGENTS.md", "root")]);
     let mut seen = HashSet::new();
     let settings = RulesSettings::default();
-    let mut found = |path: &Path| below(&root, path, &mut seen, &[], Standing::default(), &settings);
+    let mut found = |path: &Path| below(&root, path, &mut seen, &[], SentRules::default(), &settings);
     let rules = found(&root.join("x/y/z/f.rs"));
     assert_eq!(names(&rules, &root), ["x/AGENTS.md", "x/y/z/CLAUDE.md"]);
     assert_eq!(found(&root.join("x/y/z/g.rs")), Rules::default());
@@ -212,7 +212,7 @@ fn links_and_imports_of_a_project_stay_inside() {
         &root.join("sub/dir/f"),
         &mut HashSet::new(),
         &[],
-        Standing::default(),
+        SentRules::default(),
         &settings(&root),
     );
     assert_eq!(names(&found, &root), ["sub/dir/CLAUDE.md"]);
@@ -457,7 +457,7 @@ fn files_of_rules_folders_apply_always_or_to_their_paths() {
     assert_eq!(rules.scoped.len(), 2);
     let mut seen = HashSet::new();
     let mut found = |path: &str| {
-        let rules = below(&root, &root.join(path), &mut seen, &rules.scoped, Standing::default(), &settings);
+        let rules = below(&root, &root.join(path), &mut seen, &rules.scoped, SentRules::default(), &settings);
         names(&rules, &root)
     };
     assert_eq!(found("a.rs"), Vec::<String>::new());
@@ -466,5 +466,5 @@ fn files_of_rules_folders_apply_always_or_to_their_paths() {
     let python = found("b.py");
     assert!(python.len() == 1 && python[0].ends_with("scoped.md"), "{python:?}");
     let files: Vec<PathBuf> = rules.scoped.iter().map(|scoped| scoped.file.clone()).collect();
-    assert_eq!(again(&root, &[], &files, Standing::default(), &settings).items.len(), 2);
+    assert_eq!(again(&root, &[], &files, SentRules::default(), &settings).items.len(), 2);
 }

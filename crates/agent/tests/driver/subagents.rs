@@ -44,7 +44,7 @@ fn report(rig: &Rig, id: &str) -> SubagentReport {
         Part::ToolResult { details, .. } => Some(details),
         _ => None,
     });
-    SubagentReport::of(details.unwrap()).unwrap()
+    SubagentReport::from_details(details.unwrap()).unwrap()
 }
 
 fn decide(call: &str, decision: Decision) -> Command {

@@ -108,7 +108,7 @@ impl Definition {
     /// # Errors
     ///
     /// Returns the reason if there is no agent in the keys.
-    pub(crate) fn of(
+    pub(crate) fn from_keys(
         name: String,
         head: &Head,
         prompt: &str,
@@ -378,7 +378,7 @@ mod tests {
 
     fn of(keys: Value, place: DefinedIn) -> (Definition, Vec<String>) {
         let keys: Map<String, Value> = keys.as_object().unwrap().clone();
-        Definition::of("a".to_owned(), &Head::new(keys), "Be strict.\n", place).unwrap()
+        Definition::from_keys("a".to_owned(), &Head::new(keys), "Be strict.\n", place).unwrap()
     }
 
     #[test]

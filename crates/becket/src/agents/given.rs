@@ -33,7 +33,7 @@ pub(crate) fn of_json(agents: &Value) -> Result<(Vec<Definition>, Vec<String>), 
         if keys.get("description").and_then(Value::as_str).is_none_or(becket_types::is_blank) {
             keys.insert("description".to_owned(), Value::from("an agent of this run"));
         }
-        match Definition::of(name.clone(), &Head::new(keys), prompt, DefinedIn::Given) {
+        match Definition::from_keys(name.clone(), &Head::new(keys), prompt, DefinedIn::Given) {
             Ok((definition, wrong)) => {
                 out.push(definition);
                 warnings.extend(wrong);

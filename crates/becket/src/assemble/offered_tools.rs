@@ -29,7 +29,7 @@ pub(super) struct AnswerForm {
 impl AnswerForm {
     /// The tool would change the tools of the session's first request. So a run that continues a session states the schema
     /// after the prompt instead, unless a program drives it.
-    pub(super) fn of(run: &RunSettings) -> Self {
+    pub(super) fn for_run(run: &RunSettings) -> Self {
         let schema = run.output.schema.as_ref();
         let tool =
             schema.filter(|_| run.is_driven() || !run.goes_on()).cloned().and_then(StructuredOutput::new);

@@ -37,10 +37,10 @@ pub(crate) fn run(
         return change(environment, &summary, args, out);
     }
     if args.what.verify {
-        return verify(&mut Reading::of(environment, summary)?.view, args.json, out);
+        return verify(&mut Reading::open(environment, summary)?.view, args.json, out);
     }
     if args.what.folded {
-        return folded(&mut Reading::of(environment, summary)?, args.json, out);
+        return folded(&mut Reading::open(environment, summary)?, args.json, out);
     }
     let applies = !args.what.preview && !args.consent.dry_run && (!args.json || args.consent.yes);
     let mut live = agent(environment, &summary, args, applies)?;
@@ -162,7 +162,7 @@ fn change(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let size = || -> Result<(u64, Option<u64>), Failure> {
-        let mut reading = Reading::of(environment, summary.clone())?;
+        let mut reading = Reading::open(environment, summary.clone())?;
         let entry = reading.view.compaction().map(|(seq, _)| seq.0);
         Ok((reading.scale().total().0, entry))
     };

@@ -138,7 +138,7 @@ impl Reading {
     /// # Errors
     ///
     /// Fails if the ledger cannot be read.
-    pub(crate) fn of(environment: &Environment, summary: SessionSummary) -> Result<Self, Failure> {
+    pub(crate) fn open(environment: &Environment, summary: SessionSummary) -> Result<Self, Failure> {
         let mut entries: Vec<Entry> = Vec::new();
         let settings = readable(environment, &summary.cwd);
         let walked = walk(&summary.dir, policy(&settings.config), ModelScope::no_model(), &mut |entry, _| {
@@ -245,7 +245,7 @@ impl Reading {
     }
 
     /// Returns the spans that fill the context now. Together they are as large as [`Self::scale`] says, unless they are counted.
-    pub(crate) fn filled(&mut self, given: Option<u64>, usable: Option<u64>, exact: bool) -> Filled {
+    pub(crate) fn filled(&mut self, given: Option<u64>, usable: Option<u64>, exact: bool) -> ContextFill {
         let (tools, scale) = (self.tools(), self.scale());
         let _ = self.view.context();
         let mut spans = self.view.spans(&tools);
@@ -260,13 +260,13 @@ impl Reading {
         let (budget, known) = self.budget(given);
         let usable = usable.unwrap_or_else(|| budget.usable());
         let sum = spans.iter().map(|s| s.tokens.0).sum();
-        Filled { spans, texts, budget, assumed: !known, usable, sum, exact }
+        ContextFill { spans, texts, budget, assumed: !known, usable, sum, exact }
     }
 
     /// Returns the scale of the sizes of this context: as the provider last reported it in this session, and with the estimate of
     /// what came since.
     pub(crate) fn scale(&mut self) -> ContextScale {
-        let base = Floor::of(&[], &self.tools()).total() + self.view.estimated_tokens();
+        let base = Floor::measure(&[], &self.tools()).total() + self.view.estimated_tokens();
         let stored = self.view.state(Meter::KEY);
         let meter = self.model.as_deref().and_then(|model| Meter::from_state(stored, model));
         ContextScale::of_recorded(&meter.unwrap_or_default(), base)
@@ -289,7 +289,7 @@ impl Reading {
 }
 
 /// The spans of a context, and the size of the window.
-pub(crate) struct Filled {
+pub(crate) struct ContextFill {
     pub spans: Vec<Span>,
     /// The text of each span.
     pub texts: Vec<String>,
@@ -304,7 +304,7 @@ pub(crate) struct Filled {
     pub exact: bool,
 }
 
-impl Filled {
+impl ContextFill {
     /// Scales the estimates so that their sum is `used`, which is known from the provider's last report.
     pub(crate) fn scale_to(&mut self, used: u64) {
         let scale = ContextScale::new(Tokens(used), Tokens(self.sum));
@@ -323,7 +323,7 @@ struct Requests {
 }
 
 impl Requests {
-    fn of(summary: SessionSummary) -> Result<Self, Failure> {
+    fn open(summary: SessionSummary) -> Result<Self, Failure> {
         let dir = summary.dir.display().to_string();
         let mut entries: Vec<Entry> = Vec::new();
         let mut reader = store::read_entries_without(&summary.dir, NOT_OF_REQUESTS).map_err(store_failure)?;
@@ -355,7 +355,7 @@ fn tools_of(entries: &[Entry], model: Option<&str>) -> Vec<ToolSpec> {
     match names {
         Some(names) => all.into_iter().filter(|t| names.contains(&t.name)).collect(),
         None => {
-            let dialect = becket_tool_edit::Dialect::of(model.unwrap_or_default());
+            let dialect = becket_tool_edit::Dialect::for_model(model.unwrap_or_default());
             all.into_iter().filter(|t| dialect.offers(&t.name)).collect()
         }
     }
@@ -409,17 +409,17 @@ pub(crate) fn run(
         return edit::run(environment, &summary, args, out);
     }
     if args.sent.requests {
-        return show::list(&Requests::of(summary)?.entries, args.json, out);
+        return show::list(&Requests::open(summary)?.entries, args.json, out);
     }
     if let Some(number) = &args.sent.request {
-        let requests = Requests::of(summary)?;
-        let maker = sent::Maker::of(environment, cwd, &requests)?;
+        let requests = Requests::open(summary)?;
+        let maker = sent::Maker::from_requests(environment, cwd, &requests)?;
         return show::request(&maker, &requests.entries, number, args, out);
     }
-    let mut reading = Reading::of(environment, summary)?;
+    let mut reading = Reading::open(environment, summary)?;
     let filled = reading.filled(args.context_window, None, args.exact);
     if args.json {
-        let Filled { spans, texts, budget, assumed, usable, sum, .. } = filled;
+        let ContextFill { spans, texts, budget, assumed, usable, sum, .. } = filled;
         let window = budget.window;
         let body = json!({
             "session": reading.summary.id, "title": reading.summary.title, "model": reading.model,
@@ -432,8 +432,8 @@ pub(crate) fn run(
     print(&reading, &filled, out)
 }
 
-fn print(reading: &Reading, filled: &Filled, out: &mut dyn Write) -> Result<(), Failure> {
-    let Filled { spans, texts, budget, assumed, usable, sum, exact } = filled;
+fn print(reading: &Reading, filled: &ContextFill, out: &mut dyn Write) -> Result<(), Failure> {
+    let ContextFill { spans, texts, budget, assumed, usable, sum, exact } = filled;
     let (window, assumed, usable, sum, exact) = (budget.window, *assumed, *usable, *sum, *exact);
     let share = |n: u64| if usable == 0 { 0.0 } else { 100.0 * n as f64 / usable as f64 };
     let how = if exact { "counted" } else { "estimated" };
@@ -525,7 +525,8 @@ mod tests {
             let spans: Vec<Span> = tokens.iter().copied().map(span).collect();
             let budget = Budget { window: 20, input_limit: 20, max_output: 5 };
             let texts = Vec::new();
-            let mut filled = Filled { spans, texts, budget, assumed: false, usable: 10, sum, exact: false };
+            let mut filled =
+                ContextFill { spans, texts, budget, assumed: false, usable: 10, sum, exact: false };
             filled.scale_to(used);
             let all: u64 = filled.spans.iter().map(|span| span.tokens.0).sum();
             assert_eq!((all, filled.sum), if sum == 0 { (0, 0) } else { (used, used) });

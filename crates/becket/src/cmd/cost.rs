@@ -27,7 +27,7 @@ struct Sub {
 }
 
 /// The cost of a session with its subagents.
-struct Bill<'a> {
+struct SessionCost<'a> {
     session: &'a SessionSummary,
     own: Usages<'a>,
     subagents: Vec<(&'a Sub, Usages<'a>)>,
@@ -53,9 +53,9 @@ pub(crate) fn run(
         let since = of_a_date + u64::from(since.ends_with('d') && since != "0d");
         return stats::since(environment, None, since, args.json, args.html.as_deref(), out);
     }
-    let reading = Reading::of(environment, pick_session(environment, cwd, args.session.as_deref())?)?;
+    let reading = Reading::open(environment, pick_session(environment, cwd, args.session.as_deref())?)?;
     let subagents = subagents(environment, &reading.summary)?;
-    let bill = Bill::of(&reading, &subagents);
+    let bill = SessionCost::new(&reading, &subagents);
     if let Some(path) = &args.html {
         return write_page(path, &page(&bill), out);
     }
@@ -73,16 +73,16 @@ fn subagents(environment: &Environment, above: &SessionSummary) -> Result<Vec<Su
         .map(|summary| {
             let kind = summary.subagent_of().map(|of| of.agent).unwrap_or_default();
             let session = summary.id.to_string();
-            Ok(Sub { session, kind, entries: Reading::of(environment, summary)?.entries })
+            Ok(Sub { session, kind, entries: Reading::open(environment, summary)?.entries })
         })
         .collect()
 }
 
-impl<'a> Bill<'a> {
-    fn of(reading: &'a Reading, subagents: &'a [Sub]) -> Self {
-        let own = Usages::of(&reading.entries);
+impl<'a> SessionCost<'a> {
+    fn new(reading: &'a Reading, subagents: &'a [Sub]) -> Self {
+        let own = Usages::from_entries(&reading.entries);
         let subagents: Vec<(&Sub, Usages<'_>)> =
-            subagents.iter().map(|sub| (sub, Usages::of(&sub.entries))).collect();
+            subagents.iter().map(|sub| (sub, Usages::from_entries(&sub.entries))).collect();
         let (mut sum, mut models, mut purposes) = (own.sum.clone(), own.models.clone(), own.purposes.clone());
         for (_, usages) in &subagents {
             sum.join(&usages.sum);
@@ -184,7 +184,7 @@ fn numbers(sum: &Sum) -> Value {
 }
 
 /// Makes a page that needs no other file.
-fn page(bill: &Bill<'_>) -> String {
+fn page(bill: &SessionCost<'_>) -> String {
     use stats::{STYLE, bars, escape};
     let title = escape(&one_line(bill.session.label(), 80));
     let mut out = format!(

@@ -116,7 +116,7 @@ fn config(environment: &Environment, cwd: &Path) -> Vec<Check> {
 fn without_effect(environment: &Environment, cwd: &Path, settings: &Settings) -> Vec<String> {
     let mut faults: Vec<String> = settings.warnings.iter().map(ToString::to_string).collect();
     faults.extend(rules_without_effect(settings));
-    let bearers = hooks::Bearers { agents: &[], skills: None };
+    let bearers = hooks::HookSources { agents: &[], skills: None };
     let hooks = hooks::search(environment, cwd, settings, bearers);
     faults.extend(hooks.faults);
     faults.extend(hooks.warnings);
@@ -371,7 +371,7 @@ fn session(environment: &Environment, cwd: &Path, id: &str) -> Result<Vec<Check>
     if bad == 0 {
         out.push(check("chain", true, format!("{commits} commits, each with the hash of the previous one")));
     }
-    let mut reading = Reading::of(environment, summary)?;
+    let mut reading = Reading::open(environment, summary)?;
     out.push(blob_check(&reading, &dir)?);
     let _ = reading.view.context();
     match reading.view.check() {

@@ -7,7 +7,7 @@ use crate::args::{HooksCommandArgs, HooksWhat};
 use crate::cmd::write;
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::hooks::{self, Bearers, HookTable};
+use crate::hooks::{self, HookSources, HookTable};
 use crate::settings::{configuration, project_root, roots};
 use crate::toolbox;
 use crate::trust::content::{ContentTrust, State};
@@ -32,7 +32,7 @@ pub(crate) fn run(
             Ok(ExitStatus::Ok)
         }
         HooksWhat::Test { event, tool, input, trust, json, config, .. } => {
-            let here = Here::read(environment, config, *trust)?;
+            let here = HookConfig::read(environment, config, *trust)?;
             let call = here.call(event, tool.as_deref(), input.as_deref())?;
             here.test(environment, call, *json, out)
         }
@@ -41,10 +41,10 @@ pub(crate) fn run(
 
 /// Returns the configured hooks.
 pub(crate) fn list(environment: &Environment, args: &crate::args::ConfigArgs) -> Result<Listed, Failure> {
-    Ok(Here::read(environment, args, false)?.list(environment))
+    Ok(HookConfig::read(environment, args, false)?.list(environment))
 }
 
-struct Here {
+struct HookConfig {
     cwd: PathBuf,
     roots: Vec<PathBuf>,
     settings: Settings,
@@ -79,7 +79,7 @@ pub(crate) struct Row {
     pub state: &'static str,
 }
 
-impl Here {
+impl HookConfig {
     fn read(
         environment: &Environment,
         args: &crate::args::ConfigArgs,
@@ -89,14 +89,14 @@ impl Here {
         let root = project_root(&cwd);
         let settings = configuration(environment, &cwd, args, Vec::new(), true)?;
         let roots = roots(&cwd, &settings.config.add_dirs)?;
-        let trust = ContentTrust::of(environment, &root, everything);
+        let trust = ContentTrust::for_project(environment, &root, everything);
         let agents = Agents::find(environment, &cwd, true, &[]);
         let skills = toolbox::skills(environment, &cwd, &settings.config, true);
         Ok(Self { cwd, roots, settings, trust, agents, skills })
     }
 
-    fn bearers(&self) -> Bearers<'_> {
-        Bearers { agents: &self.agents.all, skills: Some(&self.skills) }
+    fn bearers(&self) -> HookSources<'_> {
+        HookSources { agents: &self.agents.all, skills: Some(&self.skills) }
     }
 
     fn list(&self, environment: &Environment) -> Listed {

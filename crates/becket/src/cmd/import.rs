@@ -25,7 +25,7 @@ pub(crate) fn run(
 ) -> Result<(), Failure> {
     let bytes = read(&args.file)?;
     let text = String::from_utf8_lossy(&bytes);
-    let Some(source) = Source::of(&text) else {
+    let Some(source) = Source::detect(&text) else {
         let why = why_not(&text);
         return Err(Failure::usage(format!(
             "{} is not a session that becket can read{why}",

@@ -40,7 +40,8 @@ pub(crate) fn login(
         )
         .hint("set XDG_CONFIG_HOME to a folder outside, or use the provider's variable"));
     }
-    let device = args.provider.as_deref().and_then(|name| DeviceLogin::of(environment, &settings, name));
+    let device =
+        args.provider.as_deref().and_then(|name| DeviceLogin::from_environment(environment, &settings, name));
     if let Some(device) = device.filter(|_| !args.browser) {
         return device_login(&device, args, out);
     }
@@ -138,7 +139,7 @@ pub(crate) fn logout(
 ) -> Result<ExitStatus, Failure> {
     let settings = read_settings(environment, cwd)?;
     check_name(&settings, &args.provider)?;
-    let login = DeviceLogin::of(environment, &settings, &args.provider);
+    let login = DeviceLogin::from_environment(environment, &settings, &args.provider);
     let logged_out = login.map_or(Ok(false), |login| login.forget()).map_err(Failure::error)?;
     let removed = keys::forget(environment, &args.provider).map_err(Failure::error)? || logged_out;
     let path = keys::path(environment);

@@ -46,7 +46,7 @@ pub(crate) fn run(
         McpWhat::ResetProjectChoices { json } => {
             let gone = mcp::forget(environment, cwd)
                 .map_err(|e| Failure::error(format!("nothing was changed: {e}")))?;
-            let refusals = ContentTrust::of(environment, &project_root(cwd), false)
+            let refusals = ContentTrust::for_project(environment, &project_root(cwd), false)
                 .forget_refusals()
                 .map_err(|e| Failure::error(format!("your refusals were not withdrawn: {e}")))?;
             let servers = match gone {
@@ -75,12 +75,12 @@ struct Done {
 
 impl Done {
     fn print(&self, json: bool, out: &mut dyn Write) -> Result<ExitStatus, Failure> {
-        if json { said(out, &self.json.to_string()) } else { said(out, &self.line) }
+        if json { print_line(out, &self.json.to_string()) } else { print_line(out, &self.line) }
     }
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the last expression of a subcommand")]
-fn said(out: &mut dyn Write, line: &str) -> Result<ExitStatus, Failure> {
+fn print_line(out: &mut dyn Write, line: &str) -> Result<ExitStatus, Failure> {
     let _ = writeln!(out, "{line}");
     Ok(ExitStatus::Ok)
 }
@@ -280,7 +280,7 @@ fn as_json(server: &Configured, status: Option<&Status>) -> Value {
     json!({
         "name": server.config.name,
         "scope": server.place.as_str(),
-        "server": server.config.shown(),
+        "server": server.config.description(),
         "status": status.map_or("not-allowed", |status| status.state.word()),
         "error": status.and_then(|status| match &status.state {
             becket_mcp::State::Failed(why) => Some(why.clone()),
@@ -306,7 +306,7 @@ fn line(server: &Configured, status: Option<&Status>) -> String {
         }
         Some(state) => state.word().to_owned(),
     };
-    format!("{name}  {}  [{}]  {state}", server.config.shown(), server.place.as_str())
+    format!("{name}  {}  [{}]  {state}", server.config.description(), server.place.as_str())
 }
 
 fn list(
@@ -322,7 +322,7 @@ fn list(
     let of = |server: &Configured| states.iter().find(|status| status.name == server.config.name);
     if json {
         let all: Vec<Value> = found.servers.values().map(|server| as_json(server, of(server))).collect();
-        return said(out, &json!({"servers": all, "problems": found.problems}).to_string());
+        return print_line(out, &json!({"servers": all, "problems": found.problems}).to_string());
     }
     for server in found.servers.values() {
         let _ = writeln!(out, "{}", line(server, of(server)));
@@ -357,7 +357,7 @@ fn get(
         let definition = |tool: &becket_mcp::ToolAbout| json!({ "name": tool.name, "description": tool.description, "inputSchema": tool.schema });
         value["definitions"] =
             status.map(|status| status.about.tools.iter().map(definition).collect()).unwrap_or_default();
-        return said(out, &value.to_string());
+        return print_line(out, &value.to_string());
     }
     let _ = writeln!(out, "{}", line(server, status));
     if server.place == Place::Project {
@@ -443,7 +443,7 @@ fn login(
         }
         None => String::new(),
     };
-    said(out, &format!("authorized: {name}{place}"))
+    print_line(out, &format!("authorized: {name}{place}"))
 }
 
 /// Reads a line of standard input; `None` at its end.
@@ -478,7 +478,7 @@ fn logout(
         return Err(Failure::error("there is no store for tokens"));
     };
     let had = tokens.forget(name, &url).map_err(|e| Failure::error(format!("nothing was changed: {e}")))?;
-    said(
+    print_line(
         out,
         &if had {
             format!("removed the authorization of {name}")

@@ -26,7 +26,7 @@ pub(crate) fn run(
 ) -> Result<(), Failure> {
     let looked =
         |filters: &SessionFilters, query: Option<&str>, json: bool, limit: usize, out: &mut dyn Write| {
-            let view = Looking { environment, cwd, filters, json, limit };
+            let view = ListQuery { environment, cwd, filters, json, limit };
             match query {
                 Some(words) => view.search(words, out),
                 None => view.list(out),
@@ -50,7 +50,7 @@ pub(crate) fn run(
 }
 
 /// A requested list or search.
-struct Looking<'a> {
+struct ListQuery<'a> {
     environment: &'a Environment,
     cwd: &'a Path,
     filters: &'a SessionFilters,
@@ -58,7 +58,7 @@ struct Looking<'a> {
     limit: usize,
 }
 
-impl Looking<'_> {
+impl ListQuery<'_> {
     fn project(&self) -> Option<&Path> {
         (!self.filters.all).then_some(self.cwd)
     }

@@ -106,7 +106,7 @@ impl Store for Stored {
 fn history(summary: &SessionSummary) -> Result<History, Failure> {
     let blobs = Stored(BlobStore::in_memory(Arc::new(Disk), Some(&summary.dir)));
     let entries = store::read_entries(&summary.dir).map_err(store_failure)?;
-    Ok(History::of(entries.flatten().flatten(), &blobs))
+    Ok(History::from_entries(entries.flatten().flatten(), &blobs))
 }
 
 /// Returns the user's messages of a stored session. Locks and writes nothing.
@@ -166,7 +166,7 @@ pub(crate) fn carry_out(
     let status = if left == 0 { ExitStatus::Ok } else { ExitStatus::Error };
     if !as_json {
         let is_done = changes && consent.yes && !consent.dry_run;
-        write(out, &shown(plan, &summary.cwd, consent.force, is_done))?;
+        write(out, &describe_plan(plan, &summary.cwd, consent.force, is_done))?;
         if !consent.dry_run && !changes {
             write(out, "No file is changed.\n")?;
         }
@@ -247,7 +247,7 @@ pub(crate) fn agreed(yes: bool, out: &mut dyn Write) -> Result<bool, Failure> {
 }
 
 /// Describes a plan. Paths below `cwd` are shown relative to it. `is_done`: it is carried out without a question.
-fn shown(plan: &UndoPlan, cwd: &Path, force: bool, is_done: bool) -> String {
+fn describe_plan(plan: &UndoPlan, cwd: &Path, force: bool, is_done: bool) -> String {
     let mut text = String::new();
     if let Some(back) = &plan.conversation {
         let entries = usize::try_from(back.entries).unwrap_or(usize::MAX);

@@ -40,7 +40,7 @@ enum Proof {
 
 impl Way {
     /// Returns the first way that the environment names.
-    fn of(environment: &Environment, on_azure: impl Fn() -> bool) -> Option<Self> {
+    fn from_environment(environment: &Environment, on_azure: impl Fn() -> bool) -> Option<Self> {
         let var = |name: &str| environment.var(name).map(str::to_owned);
         let client = var("AZURE_CLIENT_ID");
         let proof = var("AZURE_CLIENT_SECRET")
@@ -122,7 +122,7 @@ impl Way {
 
 /// Returns the source of tokens, if the environment names an identity.
 pub(crate) fn source(environment: &Environment) -> Option<TokenSource> {
-    let way = Way::of(environment, || is_machine_of("chassis_asset_tag", ASSET_TAG))?;
+    let way = Way::from_environment(environment, || is_machine_of("chassis_asset_tag", ASSET_TAG))?;
     let proxies = environment.proxies();
     let identity = way.identity();
     let exchange = move || {
@@ -171,7 +171,9 @@ mod tests {
         ] {
             let vars = vars.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
             let environment = Environment { vars, ..Environment::below(dir.path()) };
-            let identity = Way::of(&environment, || on_azure).map(|way| way.identity()).unwrap_or_default();
+            let identity = Way::from_environment(&environment, || on_azure)
+                .map(|way| way.identity())
+                .unwrap_or_default();
             assert_eq!(identity, want);
         }
     }

@@ -81,7 +81,7 @@ pub(crate) struct Tokens {
 type Sleep<'a> = &'a (dyn Fn(Duration) -> BoxFuture<'static, ()> + Sync);
 
 impl Client {
-    fn of(environment: &Environment, login: &LoginConfig) -> Option<Self> {
+    fn from_environment(environment: &Environment, login: &LoginConfig) -> Option<Self> {
         Some(Self {
             proxies: environment.proxies(),
             device_url: login.device_authorization_url.clone()?,
@@ -140,7 +140,7 @@ impl Client {
         // Some providers send errors with status 200.
         if let Some(code) = answer["error"].as_str() {
             let said = answer["error_description"].as_str().unwrap_or(code);
-            let why = format!("{} refused: {}", host(&self.token_url), shown(said));
+            let why = format!("{} refused: {}", host(&self.token_url), for_terminal(said));
             return Err(TokenFault { status: Some(400), code: Some(code.to_owned()), why });
         }
         if let Some(kind) = answer["token_type"].as_str().filter(|kind| !kind.eq_ignore_ascii_case("bearer"))
@@ -148,7 +148,7 @@ impl Client {
             return Err(wrong(format!(
                 "{} gives tokens of the type {}, and becket sends only bearer tokens",
                 host(&self.token_url),
-                shown(kind)
+                for_terminal(kind)
             )));
         }
         let mut grant = oauth_grant(&answer, &host(&self.token_url)).map_err(wrong)?;
@@ -170,15 +170,19 @@ fn prompt(answer: &Value) -> Result<(Prompt, String), &'static str> {
     let page = text(&["verification_uri", "verification_url"]).ok_or("no address for your browser")?;
     let is_page = |text: &&str| Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "https" | "http"));
     let page = Some(page).filter(is_page).ok_or("an address that no browser can open")?;
-    let complete = text(&["verification_uri_complete"]).filter(is_page).map(shown);
+    let complete = text(&["verification_uri_complete"]).filter(is_page).map(for_terminal);
     let lifetime = answer["expires_in"].as_f64().and_then(|n| Duration::try_from_secs_f64(n).ok());
-    let prompt =
-        Prompt { address: shown(page), code: shown(code), complete, lifetime: lifetime.unwrap_or(LIFETIME) };
+    let prompt = Prompt {
+        address: for_terminal(page),
+        code: for_terminal(code),
+        complete,
+        lifetime: lifetime.unwrap_or(LIFETIME),
+    };
     Ok((prompt, device_code.to_owned()))
 }
 
 /// Returns a server's text for the user's terminal.
-fn shown(text: &str) -> String {
+fn for_terminal(text: &str) -> String {
     clean(&text.chars().take(SHOWN).collect::<String>()).replace('\n', " ")
 }
 
@@ -196,8 +200,12 @@ fn host(url: &str) -> String {
 
 impl DeviceLogin {
     /// Returns the login that the configuration describes for a provider.
-    pub(crate) fn of(environment: &Environment, settings: &Settings, provider: &str) -> Option<Self> {
-        let client = Client::of(environment, &settings.config.provider(provider).login)?;
+    pub(crate) fn from_environment(
+        environment: &Environment,
+        settings: &Settings,
+        provider: &str,
+    ) -> Option<Self> {
+        let client = Client::from_environment(environment, &settings.config.provider(provider).login)?;
         let login = Self {
             environment: environment.clone(),
             provider: provider.to_owned(),
@@ -247,7 +255,9 @@ impl DeviceLogin {
         let kept = match (refresh, place) {
             (None, _) | (_, KeepIn::File) => Kept::File(None),
             (Some(token), KeepIn::Keychain) => {
-                match Keychain::of(&self.environment).and_then(|keychain| keychain.save(&name, token)) {
+                match Keychain::from_environment(&self.environment)
+                    .and_then(|keychain| keychain.save(&name, token))
+                {
                     Ok(()) => Kept::Keychain,
                     Err(why) => Kept::File(Some(why)),
                 }
@@ -282,7 +292,7 @@ impl DeviceLogin {
             (Some(token), _) => token,
             (None, Some(name)) => {
                 let environment = self.environment.clone();
-                let read = blocking(move || Keychain::of(&environment)?.read(&name)).await;
+                let read = blocking(move || Keychain::from_environment(&environment)?.read(&name)).await;
                 read.map_err(|why| NoKey {
                     why: format!("the login is in the system's keychain: {why}"),
                     hint: format!("Unlock the keychain, or run `becket login {} --file`.", self.provider),
@@ -327,9 +337,11 @@ impl DeviceLogin {
             let saved: Saved = serde_json::from_str(&text).unwrap_or_default();
             if let Some(name) = saved.keychain {
                 // A token that stays in the keychain keeps its file, so that it can be removed later.
-                Keychain::of(&self.environment).and_then(|keychain| keychain.remove(&name)).map_err(
-                    |why| format!("the login of {} is still in the system's keychain: {why}", self.provider),
-                )?;
+                Keychain::from_environment(&self.environment)
+                    .and_then(|keychain| keychain.remove(&name))
+                    .map_err(|why| {
+                        format!("the login of {} is still in the system's keychain: {why}", self.provider)
+                    })?;
             }
             removed |= !text.is_empty();
             std::fs::remove_dir_all(&folder)

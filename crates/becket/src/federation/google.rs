@@ -32,7 +32,7 @@ enum Way {
 }
 
 impl Way {
-    fn of(environment: &Environment, on_google: impl Fn() -> bool) -> Option<Self> {
+    fn from_environment(environment: &Environment, on_google: impl Fn() -> bool) -> Option<Self> {
         if let Some(named) = environment.var("GOOGLE_APPLICATION_CREDENTIALS") {
             return Some(Self::File(PathBuf::from(named)));
         }
@@ -224,7 +224,7 @@ fn assertion(file: &Value, email: &str, key: &str, audience: &str) -> Result<Str
 /// Returns the source of tokens, if there are credentials on this machine. `token_url`: the configured address for the
 /// exchange.
 pub(crate) fn source(environment: &Environment, token_url: Option<&str>) -> Option<TokenSource> {
-    let way = Way::of(environment, || is_machine_of("product_name", "Google"))?;
+    let way = Way::from_environment(environment, || is_machine_of("product_name", "Google"))?;
     let google = Google {
         environment: environment.clone(),
         proxies: environment.proxies(),
@@ -299,7 +299,7 @@ mod tests {
             let vars = vars.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
             let environment =
                 Environment { vars, home: Some(dir.path().to_owned()), ..Environment::below(dir.path()) };
-            Way::of(&environment, || on_google)
+            Way::from_environment(&environment, || on_google)
         };
         assert_eq!(way(&[], false), None);
         assert_eq!(way(&[], true), Some(Way::Machine("metadata.google.internal".to_owned())));

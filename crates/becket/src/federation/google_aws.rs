@@ -23,7 +23,7 @@ pub(super) async fn subject(
     if id != "aws1" {
         return Err(format!("the credentials are for {id}, and becket knows only aws1"));
     }
-    let machine = Machine::of(environment.proxies(), source);
+    let machine = Machine::new(environment.proxies(), source);
     let variable = |names: &[&str]| names.iter().find_map(|name| environment.var(name)).map(str::to_owned);
     let region = match variable(&["AWS_REGION", "AWS_DEFAULT_REGION"]) {
         Some(region) => region,
@@ -84,7 +84,7 @@ struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    fn of(proxies: Proxies, source: &'a Value) -> Self {
+    fn new(proxies: Proxies, source: &'a Value) -> Self {
         Self { proxies, source }
     }
 

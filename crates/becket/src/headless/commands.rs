@@ -7,7 +7,7 @@
 use super::known_commands::{KnownCommands, with_local};
 use super::local::{self, LocalFacts};
 use super::prompts::{with_command, with_servers};
-use super::waits::{Clearing, Held, Waited};
+use super::waits::{Clearing, Completion, QueuedLine};
 use super::{Front, note, written};
 use crate::failure::Failure;
 use becket_types::{Command, HookEvent, ImageSource, Part, PromptInput};
@@ -45,7 +45,7 @@ impl Front {
                 let outcome = hooks.run(HookEvent::ConfigChange, Some("skills"), keys).await;
                 let refused =
                     outcome.and_then(|outcome| outcome.block.map(|block| block.text).or(outcome.stop));
-                Waited::Commands(now, refused)
+                Completion::Commands(now, refused)
             });
             return Ok(());
         }
@@ -96,7 +96,7 @@ impl Front {
             return Ok(Some(input));
         };
         if self.state.in_turn || !self.pending.waiting.is_empty() {
-            self.pending.local.push_back(Held::Prompt(input));
+            self.pending.local.push_back(QueuedLine::Prompt(input));
             return Ok(None);
         }
         let answer = match name {
@@ -125,14 +125,14 @@ impl Front {
     /// Answers a message without text. During a turn, the answer waits for its end.
     fn blank(&mut self, input: PromptInput) -> Result<(), Failure> {
         if self.state.in_turn || !self.pending.waiting.is_empty() {
-            self.pending.local.push_back(Held::Prompt(input));
+            self.pending.local.push_back(QueuedLine::Prompt(input));
             return Ok(());
         }
         written(self.printer.blank_begun(input.client_id.as_deref()))?;
         // An SDK closes its side at the result, which it may read together with `system/init`.
         self.servers.waits.add(async {
             tokio::time::sleep(OPEN).await;
-            Waited::Blank
+            Completion::Blank
         });
         Ok(())
     }
@@ -157,9 +157,9 @@ impl Front {
                 continue;
             }
             match held {
-                Held::Prompt(input) => self.prompt(input).await?,
-                Held::Composed(input) => self.composed(input).await?,
-                Held::Request(..) => {}
+                QueuedLine::Prompt(input) => self.prompt(input).await?,
+                QueuedLine::Composed(input) => self.composed(input).await?,
+                QueuedLine::Request(..) => {}
             }
         }
         Ok(())
@@ -168,7 +168,7 @@ impl Front {
     /// Sends a prompt as it is.
     pub(super) async fn composed(&mut self, input: PromptInput) -> Result<(), Failure> {
         if self.clear_waits() {
-            self.pending.local.push_back(Held::Composed(input));
+            self.pending.local.push_back(QueuedLine::Composed(input));
         } else if !self.refused_attachment(&input)? {
             self.command(Command::Prompt(input)).await;
         }
@@ -192,7 +192,7 @@ impl Front {
     /// Sends a prompt, with its command expanded. A prompt that refers to a server is sent once the server has answered.
     pub(super) async fn prompt(&mut self, input: PromptInput) -> Result<(), Failure> {
         if self.clear_waits() {
-            self.pending.local.push_back(Held::Prompt(input));
+            self.pending.local.push_back(QueuedLine::Prompt(input));
             return Ok(());
         }
         if self.refused_attachment(&input)? {
@@ -222,13 +222,13 @@ impl Front {
     pub(super) fn clear_waits(&self) -> bool {
         self.input.driven
             && self.pending.local.iter().any(|held| match held {
-                Held::Prompt(PromptInput { parts, .. }) => match &parts[..] {
+                QueuedLine::Prompt(PromptInput { parts, .. }) => match &parts[..] {
                     [Part::Text { text, .. }] => {
                         self.is_local(text) && crate::slash::named(text).is_some_and(|(name, _)| clears(name))
                     }
                     _ => false,
                 },
-                Held::Composed(_) | Held::Request(..) => false,
+                QueuedLine::Composed(_) | QueuedLine::Request(..) => false,
             })
     }
 
@@ -238,7 +238,7 @@ impl Front {
         self.servers.waits.add(async move {
             // Without a sender, the run ends.
             let _ = is_done.await;
-            Waited::Cleared
+            Completion::Cleared
         });
         let request_id = format!("clear-{}", becket_types::unique());
         self.pending.clearing = Some(Clearing { request_id: request_id.clone(), client_id, done });

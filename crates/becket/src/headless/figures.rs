@@ -150,7 +150,7 @@ impl Figures {
 
 /// Estimates the sizes of a session's first request.
 fn first(items: &[SystemItem], opening: &Opening) -> ContextFigures {
-    let Floor { system, rules, skills, tools } = Floor::of(items, &opening.tools);
+    let Floor { system, rules, skills, tools } = Floor::measure(items, &opening.tools);
     let kinds = [("system", system + skills), ("rules", rules), ("tools", tools)];
     let used = kinds.iter().map(|(_, tokens)| tokens.0).sum();
     let kinds = kinds.map(|(name, tokens)| (name.to_owned(), tokens.0)).to_vec();
@@ -159,11 +159,11 @@ fn first(items: &[SystemItem], opening: &Opening) -> ContextFigures {
 
 /// Returns the rules files. `all`: the size of all rules.
 fn memory_files(items: &[SystemItem], all: Tokens) -> Vec<Value> {
-    let scale = ContextScale::new(all, Floor::of(items, &[]).rules);
+    let scale = ContextScale::new(all, Floor::measure(items, &[]).rules);
     let files = items.iter().filter_map(|item| Some((item.path.as_ref()?, &item.text)));
     files
         .map(|(path, text)| {
-            let tokens = scale.of(estimate_text(text));
+            let tokens = scale.scaled(estimate_text(text));
             json!({ "path": path.to_string_lossy(), "type": "Project", "tokens": tokens })
         })
         .collect()
@@ -171,10 +171,10 @@ fn memory_files(items: &[SystemItem], all: Tokens) -> Vec<Value> {
 
 /// Returns the tools of MCP servers. `all`: the size of all tools.
 fn mcp_tools(opening: &Opening, all: Tokens) -> Vec<Value> {
-    let scale = ContextScale::new(all, Floor::of(&[], &opening.tools).tools);
+    let scale = ContextScale::new(all, Floor::measure(&[], &opening.tools).tools);
     let split = |tool: &becket_types::ToolSpec| {
         let (server, _) = tool.name.strip_prefix("mcp__")?.split_once("__")?;
-        let tokens = scale.of(Floor::of(&[], std::slice::from_ref(tool)).tools);
+        let tokens = scale.scaled(Floor::measure(&[], std::slice::from_ref(tool)).tools);
         Some(json!({ "name": tool.name, "serverName": server, "tokens": tokens, "isLoaded": true }))
     };
     opening.tools.iter().filter_map(split).collect()

@@ -14,7 +14,7 @@ use super::link::{HostMessage, OpenRequests, next_request};
 use super::permission_tool;
 use super::running_calls::RunningCalls;
 use super::signalled::Ending;
-use super::waits::{Clearing, Held, Waited};
+use super::waits::{Clearing, Completion, QueuedLine};
 use super::{Signals, note, until, written};
 use crate::assemble::{Opening, SharedModels};
 use crate::failure::Failure;
@@ -113,7 +113,7 @@ pub(super) struct Pending {
     /// The request that discards waiting prompts, and the ids of those that are discarded so far.
     pub(super) withdrawn: Option<(String, Vec<String>)>,
     /// Commands of becket that wait for the end of the turn, and prompts that wait for such a command.
-    pub(super) local: VecDeque<Held>,
+    pub(super) local: VecDeque<QueuedLine>,
     /// The command that clears the conversation now.
     pub(super) clearing: Option<Clearing>,
     /// A change of the commands that hooks judge, or have refused.
@@ -376,13 +376,13 @@ impl Front {
             }
             Ok(InputLine::Command(Command::Prompt(input)) | InputLine::Blank(input)) => {
                 if self.servers.waits.any() {
-                    self.servers.waits.hold(Held::Prompt(input));
+                    self.servers.waits.hold(QueuedLine::Prompt(input));
                 } else {
                     self.prompt(input).await?;
                 }
             }
             Ok(InputLine::Composed(input)) if self.servers.waits.any() => {
-                self.servers.waits.hold(Held::Composed(input));
+                self.servers.waits.hold(QueuedLine::Composed(input));
             }
             Ok(InputLine::Composed(input)) => self.composed(input).await?,
             Ok(InputLine::Command(command)) => self.command(command).await,
@@ -405,22 +405,22 @@ impl Front {
         Ok(())
     }
 
-    async fn waited(&mut self, waited: Waited) -> Result<(), Failure> {
+    async fn waited(&mut self, waited: Completion) -> Result<(), Failure> {
         match waited {
-            Waited::Started | Waited::Cleared => {}
-            Waited::Blank => written(self.printer.blank_ended())?,
-            Waited::Answer(id, Ok(response)) => written(self.printer.control_response(&id, &response))?,
-            Waited::Answer(id, Err(why)) => written(self.printer.refusal(&id, &why))?,
-            Waited::Prompt(input) => self.command(Command::Prompt(input)).await,
-            Waited::Refused(input, why) => written(self.printer.refused_expansion(&input, &why))?,
-            Waited::Decided(id, outcome) => self.response(&id, outcome).await?,
-            Waited::Commands(known, refused) => self.commands_judged(known, refused)?,
+            Completion::Started | Completion::Cleared => {}
+            Completion::Blank => written(self.printer.blank_ended())?,
+            Completion::Answer(id, Ok(response)) => written(self.printer.control_response(&id, &response))?,
+            Completion::Answer(id, Err(why)) => written(self.printer.refusal(&id, &why))?,
+            Completion::Prompt(input) => self.command(Command::Prompt(input)).await,
+            Completion::Refused(input, why) => written(self.printer.refused_expansion(&input, &why))?,
+            Completion::Decided(id, outcome) => self.response(&id, outcome).await?,
+            Completion::Commands(known, refused) => self.commands_judged(known, refused)?,
         }
         while let Some(held) = self.servers.waits.take() {
             match held {
-                Held::Prompt(input) => self.prompt(input).await?,
-                Held::Composed(input) => self.composed(input).await?,
-                Held::Request(id, subtype, body) => self.request(id, &subtype, &body).await?,
+                QueuedLine::Prompt(input) => self.prompt(input).await?,
+                QueuedLine::Composed(input) => self.composed(input).await?,
+                QueuedLine::Request(id, subtype, body) => self.request(id, &subtype, &body).await?,
             }
         }
         if self.input.ended {
@@ -490,7 +490,7 @@ impl Front {
             let hub = self.servers.hub.clone();
             self.servers.waits.beside(async move {
                 let decision = permission_tool::ask(hub, &tool, &body).await;
-                Waited::Decided(id, decision)
+                Completion::Decided(id, decision)
             });
             return Ok(());
         }

@@ -3,7 +3,7 @@
 //!
 //! A job has the same id here as in the results of calls: its number.
 
-use super::waits::{Waited, Waits};
+use super::waits::{Completion, PendingWork};
 use becket_print::{Printer, ShellTask, ShellTaskEnd};
 use becket_session::secrets::mask_published;
 use becket_tool_shell::{JobChange, JobEnd, JobOutcome, Shell};
@@ -104,12 +104,12 @@ impl Jobs {
     }
 
     /// Ends a command in the background. The request is answered when it has ended. Returns false if no such command runs.
-    pub(super) fn stop(&self, id: &str, task: &str, waits: &mut Waits) -> bool {
+    pub(super) fn stop(&self, id: &str, task: &str, waits: &mut PendingWork) -> bool {
         let Some(number) = task.parse().ok().filter(|number| self.is_running(*number)) else { return false };
         let (id, shell) = (id.to_owned(), Arc::clone(&self.shell));
         waits.beside(async move {
             let ended = shell.end_job(number).await;
-            Waited::Answer(id, ended.map(|_| json!({})).ok_or_else(no_task))
+            Completion::Answer(id, ended.map(|_| json!({})).ok_or_else(no_task))
         });
         true
     }

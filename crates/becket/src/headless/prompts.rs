@@ -1,7 +1,7 @@
 //! Prompts whose commands and references to servers are expanded while the loop goes on, because hooks and servers of the program
 //! may take part in it.
 
-use super::waits::Waited;
+use super::waits::Completion;
 use super::{note, note_left_out};
 use crate::hooks::OutsideHooks;
 use crate::slash::Slash;
@@ -17,12 +17,12 @@ pub(super) async fn with_servers(
     mut input: PromptInput,
     text: String,
     hooks: Option<OutsideHooks>,
-) -> Waited {
+) -> Completion {
     let expanded = match crate::mcp::expanded(hub, text.clone(), hooks.as_ref()).await {
         Ok(expanded) => expanded,
         Err(failure) if failure.message.starts_with(HOOK_REFUSED) => {
             input.parts = vec![Part::text(text)];
-            return Waited::Refused(input, failure.message);
+            return Completion::Refused(input, failure.message);
         }
         Err(failure) => {
             note(&failure.message);
@@ -32,12 +32,12 @@ pub(super) async fn with_servers(
     if let [Part::Text { text, .. }] = &mut input.parts[..] {
         *text = expanded;
     }
-    Waited::Prompt(input)
+    Completion::Prompt(input)
 }
 
 /// Returns the prompt with `text`, whose command is expanded. A command that cannot be used is sent as it is, unless a hook
 /// refuses it.
-pub(super) async fn with_command(slash: &Slash, mut input: PromptInput, called: String) -> Waited {
+pub(super) async fn with_command(slash: &Slash, mut input: PromptInput, called: String) -> Completion {
     match slash.expanded(called.clone()).await {
         Ok(prompt) => {
             note_left_out(&called, &prompt.left_out);
@@ -48,9 +48,9 @@ pub(super) async fn with_command(slash: &Slash, mut input: PromptInput, called: 
         }
         Err(why) if why.starts_with(HOOK_REFUSED) => {
             input.parts = vec![Part::text(called)];
-            return Waited::Refused(input, why);
+            return Completion::Refused(input, why);
         }
         Err(why) => note(&why),
     }
-    Waited::Prompt(input)
+    Completion::Prompt(input)
 }

@@ -26,7 +26,7 @@ impl RunningCall {
 
 /// A sign of life that is due.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Beat {
+pub(super) struct SignOfLife {
     pub(super) call: CallId,
     pub(super) tool: String,
     pub(super) parent: Option<CallId>,
@@ -76,12 +76,12 @@ impl RunningCalls {
     }
 
     /// Takes the signs of life that are due.
-    pub(super) fn due(&mut self, now: Instant) -> Vec<Beat> {
+    pub(super) fn due(&mut self, now: Instant) -> Vec<SignOfLife> {
         let due = self.0.iter_mut().filter(|(_, call)| call.next() <= now);
         due.map(|(id, call)| {
             call.beats += 1;
             let seconds = now.duration_since(call.began).as_secs();
-            Beat { call: id.clone(), tool: call.tool.clone(), parent: call.parent.clone(), seconds }
+            SignOfLife { call: id.clone(), tool: call.tool.clone(), parent: call.parent.clone(), seconds }
         })
         .collect()
     }
@@ -104,7 +104,7 @@ mod tests {
         calls.saw(&Event::Subagent { call_id: id("a"), what: Box::new(began("b")) }, at(10));
         assert_eq!(calls.next(), Some(at(30)));
         assert!(calls.due(at(29)).is_empty());
-        let beat = |call: &str, parent: Option<&str>, seconds| Beat {
+        let beat = |call: &str, parent: Option<&str>, seconds| SignOfLife {
             call: id(call),
             tool: "bash".into(),
             parent: parent.map(id),

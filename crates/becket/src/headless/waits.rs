@@ -24,7 +24,7 @@ pub(super) struct Clearing {
 }
 
 /// The result of an operation that was waited for.
-pub(super) enum Waited {
+pub(super) enum Completion {
     /// The servers in the program's process have started.
     Started,
     /// The conversation is cleared.
@@ -44,7 +44,7 @@ pub(super) enum Waited {
 }
 
 /// A line of the program that is held.
-pub(super) enum Held {
+pub(super) enum QueuedLine {
     Prompt(PromptInput),
     /// A prompt that is sent as it is.
     Composed(PromptInput),
@@ -53,23 +53,23 @@ pub(super) enum Held {
 }
 
 #[derive(Default)]
-pub(super) struct Waits {
-    running: FuturesUnordered<BoxFuture<'static, Waited>>,
+pub(super) struct PendingWork {
+    running: FuturesUnordered<BoxFuture<'static, Completion>>,
     /// Work that holds no line back.
-    beside: FuturesUnordered<BoxFuture<'static, Waited>>,
+    beside: FuturesUnordered<BoxFuture<'static, Completion>>,
     /// Lines that came in the meantime.
-    held: VecDeque<Held>,
+    held: VecDeque<QueuedLine>,
     /// Ends the work for a request that the program withdraws.
     cancels: HashMap<String, oneshot::Sender<()>>,
 }
 
-impl Waits {
-    pub(super) fn add(&mut self, work: impl Future<Output = Waited> + Send + 'static) {
+impl PendingWork {
+    pub(super) fn add(&mut self, work: impl Future<Output = Completion> + Send + 'static) {
         self.running.push(Box::pin(work));
     }
 
     /// Adds work for which later lines do not wait. Only the end of the input waits for its answer.
-    pub(super) fn beside(&mut self, work: impl Future<Output = Waited> + Send + 'static) {
+    pub(super) fn beside(&mut self, work: impl Future<Output = Completion> + Send + 'static) {
         self.beside.push(Box::pin(work));
     }
 
@@ -88,7 +88,7 @@ impl Waits {
                 answer = work => answer,
                 Ok(()) = cancelled => Err("the request was withdrawn".to_owned()),
             };
-            Waited::Answer(id, answer)
+            Completion::Answer(id, answer)
         });
     }
 
@@ -101,7 +101,7 @@ impl Waits {
     }
 
     /// Returns the next result. Never returns while nothing is waited for.
-    pub(super) async fn next(&mut self) -> Waited {
+    pub(super) async fn next(&mut self) -> Completion {
         tokio::select! {
             Some(waited) = self.running.next() => waited,
             Some(waited) = self.beside.next() => waited,
@@ -113,14 +113,14 @@ impl Waits {
     pub(super) fn drop_prompts(&mut self) -> Vec<String> {
         let mut ids = Vec::new();
         self.held.retain(|line| {
-            let (Held::Prompt(input) | Held::Composed(input)) = line else { return true };
+            let (QueuedLine::Prompt(input) | QueuedLine::Composed(input)) = line else { return true };
             ids.extend(input.client_id.clone());
             false
         });
         ids
     }
 
-    pub(super) fn hold(&mut self, line: Held) {
+    pub(super) fn hold(&mut self, line: QueuedLine) {
         self.held.push_back(line);
     }
 
@@ -130,7 +130,7 @@ impl Waits {
     }
 
     /// Returns the next held line, if nothing is waited for any more.
-    pub(super) fn take(&mut self) -> Option<Held> {
+    pub(super) fn take(&mut self) -> Option<QueuedLine> {
         if self.any() { None } else { self.held.pop_front() }
     }
 

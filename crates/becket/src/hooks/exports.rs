@@ -46,7 +46,7 @@ fn exports(
 mod tests {
     use super::*;
 
-    /// What a variable had before, the text, and the variables that it sets.
+    /// Compares the variables that a text sets with the wanted ones.
     fn check(text: &str, want: &[(&str, &str)]) {
         let variable = |name: &str| match name {
             "PATH" => Some("/bin".to_owned()),

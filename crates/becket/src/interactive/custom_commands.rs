@@ -16,7 +16,7 @@ use crate::environment::Environment;
 use crate::hooks::OutsideHooks;
 use crate::plugins::Plugins;
 use crate::trust::content::{ContentTrust, Item, State};
-use crate::trust::scripts::{ProjectCommand, Surroundings, with_scripts};
+use crate::trust::scripts::{CommandEnvironment, ProjectCommand, with_scripts};
 use crate::trust::{ContentKind, folders};
 use becket_tool_skill::{Head, Scope, Skills};
 use becket_tui::commands::COMMANDS;
@@ -43,7 +43,7 @@ pub(crate) struct CustomCommands {
     /// Looks for skills, not before a list or a name is requested.
     skills: SessionSkills,
     trust: ContentTrust,
-    surroundings: Surroundings,
+    surroundings: CommandEnvironment,
 }
 
 /// A command with its file.
@@ -117,8 +117,8 @@ impl CustomCommands {
         let mut dirs: Vec<(PathBuf, bool)> = of_project.into_iter().map(|dir| (dir, true)).collect();
         dirs.push((environment.config_dir.join("commands"), false));
         dirs.extend(environment.claude_dir().map(|dir| (dir.join("commands"), false)));
-        let trust = ContentTrust::of(environment, root, everything);
-        let surroundings = Surroundings::new(environment, root, cwd);
+        let trust = ContentTrust::for_project(environment, root, everything);
+        let surroundings = CommandEnvironment::new(environment, root, cwd);
         let plugins = Arc::clone(&environment.plugins);
         Self { dirs, cwd: cwd.to_owned(), plugins, skills, trust, surroundings }
     }
@@ -395,7 +395,7 @@ fn question(name: String, arguments: String, commands: &[String], scripts: &str,
 
 fn found(name: String, text: String, project: bool) -> CommandFile {
     let mut wrong = None;
-    let (head, body) = match Head::of(&text) {
+    let (head, body) = match Head::split(&text) {
         Some(Ok((head, body))) => (head, body.trim_start_matches(['\r', '\n'])),
         // A file without a readable head is a prompt as a whole.
         other => {
@@ -462,8 +462,8 @@ mod tests {
             cwd: root.clone(),
             plugins: Arc::default(),
             skills: SessionSkills { find: Box::new(Skills::default), hooks: None },
-            trust: ContentTrust::of(&Environment::below(&root), &root, false),
-            surroundings: Surroundings::new(&Environment::below(&root), &root, &root),
+            trust: ContentTrust::for_project(&Environment::below(&root), &root, false),
+            surroundings: CommandEnvironment::new(&Environment::below(&root), &root, &root),
         };
         std::os::unix::fs::symlink(root.join(".env"), root.join("plain")).unwrap();
         let env = vec![("PATH".into(), std::env::var_os("PATH").unwrap())];

@@ -34,7 +34,7 @@ pub(super) fn page(cwd: &Path) -> Result<String, Failure> {
     let prefixes = ["--src-prefix=a/", "--dst-prefix=b/"];
     let diff = git(&[&["diff"][..], &plain[..], &prefixes[..], &[against]].concat())?;
     let untracked = git(&["ls-files", "--others", "--exclude-standard"])?;
-    Ok(shown(&files(&diff), &untracked))
+    Ok(diff_text(&files(&diff), &untracked))
 }
 
 /// The differences of one file.
@@ -173,7 +173,7 @@ pub(super) fn fenced(text: &str, language: &str) -> String {
     format!("{fence}{language}\n{}\n{fence}", text.trim_end_matches('\n'))
 }
 
-fn shown(files: &[FileDiff<'_>], untracked: &str) -> String {
+fn diff_text(files: &[FileDiff<'_>], untracked: &str) -> String {
     let mut text = String::new();
     if files.len() > 1 {
         let sum = |sign| files.iter().map(|file| file.count(sign)).sum();
@@ -283,7 +283,7 @@ mod tests {
     fn a_diff_without_a_known_head_is_not_lost() {
         let [one] = &files("diff --git a/x b/x\nsomething new\n")[..] else { panic!() };
         assert_eq!(one.heading(), "**`x`** differs");
-        assert_eq!(shown(&[], ""), "Nothing differs from the last commit.");
+        assert_eq!(diff_text(&[], ""), "Nothing differs from the last commit.");
     }
 
     #[test]

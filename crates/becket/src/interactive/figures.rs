@@ -121,7 +121,7 @@ pub(crate) struct Usages<'a> {
 }
 
 impl<'a> Usages<'a> {
-    pub(crate) fn of(entries: &'a [Entry]) -> Self {
+    pub(crate) fn from_entries(entries: &'a [Entry]) -> Self {
         let mut missed = missed(entries);
         let mut out = Self::default();
         for entry in entries {
@@ -210,7 +210,7 @@ mod tests {
             entry(123_456, 10, usage("openai/gpt", 1_250_000, 0, 12.5)),
             entry(123_460, 10, usage("openai/gpt", 1_250_000, 0, 12.5)),
         ];
-        let usages = Usages::of(&entries);
+        let usages = Usages::from_entries(&entries);
         let missed: Vec<Option<&str>> = usages.rows.iter().map(|row| row.missed.as_deref()).collect();
         assert_eq!(
             missed,
@@ -227,6 +227,6 @@ mod tests {
         assert_eq!(usages.models["openai/gpt"].read, 2_500_000);
         assert_eq!(usages.purposes["turn"].requests, 5);
         assert_eq!(sizes(&entries), [8_100, 9_000, 9_900, 1_250_000, 1_250_000]);
-        assert_eq!(Usages::of(&[]), Usages::default());
+        assert_eq!(Usages::from_entries(&[]), Usages::default());
     }
 }

@@ -77,7 +77,7 @@ impl ReadSession {
             Inspect::Bytes { request: InspectedRequest::Now, span } => {
                 let spans = now(reading);
                 let placed = spans.get(span).ok_or_else(gone)?;
-                Ok(Inspected::Text { title: title(placed), text: said(placed) })
+                Ok(Inspected::Text { title: title(placed), text: unsent_text(placed) })
             }
             Inspect::Diff { request: InspectedRequest::Now } => {
                 let spans = now(reading);
@@ -257,7 +257,7 @@ fn title(placed: &Placed) -> String {
 }
 
 /// Returns the text of a span that was not sent yet.
-fn said(placed: &Placed) -> String {
+fn unsent_text(placed: &Placed) -> String {
     if placed.text.is_empty() {
         return "(no text: an image, a file, or a part that only its model can read)\n".to_owned();
     }
@@ -268,7 +268,7 @@ fn said(placed: &Placed) -> String {
 fn bytes(sent: &Sent<'_>, made: &Rebuilt, span: usize) -> Result<Inspected, Failure> {
     let placed = made.spans.get(span).ok_or_else(gone)?;
     let Some(range) = placed.bytes.clone() else {
-        let text = format!("(its position in the bytes is unknown; its text:)\n{}", said(placed));
+        let text = format!("(its position in the bytes is unknown; its text:)\n{}", unsent_text(placed));
         return Ok(Inspected::Text { title: title(placed), text });
     };
     let all = made.body.get(range.clone()).ok_or_else(gone)?;

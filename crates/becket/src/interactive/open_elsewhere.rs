@@ -17,7 +17,7 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    fn of(line: &str) -> Option<Self> {
+    fn parse(line: &str) -> Option<Self> {
         match line.trim().to_ascii_lowercase().as_str() {
             "fork" => Some(Self::Fork),
             "take over" => Some(Self::TakeOver),
@@ -67,7 +67,7 @@ pub(super) async fn ask(
         .ok()
         .flatten(),
     };
-    let answer = line.as_deref().and_then(Answer::of);
+    let answer = line.as_deref().and_then(Answer::parse);
     if answer.is_none()
         && let Some(typed) = line.as_deref().and_then(none_of_them)
     {
@@ -102,7 +102,7 @@ mod tests {
             ("", None),
             ("yes", None),
         ] {
-            assert_eq!(Answer::of(line), answer, "{line:?}");
+            assert_eq!(Answer::parse(line), answer, "{line:?}");
             let is_named = none_of_them(line).is_some_and(|said| said.contains(line.trim()));
             assert_eq!(is_named, !line.trim().is_empty(), "{line:?}");
         }

@@ -3,7 +3,7 @@
 //! Owns the mapping from commands to pages. A session that has not begun is shown as its first request will be.
 
 use super::diff_page::fenced;
-use super::sheets::{self, Shown, Status};
+use super::sheets::{self, PathDisplay, Status};
 use super::tasks_page::Job;
 use super::{figures, preferences};
 use crate::args::{self, ConfigArgs, ExportArgs};
@@ -61,7 +61,9 @@ impl Pages {
     /// Returns the page. Blocks. `jobs`: the commands in the background.
     pub(super) fn page(&self, wanted: &PageRequest, jobs: &[Job]) -> Reply {
         let body = match wanted {
-            PageRequest::Agents => Ok(Body::Sheet(sheets::agents(&self.opening.agents, &self.shown()))),
+            PageRequest::Agents => {
+                Ok(Body::Sheet(sheets::agents(&self.opening.agents, &self.path_display())))
+            }
             PageRequest::Bug => Ok(Body::Markdown(self.bug())),
             PageRequest::Config => self.config_page().map(Body::Sheet),
             PageRequest::Context { used, window, usable } => {
@@ -91,11 +93,11 @@ impl Pages {
                 Body::Sheet(sheet) => Page { sheet: Some(sheet), ..page },
             }
         };
-        Reply::Page(body.map(page).map_err(|f| said(&f)))
+        Reply::Page(body.map(page).map_err(|f| failure_text(&f)))
     }
 
-    fn shown(&self) -> Shown {
-        Shown { cwd: self.cwd.clone(), home: self.environment.home.clone() }
+    fn path_display(&self) -> PathDisplay {
+        PathDisplay { cwd: self.cwd.clone(), home: self.environment.home.clone() }
     }
 
     /// Returns the context page, for the size of the context, the window and its usable part as the interface knows them; 0 while
@@ -115,7 +117,7 @@ impl Pages {
         let threshold = filled.budget.threshold(self.config.context.threshold).0;
         let mut paths = figures::Paths::default();
         reading.each(&mut |entry| paths.take(&entry))?;
-        Ok(sheets::context(&reading, &filled, threshold, &paths, &self.shown()))
+        Ok(sheets::context(&reading, &filled, threshold, &paths, &self.path_display()))
     }
 
     /// Returns the rules files that the model reads, in order, with their sizes.
@@ -125,9 +127,9 @@ impl Pages {
         let _ = reading.view.context();
         let mut spans = reading.view.spans(&[]);
         for span in &mut spans {
-            span.tokens = scale.of(span.tokens);
+            span.tokens = scale.scaled(span.tokens);
         }
-        Ok(sheets::memory(reading.view.system_items(), &spans, &self.shown()))
+        Ok(sheets::memory(reading.view.system_items(), &spans, &self.path_display()))
     }
 
     /// Returns the folders of this session, and what its commands can reach. `mode`: the current permission mode.
@@ -150,7 +152,7 @@ impl Pages {
             sandbox_mode: self.config.tools.sandbox.mode.as_str(),
             levels,
         };
-        Ok(sheets::status(status, &self.shown()))
+        Ok(sheets::status(status, &self.path_display()))
     }
 
     /// Returns the text of a bug report. Nothing is sent.
@@ -183,7 +185,7 @@ impl Pages {
             }
             Ok(found.id.to_string())
         });
-        Reply::Found(found.map_err(|f| said(&f)))
+        Reply::Found(found.map_err(|f| failure_text(&f)))
     }
 
     /// Returns ids and descriptions of the other sessions of this directory, newest first.
@@ -219,12 +221,12 @@ impl Pages {
 
     fn doctor(&self) -> Result<Sheet, Failure> {
         let checks = cmd::doctor::everything(&self.environment, &self.cwd)?;
-        Ok(sheets::doctor(&checks, &self.shown()))
+        Ok(sheets::doctor(&checks, &self.path_display()))
     }
 
     /// Exports the session to this file. An existing file is not replaced.
     pub(super) fn export(&self, format: ExportFormat, file: &str) -> Reply {
-        Reply::Done(self.exported(format, file).map_err(|f| said(&f)))
+        Reply::Done(self.exported(format, file).map_err(|f| failure_text(&f)))
     }
 
     fn exported(&self, format: ExportFormat, file: &str) -> Result<String, Failure> {
@@ -250,7 +252,7 @@ impl Pages {
         let masked = cmd::export::run(&self.environment, &self.cwd, &args, &mut std::io::sink())?;
         let told =
             cmd::export::masked_note(masked, format).map(|told| format!("; {told}")).unwrap_or_default();
-        Ok(format!("Exported this session to {}{told}", self.shown().path(&path)))
+        Ok(format!("Exported this session to {}{told}", self.path_display().path(&path)))
     }
 
     fn reading(&self) -> Result<Reading, Failure> {
@@ -314,7 +316,7 @@ impl Pages {
 
     fn hooks_page(&self) -> Result<Sheet, Failure> {
         let listed = cmd::hooks::list(&self.environment, &ConfigArgs::default())?;
-        Ok(sheets::hooks(&listed, &self.shown()))
+        Ok(sheets::hooks(&listed, &self.path_display()))
     }
 
     fn config_page(&self) -> Result<Sheet, Failure> {
@@ -336,7 +338,7 @@ impl Pages {
             crate::remembered::Remembered::of_view(&snapshot.view).apply(&mut settings);
         }
         let warnings: Vec<String> = settings.warnings.iter().map(ToString::to_string).collect();
-        Ok(sheets::config(&settings.explain(), &warnings, &self.shown()))
+        Ok(sheets::config(&settings.explain(), &warnings, &self.path_display()))
     }
 
     /// Returns the permissions page. `mode`: the session's current mode.
@@ -390,7 +392,7 @@ fn ended() -> Failure {
     Failure::error("the session has ended")
 }
 
-fn said(failure: &Failure) -> String {
+fn failure_text(failure: &Failure) -> String {
     match &failure.hint {
         Some(hint) => format!("{}\n{hint}", failure.message),
         None => failure.message.clone(),

@@ -27,9 +27,9 @@ pub(super) fn preview(environment: &Environment, cwd: &Path, session: String) ->
             let skip = messages.len().saturating_sub(MESSAGES);
             for message in &messages[skip..] {
                 if message.role == Role::User {
-                    let _ = writeln!(out, "› {}\n", one_line(&said(message), CHARS));
+                    let _ = writeln!(out, "› {}\n", one_line(&message_text(message), CHARS));
                 } else {
-                    let _ = writeln!(out, "{}\n", beginning(&said(message)));
+                    let _ = writeln!(out, "{}\n", beginning(&message_text(message)));
                 }
             }
             out
@@ -65,11 +65,11 @@ fn last_messages(ledger: &Path) -> Vec<Message> {
 
 fn message(entry: Entry) -> Option<Message> {
     let EntryKind::Message { message } = entry.kind else { return None };
-    let shown = message.visibility().user && !said(&message).trim().is_empty();
+    let shown = message.visibility().user && !message_text(&message).trim().is_empty();
     (shown && message.role != Role::Tool).then_some(message)
 }
 
-fn said(message: &Message) -> String {
+fn message_text(message: &Message) -> String {
     becket_tui::transcript::pasted::as_written(&message.parts)
 }
 

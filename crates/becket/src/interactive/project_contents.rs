@@ -6,7 +6,7 @@ use super::first::unusable;
 use crate::agents::Agents;
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::hooks::Bearers;
+use crate::hooks::HookSources;
 use crate::settings::{RunSettings, claude, project_root};
 use crate::trust::content::{self, ContentTrust, Item, State};
 use std::io::{self, Write as _};
@@ -23,7 +23,7 @@ pub(super) fn ask(environment: &Environment, settings: &RunSettings) -> Result<O
     );
     let config = &settings.settings.config;
     let skills = crate::toolbox::skills(environment, &settings.project.cwd, config, settings.project.trusted);
-    let bearers = Bearers { agents: &agents.all, skills: Some(&skills) };
+    let bearers = HookSources { agents: &agents.all, skills: Some(&skills) };
     let mut items = crate::hooks::items(environment, &settings.project.cwd, &settings.settings, bearers);
     items.extend(crate::mcp::agent_items(environment, &settings.project.cwd, &agents.all));
     if settings.project.trusted {
@@ -38,7 +38,7 @@ pub(super) fn ask(environment: &Environment, settings: &RunSettings) -> Result<O
         return Ok(Some(false));
     }
     let mut changed = false;
-    let trust = ContentTrust::of(environment, &root, false);
+    let trust = ContentTrust::for_project(environment, &root, false);
     for (server, item) in all {
         let state = match trust.state(&item) {
             // The user has withdrawn the permission since.

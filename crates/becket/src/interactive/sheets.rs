@@ -6,7 +6,7 @@
 use super::figures::{self, Paths, UNPRICED, Usages};
 use crate::agents::{DefinedIn, Definition};
 use crate::assemble::Opening;
-use crate::cmd::context::{Filled, Reading, name};
+use crate::cmd::context::{ContextFill, Reading, name};
 use crate::cmd::doctor::Check;
 use crate::cmd::hooks::{Listed, Row as HookRow};
 use crate::cmd::sandbox::LevelReach;
@@ -26,12 +26,12 @@ const TEXT: usize = 200;
 
 /// Shortens paths for display: relative to the workspace or the home folder, else absolute.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Shown {
+pub(super) struct PathDisplay {
     pub cwd: PathBuf,
     pub home: Option<PathBuf>,
 }
 
-impl Shown {
+impl PathDisplay {
     pub(super) fn path(&self, path: &Path) -> String {
         match (path.strip_prefix(&self.cwd), self.home.as_ref().map(|home| path.strip_prefix(home))) {
             (Ok(below), _) if below.as_os_str().is_empty() => ".".to_owned(),
@@ -57,7 +57,7 @@ impl Shown {
 }
 
 /// Returns the page `/config`: what differs from the defaults first, with its source.
-pub(super) fn config(rows: &[Row], warnings: &[String], shown: &Shown) -> Sheet {
+pub(super) fn config(rows: &[Row], warnings: &[String], shown: &PathDisplay) -> Sheet {
     let mut sheet = Sheet::default();
     let value = |row: &Row| if row.value.is_empty() { "-".to_owned() } else { shown.text(&row.value) };
     let (defaults, set): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.source == "default");
@@ -86,10 +86,10 @@ pub(super) fn config(rows: &[Row], warnings: &[String], shown: &Shown) -> Sheet 
 /// Returns the page `/context`. `threshold`: tokens at which the context is compacted.
 pub(super) fn context(
     reading: &Reading,
-    filled: &Filled,
+    filled: &ContextFill,
     threshold: u64,
     paths: &Paths,
-    shown: &Shown,
+    shown: &PathDisplay,
 ) -> Sheet {
     let mut sheet = Sheet::default();
     let how = if filled.exact { "counted" } else { "estimated" };
@@ -149,7 +149,7 @@ pub(super) fn context(
     sheet
 }
 
-fn spans(spans: &[Span], texts: &[String], shown: &Shown) -> Item {
+fn spans(spans: &[Span], texts: &[String], shown: &PathDisplay) -> Item {
     let columns = vec![
         Column::number("seq", 1),
         Column::number("tokens", 4),
@@ -204,7 +204,7 @@ fn largest(
 /// Returns the page `/cost`.
 pub(super) fn cost(entries: &[Entry]) -> Sheet {
     let mut sheet = Sheet::default();
-    let usages = Usages::of(entries);
+    let usages = Usages::from_entries(entries);
     if usages.rows.is_empty() {
         sheet.heading("Cost", "$0.0000");
         sheet.note("No request was made yet. Each one will have a row here: what it read, wrote and cost.");
@@ -329,7 +329,7 @@ pub(super) fn skills(skills: &Skills) -> Sheet {
 }
 
 /// Returns the page `/memory`. `items`: the blocks of the system prompt. `spans`: those of the context, without tools.
-pub(super) fn memory(items: &[SystemItem], spans: &[Span], shown: &Shown) -> Sheet {
+pub(super) fn memory(items: &[SystemItem], spans: &[Span], shown: &PathDisplay) -> Sheet {
     let mut sheet = Sheet::default();
     // The first spans belong to the system prompt. Its skills are counted as rules there and are not files.
     let is_file = |n: usize| items.get(n).is_none_or(|item| item.kind == SystemKind::Rules);
@@ -364,7 +364,7 @@ pub(super) fn memory(items: &[SystemItem], spans: &[Span], shown: &Shown) -> She
 }
 
 /// Returns the page `/agents`.
-pub(super) fn agents(agents: &[Definition], shown: &Shown) -> Sheet {
+pub(super) fn agents(agents: &[Definition], shown: &PathDisplay) -> Sheet {
     let mut sheet = Sheet::default();
     sheet.heading("Agents", count(agents.len(), "agent"));
     for definition in agents {
@@ -404,7 +404,7 @@ pub(super) struct Status<'a> {
 const PLACES: usize = 24;
 
 /// Returns the page `/status`.
-pub(super) fn status(status: Status<'_>, shown: &Shown) -> Sheet {
+pub(super) fn status(status: Status<'_>, shown: &PathDisplay) -> Sheet {
     let mut sheet = Sheet::default();
     sheet.heading("Session", format!("becket {}", env!("CARGO_PKG_VERSION")));
     sheet.field("session", status.session);
@@ -443,7 +443,7 @@ pub(super) fn status(status: Status<'_>, shown: &Shown) -> Sheet {
 }
 
 /// Returns the page `/hooks`.
-pub(super) fn hooks(listed: &Listed, shown: &Shown) -> Sheet {
+pub(super) fn hooks(listed: &Listed, shown: &PathDisplay) -> Sheet {
     let mut sheet = Sheet::default();
     if let Some(line) = listed.off_line() {
         sheet.note(line);
@@ -465,7 +465,7 @@ pub(super) fn hooks(listed: &Listed, shown: &Shown) -> Sheet {
 }
 
 /// Returns the page `/doctor`.
-pub(super) fn doctor(checks: &[Check], shown: &Shown) -> Sheet {
+pub(super) fn doctor(checks: &[Check], shown: &PathDisplay) -> Sheet {
     let mut sheet = Sheet::default();
     let wrong = checks.iter().filter(|check| !check.ok).count();
     let found = match wrong {
@@ -489,7 +489,7 @@ mod tests {
 
     #[test]
     fn paths_are_named_from_the_workspace_or_the_home_folder() {
-        let shown = Shown { cwd: "/home/u/work".into(), home: Some("/home/u".into()) };
+        let shown = PathDisplay { cwd: "/home/u/work".into(), home: Some("/home/u".into()) };
         for (path, want) in [
             ("/home/u/work/src/a.rs", "src/a.rs"),
             ("/home/u/work", "."),

@@ -5,7 +5,7 @@
 
 use super::elicitation::AskUser;
 use super::line_input::LineInput;
-use super::{Held, open_elsewhere, session};
+use super::{TerminalHandover, open_elsewhere, session};
 use crate::assemble::assemble;
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -60,7 +60,7 @@ impl Next {
 pub(super) async fn until_quit(
     environment: &Environment,
     mut settings: RunSettings,
-    held: &Held,
+    held: &TerminalHandover,
     mut typed: Option<&mut LineInput>,
 ) -> Result<ExitStatus, Failure> {
     // A single session may be opened for reading only; the next one uses the original setting.
@@ -129,7 +129,7 @@ fn back(
     failure: &Failure,
 ) -> Option<SessionChoice> {
     if let Some(session) = left.take() {
-        *failed = Some(said(failure));
+        *failed = Some(failure_line(failure));
         return Some(SessionChoice::Resume { query: session.to_string(), fork: None });
     }
     let why = failed.as_mut().filter(|_| settings.goes_on())?;
@@ -138,7 +138,7 @@ fn back(
 }
 
 /// Describes the failure in one line of a session.
-fn said(failure: &Failure) -> String {
+fn failure_line(failure: &Failure) -> String {
     let hint = failure.hint.as_deref().map(|hint| format!(" {}.", hint.trim_end_matches('.')));
     format!(
         "The other session was not opened: {}.{}",

@@ -189,7 +189,7 @@ pub(super) fn approved(
     if items.is_empty() {
         return Vec::new();
     }
-    let trust = ContentTrust::of(environment, root, everything);
+    let trust = ContentTrust::for_project(environment, root, everything);
     items.into_iter().filter(|(_, item)| trust.state(item) == State::Trusted).map(|(path, _)| path).collect()
 }
 

@@ -69,7 +69,7 @@ pub(crate) struct ContentTrust {
 }
 
 impl ContentTrust {
-    pub(crate) fn of(environment: &Environment, root: &Path, everything: bool) -> Self {
+    pub(crate) fn for_project(environment: &Environment, root: &Path, everything: bool) -> Self {
         let file = environment.data_dir.join("trusted-content.jsonl");
         let root = root.to_string_lossy().into_owned();
         let text = becket_files::read_text(&file, MAX_DECISIONS).unwrap_or_default();
@@ -211,10 +211,10 @@ mod tests {
         let root = dir.path().join("p");
         let item =
             |content: &str| Item { kind: "hooks".into(), name: "a.json".into(), content: content.into() };
-        let trust = ContentTrust::of(&environment, &root, false);
+        let trust = ContentTrust::for_project(&environment, &root, false);
         assert_eq!(trust.state(&item("one\ntwo")), State::New);
         trust.decide(&item("one\ntwo"), true).unwrap();
-        for trust in [&trust, &ContentTrust::of(&environment, &root, false)] {
+        for trust in [&trust, &ContentTrust::for_project(&environment, &root, false)] {
             assert_eq!(trust.state(&item("one\ntwo")), State::Trusted);
             let changed = trust.state(&item("one\nthree"));
             assert_eq!(changed, State::Changed { before: Some("one\ntwo".into()) });
@@ -225,7 +225,7 @@ mod tests {
         trust.decide(&item("one\nthree"), false).unwrap();
         assert_eq!(trust.state(&item("one\nthree")), State::Refused);
         // Somebody who has refused content is not sent to a question that does not come.
-        let again = ContentTrust::of(&environment, &root, false);
+        let again = ContentTrust::for_project(&environment, &root, false);
         assert!(!again.is_trusted("hooks", "a.json", "one\nthree"));
         let note = again.note().unwrap();
         assert!(
@@ -233,13 +233,19 @@ mod tests {
             "{note}"
         );
         assert_eq!(again.forget_refusals().unwrap(), 1);
-        for trust in [&again, &ContentTrust::of(&environment, &root, false)] {
+        for trust in [&again, &ContentTrust::for_project(&environment, &root, false)] {
             assert_eq!(trust.state(&item("one\nthree")), State::New);
         }
         assert_eq!(again.forget_refusals().unwrap(), 0);
         trust.decide(&item("one\nthree"), false).unwrap();
         // The same item in another project, of another kind or with another name is a different item.
-        assert_eq!(ContentTrust::of(&environment, dir.path(), false).state(&item("one\nthree")), State::New);
-        assert_eq!(ContentTrust::of(&environment, dir.path(), true).state(&item("x")), State::Trusted);
+        assert_eq!(
+            ContentTrust::for_project(&environment, dir.path(), false).state(&item("one\nthree")),
+            State::New
+        );
+        assert_eq!(
+            ContentTrust::for_project(&environment, dir.path(), true).state(&item("x")),
+            State::Trusted
+        );
     }
 }

@@ -59,7 +59,7 @@ pub(crate) enum ProjectCommand {
 
 /// The surroundings in which commands of the project start.
 #[derive(Clone, Debug)]
-pub(crate) struct Surroundings {
+pub(crate) struct CommandEnvironment {
     root: PathBuf,
     /// The folders in which a command may start.
     dirs: Vec<PathBuf>,
@@ -69,7 +69,7 @@ pub(crate) struct Surroundings {
     given: Vec<String>,
 }
 
-impl Surroundings {
+impl CommandEnvironment {
     /// The same for a command that starts in `folder`.
     pub(crate) fn in_folder(&self, folder: &Path) -> Self {
         Self { dirs: vec![real(folder)], ..self.clone() }
@@ -112,7 +112,11 @@ impl Surroundings {
 
 /// Returns a configured value together with the text of each project file that its commands run, so that a changed
 /// script is changed content.
-pub(crate) fn with_scripts(config: &str, commands: &[ProjectCommand], surroundings: &Surroundings) -> String {
+pub(crate) fn with_scripts(
+    config: &str,
+    commands: &[ProjectCommand],
+    surroundings: &CommandEnvironment,
+) -> String {
     let mut search = Search::new(surroundings);
     for command in commands {
         search.variables.clone_from(&surroundings.variables);
@@ -129,7 +133,7 @@ pub(crate) fn with_scripts(config: &str, commands: &[ProjectCommand], surroundin
     search.scripts_within();
     let mut out = config.to_owned();
     for (path, real) in &search.files {
-        let _ = write!(out, "\n\n{}", shown(path, real, &surroundings.root));
+        let _ = write!(out, "\n\n{}", file_with_text(path, real, &surroundings.root));
     }
     if search.more {
         let _ =
@@ -156,7 +160,7 @@ pub(crate) fn with_scripts(config: &str, commands: &[ProjectCommand], surroundin
 
 /// Returns the name, the size and the text of a file. The size is a part of the title, so that the text of one file
 /// cannot pass for a second file.
-fn shown(path: &Path, real: &Path, root: &Path) -> String {
+fn file_with_text(path: &Path, real: &Path, root: &Path) -> String {
     let name = path.strip_prefix(root).unwrap_or(path).display().to_string();
     let name = match real.strip_prefix(root) {
         Ok(inside) if inside.display().to_string() == name => name,
@@ -204,7 +208,7 @@ fn real(path: &Path) -> PathBuf {
 
 #[derive(Debug)]
 struct Search<'a> {
-    at: &'a Surroundings,
+    at: &'a CommandEnvironment,
     variables: BTreeMap<String, Vec<String>>,
     /// Files as they are named, with the real path of each.
     files: Vec<(PathBuf, PathBuf)>,
@@ -222,7 +226,7 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(at: &'a Surroundings) -> Self {
+    fn new(at: &'a CommandEnvironment) -> Self {
         Self {
             at,
             variables: BTreeMap::new(),

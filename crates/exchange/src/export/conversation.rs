@@ -171,7 +171,7 @@ impl Conversation {
 /// Returns a result's report about a subagent.
 pub(super) fn report(result: &Message) -> Option<SubagentReport> {
     result.parts.iter().find_map(|part| match part {
-        Part::ToolResult { details, .. } => SubagentReport::of(details),
+        Part::ToolResult { details, .. } => SubagentReport::from_details(details),
         _ => None,
     })
 }

@@ -77,7 +77,7 @@ impl Page {
 
     /// Adds the conversations of subagents of the session in this folder. Call it after all entries.
     pub(crate) fn find_subagents(&mut self, session_dir: &Path) {
-        self.subagents = Subagents::of(session_dir, &self.talk);
+        self.subagents = Subagents::find(session_dir, &self.talk);
     }
 
     /// Writes the whole page. Returns the number of masked secrets. `blobs`: the source of its images.
@@ -130,7 +130,7 @@ impl Page {
             if let Some(from) = extra.get("imported").and_then(|i| i["from"].as_str()) {
                 row("imported from", from);
             }
-            if let Some(of) = SubagentOf::of(extra) {
+            if let Some(of) = SubagentOf::from_extra(extra) {
                 row("works for", &format!("session {} (subagent {})", of.session, of.agent));
             }
         }

@@ -29,7 +29,7 @@ impl Markdown {
 
     /// Adds the conversations of subagents of the session in this folder. Call it after all entries.
     pub(crate) fn find_subagents(&mut self, session_dir: &Path) {
-        self.subagents = Subagents::of(session_dir, &self.talk);
+        self.subagents = Subagents::find(session_dir, &self.talk);
     }
 
     /// `blobs`: the source of texts that are too long for an entry.
@@ -167,7 +167,7 @@ fn write_part(part: &Part, blobs: Option<&dyn Blobs>, out: &mut dyn Write) -> io
                 (false, false) => "",
             };
             writeln!(out, "Result of **{name}**{outcome}:\n")?;
-            if let Some(report) = SubagentReport::of(details) {
+            if let Some(report) = SubagentReport::from_details(details) {
                 fenced("", &report.to_string(), out)?;
             }
             fenced("", output, out)

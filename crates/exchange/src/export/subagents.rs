@@ -41,14 +41,14 @@ pub(super) struct Subagents {
 
 impl Subagents {
     /// Finds the subagents of the session in this folder, whose conversation is `talk`.
-    pub(super) fn of(session_dir: &Path, talk: &Conversation) -> Self {
+    pub(super) fn find(session_dir: &Path, talk: &Conversation) -> Self {
         let (Some(project), Some(id)) = (session_dir.parent(), id_of(session_dir)) else {
             return Self::default();
         };
         // The session itself is exported also if its neighbours cannot be listed.
         let dirs = session_dirs_in(project).unwrap_or_default();
         let mut known: Vec<LinkedSubagent> =
-            dirs.iter().filter_map(|dir| LinkedSubagent::of(summary(dir)?)).collect();
+            dirs.iter().filter_map(|dir| LinkedSubagent::from_summary(summary(dir)?)).collect();
         known.retain(|k| k.summary.id != id);
         known.sort_by_key(|k| (k.summary.ledger.created, k.summary.id));
         Finder { known, room: ALL }.below(id, talk, 1)
@@ -99,7 +99,7 @@ struct LinkedSubagent {
 }
 
 impl LinkedSubagent {
-    fn of(summary: SessionSummary) -> Option<Self> {
+    fn from_summary(summary: SessionSummary) -> Option<Self> {
         let of = summary.subagent_of()?;
         Some(Self { summary, of })
     }

@@ -27,25 +27,30 @@ struct Options {
     valued: &'static str,
 }
 
-const fn of(of: &'static str, long: &'static str, short: &'static str, valued: &'static str) -> Options {
+const fn listed_options(
+    of: &'static str,
+    long: &'static str,
+    short: &'static str,
+    valued: &'static str,
+) -> Options {
     Options { of, long, short, valued }
 }
 
-const TAR: Options = of(
+const TAR: Options = listed_options(
     "",
     "checkpoint-action to-command use-compress-program rsh-command rmt-command info-script new-volume-script index-file volno-file",
     "IF",
     "fCbTXKNLVHg",
 );
-const RSYNC: Options = of("", "rsh rsync-path", "e", "fBTM");
-const SORT: Options = of("", "compress-program output", "o", "kStT");
-const MAN: Options = of("", "pager html config-file", "PHC", "RLmMSseEr");
-const ZIP: Options = of("", "unzip-command", "", "");
+const RSYNC: Options = listed_options("", "rsh rsync-path", "e", "fBTM");
+const SORT: Options = listed_options("", "compress-program output", "o", "kStT");
+const MAN: Options = listed_options("", "pager html config-file", "PHC", "RLmMSseEr");
+const ZIP: Options = listed_options("", "unzip-command", "", "");
 
 /// The word by which `words` (a command with its name) runs or destroys something else; `None` if there is none.
 pub(crate) fn escape(words: &[Word]) -> Option<String> {
     let (name, rest) = words.split_first()?;
-    let has = |test: &dyn Fn(&str) -> bool| rest.iter().find(|w| test(&w.text)).map(shown);
+    let has = |test: &dyn Fn(&str) -> bool| rest.iter().find(|w| test(&w.text)).map(word_text);
     let name = base_name(&name.text);
     // pytest deletes this folder before it starts.
     if runner(words).is_some_and(|(runner, _)| matches!(runner, "pytest" | "py.test"))
@@ -112,17 +117,17 @@ pub(crate) fn escape(words: &[Word]) -> Option<String> {
     found.or_else(|| services::permanent(name, rest))
 }
 
-const FD: Options = of("", "exec exec-batch list-details", "xXl", "cdEejSto");
-const RG: Options = of("", "pre search-zip hostname-bin", "z", "ABCdeEfgjmMrtT");
-const SCP: Options = of("", "", "SoFDJ", "ciPlX");
+const FD: Options = listed_options("", "exec exec-batch list-details", "xXl", "cdEejSto");
+const RG: Options = listed_options("", "pre search-zip hostname-bin", "z", "ABCdeEfgjmMrtT");
+const SCP: Options = listed_options("", "", "SoFDJ", "ciPlX");
 const EDITOR: Options =
-    of("", "cmd startuptime remote remote-send remote-expr remote-silent", "cSusWwiU", "Tt");
+    listed_options("", "cmd startuptime remote remote-send remote-expr remote-silent", "cSusWwiU", "Tt");
 const LESS: Options =
-    of("", "lesskey-file lesskey-src lesskey-content log-file LOG-FILE", "koO", "bhjpPtTxyzD#");
-const TREE: Options = of("", "output", "oR", "LPI");
+    listed_options("", "lesskey-file lesskey-src lesskey-content log-file LOG-FILE", "koO", "bhjpPtTxyzD#");
+const TREE: Options = listed_options("", "output", "oR", "LPI");
 const GRADLE: Options =
-    of("", "init-script project-dir build-file settings-file include-build", "Ibcp", "DPgxt");
-const CURL: Options = of(
+    listed_options("", "init-script project-dir build-file settings-file include-build", "Ibcp", "DPgxt");
+const CURL: Options = listed_options(
     "",
     "config output output-dir remote-name remote-name-all upload-file trace trace-ascii stderr libcurl etag-save hsts alt-svc \
      cookie-jar dump-header netrc-file netrc engine connect-to unix-socket abstract-unix-socket preproxy proxy socks4 socks4a socks5 \
@@ -130,18 +135,18 @@ const CURL: Options = of(
     "cDKnoOTxQP:",
     "AbCdeEFHmPQrtuUwXyYz",
 );
-const WGET: Options = of(
+const WGET: Options = listed_options(
     "",
     "config execute use-askpass output-document directory-prefix input-file output-file append-output post-file body-file \
      save-cookies load-cookies warc-file hsts-file rejected-log",
     "aeOoPi",
     "BDlnQtTUwXARI",
 );
-const HELM: Options = of("", "post-renderer kubeconfig", "", "nof");
-const MYPY: Options = of("", "python-executable", "", "mpc");
-const PYLINT: Options = of("", "init-hook load-plugins rcfile", "", "jdefr");
-const PIP: Options = of("", "python log", "", "icrt");
-const MAKE: Options = of("", "file makefile directory eval include-dir", "fCEI", "jlOWo");
+const HELM: Options = listed_options("", "post-renderer kubeconfig", "", "nof");
+const MYPY: Options = listed_options("", "python-executable", "", "mpc");
+const PYLINT: Options = listed_options("", "init-hook load-plugins rcfile", "", "jdefr");
+const PIP: Options = listed_options("", "python log", "", "icrt");
+const MAKE: Options = listed_options("", "file makefile directory eval include-dir", "fCEI", "jlOWo");
 const GO: &[&str] = &["exec", "toolexec", "vettool", "overlay", "modfile", "C"];
 const COMPILER: &[&str] = &[
     "wrapper",
@@ -206,7 +211,7 @@ fn end_of_package(words: &[Word]) -> usize {
     words.len().min(first + 1 + more)
 }
 
-fn shown(word: &Word) -> String {
+fn word_text(word: &Word) -> String {
     if word.is_literal() { word.text.clone() } else { word.raw.clone() }
 }
 
@@ -217,7 +222,7 @@ fn all(words: &[Word]) -> String {
 
 /// The first word that may become any option at run time.
 fn first_dynamic(words: &[Word]) -> Option<String> {
-    words.iter().take_while(|w| w.text != "--" || !w.is_literal()).find(|w| may_be_option(w)).map(shown)
+    words.iter().take_while(|w| w.text != "--" || !w.is_literal()).find(|w| may_be_option(w)).map(word_text)
 }
 
 fn may_be_option(word: &Word) -> bool {
@@ -256,7 +261,7 @@ fn find(words: &[Word]) -> Option<String> {
         let ends =
             word.known == Known::Glob && word.text.strip_prefix('*').is_some_and(|end| end.starts_with('.'));
         if !word.is_literal() && may_be_option(word) && !(value && (word.single || ends)) {
-            return Some(shown(word));
+            return Some(word_text(word));
         }
         value = !value && word.is_literal() && takes_value(&word.text);
     }
@@ -277,7 +282,7 @@ fn single_dash(words: &[Word], names: &[&str]) -> Option<String> {
             names.contains(&name) || names.iter().any(|n| n.len() == 1 && rest.starts_with(n))
         })
     };
-    own().find(named).or_else(|| own().find(|w| may_be_option(w))).map(shown)
+    own().find(named).or_else(|| own().find(|w| may_be_option(w))).map(word_text)
 }
 
 /// Judges npm and similar programs, which accept one dash instead of two, and abbreviated names.
@@ -315,7 +320,7 @@ fn package_manager(words: &[Word]) -> Option<String> {
             name == "c" || (name.len() > 1 && NAMES.iter().any(|n| n.starts_with(name.as_str())))
         })
     };
-    own().find(named).or_else(|| own().find(|w| may_be_option(w))).map(shown)
+    own().find(named).or_else(|| own().find(|w| may_be_option(w))).map(word_text)
 }
 
 /// Judges cargo: configuration on the command line can name wrappers, linkers and runners, and another manifest means another
@@ -338,7 +343,11 @@ fn cargo(words: &[Word]) -> Option<String> {
     };
     let compiles = own().any(|word| matches!(word.text.as_str(), "rustc" | "rustdoc" | "clippy" | "fix"));
     let after = || words.iter().skip(own().count()).filter(|_| compiles);
-    own().find(named).or_else(|| own().find(|w| may_be_option(w))).or_else(|| after().find(runs)).map(shown)
+    own()
+        .find(named)
+        .or_else(|| own().find(|w| may_be_option(w)))
+        .or_else(|| after().find(runs))
+        .map(word_text)
 }
 
 /// Judges make: variables on the command line replace those of the makefile, including programs and shells.
@@ -349,7 +358,7 @@ fn make(words: &[Word]) -> Option<String> {
         let plain = word.is_literal() && value.chars().all(|c| c.is_ascii_alphanumeric());
         !(word.text.starts_with('-') || plain && QUIET.contains(&name))
     };
-    MAKE.hit(words).or_else(|| words.iter().find(named).map(shown)).or_else(|| first_dynamic(words))
+    MAKE.hit(words).or_else(|| words.iter().find(named).map(word_text)).or_else(|| first_dynamic(words))
 }
 
 fn sed(words: &[Word]) -> Option<String> {
@@ -370,7 +379,7 @@ fn awk(words: &[Word]) -> Option<String> {
                 || hidden.iter().any(|h| text.contains(h))
                 || (text.contains('{') && text.contains('>') && text.contains("print"))
         })
-        .map(shown)
+        .map(word_text)
 }
 
 impl Options {

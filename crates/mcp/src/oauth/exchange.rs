@@ -45,7 +45,7 @@ impl Exchange {
     /// # Errors
     ///
     /// Returns a message for people that names the missing field.
-    pub(super) fn of(url: &Url, config: &OAuthConfig) -> Result<Option<Self>, String> {
+    pub(super) fn from_config(url: &Url, config: &OAuthConfig) -> Result<Option<Self>, String> {
         let has_key = config.private_key.is_some() || config.private_key_file.is_some();
         let has_assertion = config.assertion.is_some()
             || config.assertion_file.is_some()
@@ -239,7 +239,7 @@ mod tests {
         let url = Url::parse("https://a.example/mcp").unwrap();
         let of = |value: Value| {
             let config: OAuthConfig = serde_json::from_value(value).unwrap();
-            Exchange::of(&url, &config).map(|exchange| exchange.is_some())
+            Exchange::from_config(&url, &config).map(|exchange| exchange.is_some())
         };
         assert_eq!(of(json!({})), Ok(false));
         assert_eq!(

@@ -41,7 +41,7 @@ impl Granted {
     ///
     /// Returns a message for people that names the missing field.
     pub(super) fn new(url: &Url, client: Client, config: &OAuthConfig) -> Result<Self, String> {
-        let means = match (Exchange::of(url, config)?, &config.client_id, &config.client_secret) {
+        let means = match (Exchange::from_config(url, config)?, &config.client_id, &config.client_secret) {
             (Some(exchange), _, _) => Means::Signed(Box::new(exchange)),
             (None, Some(id), Some(secret)) => Means::Secret(ClientCredentialsConfig::ClientSecret {
                 client_id: id.clone(),

@@ -218,7 +218,7 @@ impl Decoder for AnthropicDecoder {
             "message_start" => {
                 if let Some(message) = &event.message {
                     if let Some(id) = message["id"].as_str() {
-                        let _ = self.assembler.of().id.set(id.to_owned());
+                        let _ = self.assembler.answer_of().id.set(id.to_owned());
                     }
                     self.usage(&message["usage"]);
                 }

@@ -27,7 +27,8 @@ impl GeminiDecoder {
                 .call(call["id"].as_str().unwrap_or_default(), call["name"].as_str().unwrap_or_default());
             self.calls += 1;
             if let Some(signature) = signature {
-                let by = format!("{}/{}", self.assembler.of().provider, self.assembler.of().model);
+                let by =
+                    format!("{}/{}", self.assembler.answer_of().provider, self.assembler.answer_of().model);
                 self.assembler.call_extra(slot, SIGNATURE, Value::from(signature));
                 self.assembler.call_extra(slot, SIGNER, Value::from(by));
             }

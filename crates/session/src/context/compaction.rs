@@ -99,11 +99,11 @@ mod verify;
 
 pub use attached::{FileContent, FileNow, FileUse, MAX_FILES, UseKind, uses};
 pub use effect::{CompactionEffect, text_of};
-pub use governor::{Governor, Need, Owed};
+pub use governor::{CompactionReason, Governor, Owed};
 pub use loss::loss;
 pub use nested_rules::RULES_PATH;
 pub use plan::{Ask, Step, begin, begin_with, prepare, stop};
-pub use prepared::{Cover, Prepared, PreparedOutcome};
+pub use prepared::{CoveredMessages, Prepared, PreparedOutcome};
 pub use snapshot::Request;
 pub use split::{Tail, borders, cut, first_unseen};
 pub use verify::{Breakdown, Floor, Stop, StopReason};

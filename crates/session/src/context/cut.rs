@@ -37,7 +37,7 @@ pub struct Output<'a> {
 
 impl<'a> Output<'a> {
     /// Returns the output of a result part. `now` is the cut that is in force.
-    pub fn of(part: &'a Part, now: Option<&CutOutput>) -> Option<Self> {
+    pub fn from_part(part: &'a Part, now: Option<&CutOutput>) -> Option<Self> {
         let Part::ToolResult { call_id, output, extra, name, .. } = part else { return None };
         let tokens = tokens(part, now).saturating_sub(FRAME);
         let end_matters = extra.contains_key("excerpt_lines") || matches!(name.as_str(), "bash" | "shell");

@@ -105,7 +105,7 @@ pub fn step_cut(view: &View, room: Tokens) -> Option<EntryKind> {
             Part::ToolResult { call_id, .. } => !view.is_pruned(call_id) && !view.is_call_pinned(call_id),
             _ => false,
         })
-        .filter_map(|part| cut::Output::of(part, None))
+        .filter_map(|part| cut::Output::from_part(part, None))
         .collect();
     let cuts = cut::share(&outputs, room.0);
     if cuts.is_empty() {

@@ -411,14 +411,14 @@ fn effect(view: &mut View, entries: &[Entry], kinds: &[EntryKind], scale: Contex
     let same = common(&before, &after);
     // Tools are not in the view, and stay.
     let (total, base_after) = (scale.total(), next.estimated_tokens().0);
-    let less = scale.of(Tokens(base_before.0.saturating_sub(base_after)));
-    let more = scale.of(Tokens(base_after.saturating_sub(base_before.0)));
+    let less = scale.scaled(Tokens(base_before.0.saturating_sub(base_after)));
+    let more = scale.scaled(Tokens(base_after.saturating_sub(base_before.0)));
     Effect {
         before: total,
         after: Tokens((total.0 + more.0).saturating_sub(less.0)),
         same,
         messages: before.messages.len(),
-        behind: scale.of(after.messages[same..].iter().map(|m| m.tokens).sum()),
+        behind: scale.scaled(after.messages[same..].iter().map(|m| m.tokens).sum()),
     }
 }
 

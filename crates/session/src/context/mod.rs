@@ -25,8 +25,8 @@ pub mod tail_anchor;
 pub mod validate;
 pub mod view;
 
-pub(crate) use view::Shown;
 pub use view::View;
+pub(crate) use view::VisibleContent;
 
 /// Numbers and lists that configure the engine. `docs/context-engine.md` explains the defaults.
 #[derive(Clone, Debug, PartialEq)]

@@ -31,7 +31,7 @@ impl ContextScale {
     }
 
     /// Returns the size of a part, or of a context that differs a little, whose base estimate is `base`.
-    pub fn of(self, base: Tokens) -> Tokens {
+    pub fn scaled(self, base: Tokens) -> Tokens {
         match self.base.0 {
             0 => base,
             whole => Tokens((base.0 as f64 * self.used.0 as f64 / whole as f64).round() as u64),
@@ -47,7 +47,7 @@ impl ContextScale {
         for part in parts {
             seen += part.0;
             // The differences of rounded sums add up to the whole.
-            let upto = scale.of(Tokens(seen));
+            let upto = scale.scaled(Tokens(seen));
             *part = Tokens(upto.0 - before.0);
             before = upto;
         }
@@ -72,7 +72,7 @@ mod tests {
             let all: u64 = split.iter().map(|part| part.0).sum();
             prop_assert_eq!(all, if sum == 0 { 0 } else { used });
             for (part, base) in split.iter().zip(&parts) {
-                prop_assert!(part.0.abs_diff(scale.of(Tokens(*base)).0) <= 1);
+                prop_assert!(part.0.abs_diff(scale.scaled(Tokens(*base)).0) <= 1);
             }
         }
     }

@@ -16,18 +16,18 @@
 //!
 //! Knows entries only as JSON with a sequence number. Their meaning belongs to the context engine.
 
-mod ahead;
 mod backwards;
 mod entries;
 pub mod line;
 mod open;
+mod read_ahead;
 mod reader;
 mod take_over;
 mod writer;
 
-pub(crate) use ahead::read_to_end;
 pub(crate) use backwards::has_line_ending;
 pub use open::Opened;
+pub(crate) use read_ahead::read_to_end;
 pub use reader::{BadKind, BadRecord, End, Item, Proof, Reader};
 pub(crate) use reader::{MAX_SEQ, claimed_format};
 pub use take_over::take_over;

@@ -1,7 +1,7 @@
 //! Opening an existing ledger: take the lock, read it, set an incomplete end aside.
 
 use super::writer::{DiskLedger, Stage, locked};
-use super::{BadRecord, End, Item, Ledger, LedgerStorage, Reader, ahead, not_found_or, torn_path};
+use super::{BadRecord, End, Item, Ledger, LedgerStorage, Reader, not_found_or, read_ahead, torn_path};
 use crate::store::{Io, OpenMode, StoreError, layout, write_all};
 use becket_types::Entry;
 use std::fs::File;
@@ -79,7 +79,7 @@ impl Ledger {
         let mut reader = Reader::resume(input, from.unwrap_or_else(End::start));
         let mut bad: Vec<BadRecord> = Vec::new();
         let length = reading.metadata().map_or(0, |meta| meta.len());
-        ahead::read_to_end(&mut reader, length.saturating_sub(start), &mut |item| {
+        read_ahead::read_to_end(&mut reader, length.saturating_sub(start), &mut |item| {
             match item {
                 Item::Commit(entries) => entries.iter().for_each(&mut *visit),
                 Item::Bad(record) => bad.push(record),

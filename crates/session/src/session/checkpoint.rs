@@ -55,7 +55,7 @@ pub(super) struct Progress {
 
 impl Saved {
     pub(super) fn info(&self) -> Option<SessionInfo> {
-        SessionInfo::of(&self.first)
+        SessionInfo::from_entry(&self.first)
     }
 
     /// Returns the position at which reading continues.

@@ -47,7 +47,7 @@ impl SessionInfo {
         }
     }
 
-    pub(super) fn of(entry: &Entry) -> Option<Self> {
+    pub(super) fn from_entry(entry: &Entry) -> Option<Self> {
         let EntryKind::Session { session, format, version, cwd, forked_from, extra } = &entry.kind else {
             return None;
         };

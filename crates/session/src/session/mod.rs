@@ -155,7 +155,7 @@ impl Session {
             .unwrap_or_else(|| (View::new(policy, scope), None, None, None, checkpoint::Progress::default()));
         let opened = Ledger::open_behind(Arc::clone(&outside.io), session_dir, end, &mut |entry| {
             if info.is_none() {
-                info = SessionInfo::of(entry);
+                info = SessionInfo::from_entry(entry);
             }
             if let EntryKind::Title { title: new } = &entry.kind {
                 title = Some(new.clone());
@@ -196,7 +196,7 @@ impl Session {
                 Item::Bad(record) => bad.push(record),
                 Item::Commit(entries) => {
                     for entry in &entries {
-                        info = info.or_else(|| SessionInfo::of(entry));
+                        info = info.or_else(|| SessionInfo::from_entry(entry));
                         if let EntryKind::Title { title: new } = &entry.kind {
                             title = Some(new.clone());
                         }

@@ -90,7 +90,7 @@ impl SessionSummary {
 
     /// Returns the session and call it works for, if it is a subagent's session.
     pub fn subagent_of(&self) -> Option<SubagentOf> {
-        SubagentOf::of(&self.extra)
+        SubagentOf::from_extra(&self.extra)
     }
 
     /// Returns the name to show in a list.

@@ -3,7 +3,7 @@
 use super::logs::*;
 use becket_session::context::budget::{Budget, Meter, estimate_text};
 use becket_session::context::compaction::{
-    CompactionEffect, Floor, Governor, Need, Owed, Request, Snapshot, Step, Summariser,
+    CompactionEffect, CompactionReason, Floor, Governor, Owed, Request, Snapshot, Step, Summariser,
 };
 use becket_session::context::continuation::is_users_words;
 use becket_session::context::{ModelScope, Policy, View};
@@ -81,7 +81,7 @@ impl Ledger {
         trigger: CompactionTrigger,
     ) -> Snapshot {
         let summariser = Summariser { name: "p/m".into(), budget, prices: None, cache_warm: true };
-        Snapshot::of(
+        Snapshot::take(
             &self.view,
             Request {
                 trigger,
@@ -107,7 +107,7 @@ fn floor() -> (Floor, Vec<SystemItem>, Vec<ToolSpec>) {
         description: filler(600),
         input_schema: json!({"type": "object"}).into(),
     }];
-    (Floor::of(&system, &tools), system, tools)
+    (Floor::measure(&system, &tools), system, tools)
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn two_hundred_calls_in_one_turn_never_lose_the_thread() {
             let base = ledger.view.estimated_tokens() + floor.tools;
             let used = meter.used(base);
             let policy = ledger.view.policy().clone();
-            match governor.owed(Need::Threshold, used, &budget, &policy, Millis(0)) {
+            match governor.owed(CompactionReason::Threshold, used, &budget, &policy, Millis(0)) {
                 Owed::No => {
                     n += 1;
                     ledger.step(n, 900);

@@ -5,7 +5,7 @@ use super::logs::*;
 use super::through_view::Ledger;
 use crate::cases;
 use becket_session::context::budget::Budget;
-use becket_session::context::compaction::{Floor, Governor, Need, Owed, Step, StopReason, begin};
+use becket_session::context::compaction::{CompactionReason, Floor, Governor, Owed, Step, StopReason, begin};
 use becket_session::context::{Policy, cut, due};
 use becket_types::*;
 use proptest::prelude::*;
@@ -145,7 +145,7 @@ proptest! {
     fn p10_cuts_are_between_characters(text in "[a-zé漢🦀\\n]{0,900}", room in 0u64..900) {
         let id = CallId::from("c");
         let part = Message::tool_result(id, "bash", text.clone(), false).parts.remove(0);
-        let output = cut::Output::of(&part, None).unwrap();
+        let output = cut::Output::from_part(&part, None).unwrap();
         for cut in cut::share(&[output], room) {
             prop_assert!(text.is_char_boundary(cut.head as usize));
             prop_assert!(text.is_char_boundary(text.len() - cut.tail as usize));
@@ -165,7 +165,7 @@ fn small_outputs_stay_whole_and_large_ones_share_what_is_left() {
             Message::tool_result(id, "read", filler(bytes), false).parts.remove(0)
         })
         .collect();
-    let outputs: Vec<_> = parts.iter().filter_map(|part| cut::Output::of(part, None)).collect();
+    let outputs: Vec<_> = parts.iter().filter_map(|part| cut::Output::from_part(part, None)).collect();
     let all: u64 = outputs.iter().map(|o| o.tokens).sum();
     assert_eq!(cut::share(&outputs, all), []);
     let cuts = cut::share(&outputs, 5_000);
@@ -191,7 +191,7 @@ fn in_little_room_some_outputs_are_shown_rather_than_none() {
             Message::tool_result(id, "read", filler(bytes), false).parts.remove(0)
         })
         .collect();
-    let outputs: Vec<_> = parts.iter().filter_map(|part| cut::Output::of(part, None)).collect();
+    let outputs: Vec<_> = parts.iter().filter_map(|part| cut::Output::from_part(part, None)).collect();
     // room in tokens -> number of outputs with text
     for (room, want) in [(0, 0), (300, 0), (450, 1), (520, 1), (650, 2), (800, 3)] {
         let cuts = cut::share(&outputs, room);
@@ -271,7 +271,9 @@ fn a_cut_names_the_id_and_the_bytes_and_text_of_tools_stays_escaped() {
 fn two_compactions_that_show_nothing_new_are_the_last() {
     let budget = Budget::new(100_000, 0, 20_000);
     let mut governor = Governor::default();
-    let now = |g: &mut Governor| g.owed(Need::Threshold, Tokens(10), &budget, &Policy::default(), Millis(0));
+    let now = |g: &mut Governor| {
+        g.owed(CompactionReason::Threshold, Tokens(10), &budget, &Policy::default(), Millis(0))
+    };
     for (blind, want) in
         [(true, Owed::No), (false, Owed::No), (true, Owed::No), (true, Owed::Stop(StopReason::NothingShown))]
     {
@@ -466,7 +468,7 @@ proptest! {
             ledger.append(bound);
             new += used(&ledger).0 - before;
             let policy = ledger.view.policy().clone();
-            match governor.owed(Need::Threshold, used(&ledger), &budget, &policy, Millis(0)) {
+            match governor.owed(CompactionReason::Threshold, used(&ledger), &budget, &policy, Millis(0)) {
                 Owed::No => {}
                 Owed::Stop(_) => return Ok(()),
                 Owed::Compact(trigger) => {

@@ -120,7 +120,7 @@ pub(crate) fn sound(root: &Path) -> PathBuf {
         continuation_id: MessageId::new(),
         now: Millis(1),
     };
-    match compaction::begin(Snapshot::of(session.view(), request)) {
+    match compaction::begin(Snapshot::take(session.view(), request)) {
         Step::Commit(outcome) => append(&mut session, outcome.entries),
         other => panic!("no compaction: {other:?}"),
     }

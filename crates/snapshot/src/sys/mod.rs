@@ -40,7 +40,7 @@ pub(crate) struct Meta {
 }
 
 impl Meta {
-    fn of(stat: &Stat) -> Self {
+    fn from_stat(stat: &Stat) -> Self {
         let kind = match FileType::from_raw_mode(stat.st_mode as RawMode) {
             FileType::RegularFile => Kind::File,
             FileType::Directory => Kind::Dir,
@@ -69,7 +69,7 @@ pub(crate) fn own_ids() -> (u32, u32) {
 }
 
 pub(crate) fn lstat(path: &Path) -> io::Result<Meta> {
-    Ok(Meta::of(&rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?))
+    Ok(Meta::from_stat(&rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?))
 }
 
 pub(crate) fn read_link(path: &Path) -> io::Result<PathBuf> {
@@ -87,7 +87,7 @@ impl Listing {
     }
 
     pub(crate) fn meta(&self) -> io::Result<Meta> {
-        Ok(Meta::of(&rustix::fs::fstat(&self.0)?))
+        Ok(Meta::from_stat(&rustix::fs::fstat(&self.0)?))
     }
 
     /// The names in it, each with a flag if it is a directory; `None` if the listing does not say.
@@ -108,7 +108,7 @@ impl Listing {
     }
 
     pub(crate) fn child(&self, name: &OsStr) -> io::Result<Meta> {
-        Ok(Meta::of(&rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?))
+        Ok(Meta::from_stat(&rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?))
     }
 }
 
@@ -125,7 +125,7 @@ pub(crate) type Attributes = BTreeMap<String, String>;
 pub(crate) fn read_whole(path: &Path, max: u64) -> io::Result<Option<(Vec<u8>, Meta, Attributes)>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::openat(CWD, path, flags, Mode::empty())?);
-    let meta = Meta::of(&rustix::fs::fstat(&file)?);
+    let meta = Meta::from_stat(&rustix::fs::fstat(&file)?);
     if meta.kind != Kind::File || meta.size > max {
         return Ok(None);
     }
@@ -137,7 +137,7 @@ pub(crate) fn read_whole(path: &Path, max: u64) -> io::Result<Option<(Vec<u8>, M
     let attributes = linux::attributes(file.as_fd());
     #[cfg(not(target_os = "linux"))]
     let attributes = Attributes::new();
-    let same = bytes.len() as u64 == meta.size && Meta::of(&rustix::fs::fstat(&file)?) == meta;
+    let same = bytes.len() as u64 == meta.size && Meta::from_stat(&rustix::fs::fstat(&file)?) == meta;
     Ok(same.then_some((bytes, meta, attributes)))
 }
 
@@ -181,7 +181,7 @@ impl ParentFolder {
     }
 
     pub(crate) fn meta(&self) -> io::Result<Meta> {
-        Ok(Meta::of(&rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW)?))
+        Ok(Meta::from_stat(&rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW)?))
     }
 
     pub(crate) fn make_dir(&self, mode: u32) -> io::Result<()> {

@@ -62,7 +62,7 @@ impl Lab {
     }
 
     pub(crate) fn history(&self) -> History {
-        History::of(self.entries.iter().cloned(), &*self.blobs)
+        History::from_entries(self.entries.iter().cloned(), &*self.blobs)
     }
 
     /// A new process: nothing is known but the ledger and the blobs.

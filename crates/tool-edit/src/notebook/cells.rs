@@ -24,7 +24,7 @@ impl CellKind {
         }
     }
 
-    pub(super) fn of(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         [Self::Code, Self::Markdown, Self::Raw].into_iter().find(|kind| kind.as_str() == name)
     }
 }
@@ -76,7 +76,7 @@ impl<'a> Notebook<'a> {
     }
 
     pub(super) fn kind(&self, index: usize) -> Option<CellKind> {
-        self.parsed(index).get("cell_type").and_then(Value::as_str).and_then(CellKind::of)
+        self.parsed(index).get("cell_type").and_then(Value::as_str).and_then(CellKind::from_name)
     }
 
     pub(super) fn language(&self) -> &str {

@@ -126,13 +126,13 @@ fn attempt(
     let no_notebook = || format!("{name} is no Jupyter notebook; nothing was changed. Use edit.");
     let text = std::str::from_utf8(&current.bytes).map_err(|_| no_notebook())?;
     let notebook = Notebook::read(text).ok_or_else(no_notebook)?;
-    let known = KnownFile::of(env, path, &current.bytes);
+    let known = KnownFile::look_up(env, path, &current.bytes);
     let drift = known.with(&current.bytes, &name, |subject| known.drift(subject));
     stale::overwritten(known.seen, drift.as_ref(), &name)
         .inspect_err(|_| KnownFile::record(env, path, &current.bytes, drift.as_ref()))?;
     let mode = input.edit_mode.as_deref().unwrap_or("replace");
     let index = input.cell.as_deref().map(|cell| notebook.find(cell)).transpose()?;
-    let kind = input.cell_type.as_deref().and_then(CellKind::of);
+    let kind = input.cell_type.as_deref().and_then(CellKind::from_name);
     let odd =
         || format!("cell {} of {name} has no source; nothing was changed.", index.map_or(0, |at| at + 1));
     let new = match (mode, index) {

@@ -264,7 +264,7 @@ fn plan(path: &Path, section: &Section, env: &ToolEnv, hunk_filter: &mut HunkFil
                 ));
             }
             let current = file::read(path).map_err(|e| words(e, path, env))?;
-            if KnownFile::of(env, path, &current.bytes).seen == Seen::ChangedSince {
+            if KnownFile::look_up(env, path, &current.bytes).seen == Seen::ChangedSince {
                 return Err(format!(
                     "{name} has changed since you read it; nothing was changed. Read it before you delete it."
                 ));
@@ -349,7 +349,7 @@ fn update(
             "{name} is {what}, which no patch changes; nothing was changed. Use a command, or write the whole file."
         ));
     }
-    let known = KnownFile::of(env, path, &current.bytes);
+    let known = KnownFile::look_up(env, path, &current.bytes);
     let made = known.with(&current.bytes, name, |subject| {
         let plan = place::place(subject, hunks)?;
         let drift = known.drift(subject);

@@ -58,7 +58,7 @@ fn is_alike(hunk: &Hunk, other: &Hunk) -> bool {
 fn spots(text: &str, old: &str, from: usize) -> Vec<usize> {
     let mut end = from;
     let mut out = Vec::new();
-    for range in crate::fold::places(text, old) {
+    for range in crate::normalize::places(text, old) {
         let begins_line = range.start == 0 || text.as_bytes()[range.start - 1] == b'\n';
         if begins_line && range.start >= end {
             end = range.end;
@@ -90,7 +90,7 @@ fn as_edit(hunk: &Hunk, text: &str, after: usize, like: usize, name: &str) -> Re
         line: hunk.line,
         at_end: hunk.at_end,
     };
-    let there = |old: &str| !crate::fold::places(text, old).is_empty();
+    let there = |old: &str| !crate::normalize::places(text, old).is_empty();
     if !there(&hunk.old)
         && let (old, new) = with_first_blanks(hunk)
         && there(&old)

@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
                 );
             }
             let Some(header) = line.strip_prefix("@@") else { break };
-            let counts = Counts::of(header);
+            let counts = Counts::parse(header);
             let anchor = if counts.is_none() { header_of(header).1 } else { None };
             self.at += 1;
             self.hunk(counts, anchor, &mut body)?;
@@ -245,7 +245,7 @@ struct Counts {
 }
 
 impl Counts {
-    fn of(header: &str) -> Option<Self> {
+    fn parse(header: &str) -> Option<Self> {
         let (ranges, _) = header.trim_start().split_once("@@")?;
         let (old, new) = ranges.trim().split_once(' ')?;
         let range = |text: &str| -> Option<(usize, i64)> {

@@ -68,7 +68,7 @@ impl Nested {
 
     /// Applies the details of the ended call.
     pub fn ended(&mut self, details: &Value) {
-        self.report = SubagentReport::of(details);
+        self.report = SubagentReport::from_details(details);
         if self.report.is_some() {
             self.calls.clear();
         }

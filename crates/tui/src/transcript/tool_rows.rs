@@ -209,10 +209,10 @@ fn checklist(item: &Value, width: usize, theme: &Theme) -> Vec<Row> {
 struct Ending {
     /// The result in a few words.
     result: Vec<String>,
-    /// How the call ended, and its duration.
+    /// The way in which the call ended, and its duration.
     ended: Vec<String>,
     cost: Option<String>,
-    /// How the user allowed the call.
+    /// The way in which the user allowed the call.
     allowed: Option<String>,
 }
 

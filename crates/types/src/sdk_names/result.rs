@@ -302,7 +302,7 @@ fn task(prompt: &Value, text: &str, details: &Value) -> Value {
     let mut out = json!({
         "status": "completed", "prompt": prompt, "content": [{ "type": "text", "text": text }],
     });
-    if let Some(report) = SubagentReport::of(details) {
+    if let Some(report) = SubagentReport::from_details(details) {
         out["agentId"] = json!(report.session);
         out["agentType"] = json!(sdk_agent(&report.agent));
         out["totalDurationMs"] = json!(report.duration);

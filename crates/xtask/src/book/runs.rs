@@ -1,7 +1,7 @@
 //! Runs the commands of the reference tables: `becket …` lines in code blocks that are not `console` blocks.
 //!
-//! Each runs in a home folder of its own with a project, a scripted model, and a session of six turns, and must succeed. What a
-//! reader puts in place of a name (`SESSION`, `FILE`) is put there. A line that opens the terminal is run headless with the same
+//! Each runs in a home folder of its own with a project, a scripted model, and a session of six turns, and must succeed. Names
+//! that stand for the reader's own (`SESSION`, `FILE`) are replaced. A line that opens the terminal is run headless with the same
 //! flags, and one that asks for a confirmation gets `--yes`. Lines that cannot run here are in [`NOT_RUN`], with the reason.
 
 use super::shell;
@@ -75,7 +75,7 @@ const ASKS: &[&str] = &["undo", "redo", "rewind", "compact", "context --"];
 const ASKS_NOT: &[&str] =
     &["--dry-run", "--preview", "--folded", "--removed", "--verify", "--request", "--yes", "--help"];
 
-/// What the line of a page is run as; `Err` says why it is not run.
+/// Returns the command that a line of a page is run as; `Err` says why it is not run.
 pub(super) fn runnable(line: &str, can_confine: bool) -> Result<String, String> {
     let command = without_remark(line);
     if let Some((_, why)) = NOT_RUN.iter().find(|(start, _)| command.starts_with(start)) {

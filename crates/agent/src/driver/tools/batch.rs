@@ -46,7 +46,7 @@ pub(in crate::driver) struct Judged {
 
 /// Progress of the questions to hooks about a call.
 #[derive(Default)]
-pub(super) struct Opinion {
+pub(super) struct HookProgress {
     pub(super) asked: bool,
     pub(super) waiting: bool,
     /// Answer of `PreToolUse`.
@@ -78,7 +78,7 @@ pub(super) struct Slot {
     pub(super) partial: Arc<Mutex<String>>,
     /// The user's answer to the question about secrets in the output.
     pub(super) send_secrets: Option<bool>,
-    pub(super) opinion: Opinion,
+    pub(super) opinion: HookProgress,
 }
 
 pub(super) enum SlotState {
@@ -107,7 +107,7 @@ impl Batch {
             started: None,
             partial: Arc::default(),
             send_secrets: None,
-            opinion: Opinion::default(),
+            opinion: HookProgress::default(),
         };
         Self {
             slots: calls.into_iter().map(slot).collect(),

@@ -5,7 +5,7 @@
 use super::super::Op;
 use super::batch::{Batch, SlotState};
 use super::outcome::{denial, permission, secrets_in, subject};
-use super::{Taken, ToolRunner};
+use super::{CallStart, ToolRunner};
 use crate::settings::SecretOutputs;
 use becket_guard::Verdict;
 use becket_session::Durability;
@@ -78,7 +78,7 @@ impl ToolRunner<'_> {
                                 _ => Vec::new(),
                             };
                             let taken = self.launch(&mut batch, index, (tool, env, access), rejected);
-                            batch.alone = matches!(taken, Taken::Running { alone: true });
+                            batch.alone = matches!(taken, CallStart::Running { alone: true });
                         }
                         Ok(_) => {
                             slot.refuse("Not run: the target of this call changed while the user was asked. Make the call again.");
@@ -128,7 +128,7 @@ impl ToolRunner<'_> {
         env.variables = self.tools.guard.variables(&access);
         env.sandbox = self.tools.guard.sandbox_level(&access, true);
         let taken = self.launch(batch, index, (tool, env, access), Vec::new());
-        batch.alone = matches!(taken, Taken::Running { alone: true });
+        batch.alone = matches!(taken, CallStart::Running { alone: true });
         self.conversation.core.flush(Durability::Synced);
     }
 

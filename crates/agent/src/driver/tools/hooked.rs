@@ -9,7 +9,7 @@
 
 use super::super::Op;
 use super::super::hooks::HookCaller;
-use super::batch::{Judged, Opinion, Slot};
+use super::batch::{HookProgress, Judged, Slot};
 use super::outcome::fewer_lines;
 use crate::answer::Call;
 use crate::hooks::masked;
@@ -153,7 +153,7 @@ fn input_of(tool: &str, input: &Value, access: &Access, cwd: &Path) -> Value {
     input
 }
 
-impl Opinion {
+impl HookProgress {
     /// True if a hook wants the call to be decided later, and nothing denies it.
     pub(super) fn defers(&self, verdict: &Verdict) -> bool {
         matches!(self.permission, Some(HookPermission::Defer { .. }))

@@ -4,7 +4,7 @@
 
 use super::super::Core;
 use super::GRACE;
-use super::batch::{Opinion, Slot};
+use super::batch::{HookProgress, Slot};
 use crate::answer::Call;
 use crate::host::lock;
 use crate::machine::NotRun;
@@ -72,7 +72,7 @@ pub(super) fn unless_nobody(nobody: bool, verdict: Verdict) -> Verdict {
 pub(super) fn asked_person(
     tool: &dyn Tool,
     mode: PermissionMode,
-    opinion: &Opinion,
+    opinion: &HookProgress,
     (by, verdict): (DecidedBy, Verdict),
 ) -> Result<(DecidedBy, Verdict), String> {
     let Some(question) = tool.asks_person() else { return Ok((by, verdict)) };

@@ -28,7 +28,7 @@ pub(super) struct TodoHooks {
 
 impl TodoHooks {
     /// Returns the hooks for a call that changes the list of tasks; `None` for every other call.
-    pub(super) fn of(caller: &HookCaller<'_>, call: &Call) -> Option<Self> {
+    pub(super) fn for_call(caller: &HookCaller<'_>, call: &Call) -> Option<Self> {
         let (settings, tools) = (&caller.conversation.settings, caller.tools);
         let hooks = settings.hooks.engine.clone()?;
         if tools.own_name(&call.name) != LIST {

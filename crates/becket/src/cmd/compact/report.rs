@@ -118,7 +118,7 @@ pub(super) fn line(message: &Message, scale: ContextScale) -> String {
     format!(
         "  {:>6}  {role:<9}  {:>6}  {}\n",
         message.seq,
-        short(scale.of(estimate_message(message)).0),
+        short(scale.scaled(estimate_message(message)).0),
         words(message)
     )
 }
@@ -126,7 +126,7 @@ pub(super) fn line(message: &Message, scale: ContextScale) -> String {
 pub(super) fn row(message: &Message, scale: ContextScale) -> Value {
     let calls: Vec<&str> = message.call_ids().chain(message.result_of()).map(|id| id.as_str()).collect();
     json!({
-        "seq": message.seq, "id": message.id, "role": message.role.name(), "tokens": scale.of(estimate_message(message)),
+        "seq": message.seq, "id": message.id, "role": message.role.name(), "tokens": scale.scaled(estimate_message(message)),
         "calls": calls, "preview": words(message),
     })
 }

@@ -20,7 +20,7 @@ pub(super) fn run(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let change = change(args);
-    let tools = Reading::of(environment, summary.clone())?.tools();
+    let tools = Reading::open(environment, summary.clone())?.tools();
     let mut live = Live::open_with(environment, summary, tools)?;
     let plan = match live.ask(Command::ChangeContext(change.clone()))? {
         Answer::ContextPlanned(plan) => plan,

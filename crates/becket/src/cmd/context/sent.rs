@@ -139,7 +139,11 @@ impl<'a> Maker<'a> {
         Self::over(environment, cwd, reading.place(), entries, (model.as_deref(), blobs))
     }
 
-    pub(super) fn of(environment: &Environment, cwd: &Path, requests: &'a Requests) -> Result<Self, Failure> {
+    pub(super) fn from_requests(
+        environment: &Environment,
+        cwd: &Path,
+        requests: &'a Requests,
+    ) -> Result<Self, Failure> {
         let Requests { summary, entries, model, proof } = requests;
         let blobs = stored_blobs(&summary.dir);
         let place = LedgerPlace::Stored(&summary.dir, proof);

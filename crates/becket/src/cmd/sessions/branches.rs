@@ -34,12 +34,12 @@ pub(super) fn run(
         SessionsWhat::Tree { all, json } => tree(environment, (!all).then_some(cwd), *json, out),
         SessionsWhat::Compare { one, other, json } => {
             let read =
-                |query: &String| Reading::of(environment, pick_session(environment, cwd, Some(query))?);
+                |query: &String| Reading::open(environment, pick_session(environment, cwd, Some(query))?);
             let (one, other) = (read(one)?, read(other)?);
             let (first, second) = (one.all_entries()?, other.all_entries()?);
             // A fork has the entries of its source, except the first one, which names its own session.
             let same = first.iter().zip(&second).skip(1).take_while(|(a, b)| a == b).count() + 1;
-            compare(&Side::of(one, first, same), &Side::of(other, second, same), *json, out)
+            compare(&Side::new(one, first, same), &Side::new(other, second, same), *json, out)
         }
         _ => Ok(()),
     }
@@ -58,7 +58,7 @@ fn fork(
     if name.is_some_and(|name| one_line(name, 200).is_empty()) {
         return Err(Failure::usage("a name needs a letter"));
     }
-    let reading = Reading::of(environment, summary.clone())?;
+    let reading = Reading::open(environment, summary.clone())?;
     let end = reading.view.last_seq();
     let upto = message.map(|query| place_in(&summary, end, query)).transpose()?;
     let title = name.map_or_else(|| fork_title(&summary), str::to_owned);
@@ -215,7 +215,7 @@ impl Spent {
 
 impl Side {
     /// `same`: the number of entries that both sessions share.
-    fn of(reading: Reading, entries: Vec<Entry>, same: usize) -> Self {
+    fn new(reading: Reading, entries: Vec<Entry>, same: usize) -> Self {
         let mut side = Self {
             summary: reading.summary,
             messages: Vec::new(),

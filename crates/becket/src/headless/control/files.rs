@@ -1,7 +1,7 @@
 //! Requests about files of the workspace: their contents, suggestions for a name, and files that the program has shown the
 //! model itself.
 
-use super::super::waits::{Waited, Waits};
+use super::super::waits::{Completion, PendingWork};
 use base64::Engine as _;
 use becket_guard::{Guard, Verdict};
 use becket_types::{Access, Command};
@@ -50,7 +50,7 @@ pub(super) fn seed(body: &Value) -> Result<Command, String> {
 }
 
 /// Looks for files whose names fit. The answer comes when the folder was listed.
-pub(super) fn suggest(cwd: &Path, waits: &mut Waits, id: &str, body: &Value) {
+pub(super) fn suggest(cwd: &Path, waits: &mut PendingWork, id: &str, body: &Value) {
     let query = body.get("query").and_then(Value::as_str).unwrap_or_default().to_owned();
     let (id, root) = (id.to_owned(), cwd.to_path_buf());
     waits.beside(async move {
@@ -66,6 +66,6 @@ pub(super) fn suggest(cwd: &Path, waits: &mut Waits, id: &str, body: &Value) {
             let items: Vec<Value> = paths.iter().map(item).collect();
             json!({ "suggestions": items })
         });
-        Waited::Answer(id, answer)
+        Completion::Answer(id, answer)
     });
 }

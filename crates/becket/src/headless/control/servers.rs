@@ -3,7 +3,7 @@
 //! A call of the program has no question for permission, because the program is the one that would be asked. A deny rule holds
 //! for it all the same.
 
-use super::super::waits::{Held, Waited, Waits};
+use super::super::waits::{Completion, PendingWork, QueuedLine};
 use crate::environment::Environment;
 use crate::settings::ServerPolicies;
 use becket_guard::{Guard, Verdict};
@@ -22,7 +22,7 @@ const STARTING: Duration = Duration::from_secs(30);
 pub(in crate::headless) struct Servers {
     pub(in crate::headless) hub: Option<Arc<Hub>>,
     /// Prompts and requests that wait for servers.
-    pub(in crate::headless) waits: Waits,
+    pub(in crate::headless) waits: PendingWork,
     pub(in crate::headless) environment: Environment,
     /// Rules for tools of servers that the program has just set, for the agent.
     pub(in crate::headless) policies: Option<ServerPolicies>,
@@ -38,7 +38,7 @@ impl Servers {
             });
         };
         if self.waits.any() && subtype != "mcp_status" {
-            self.waits.hold(Held::Request(id.to_owned(), subtype.to_owned(), body.clone()));
+            self.waits.hold(QueuedLine::Request(id.to_owned(), subtype.to_owned(), body.clone()));
             return None;
         }
         let (id, name) = (id.to_owned(), body.get("serverName").and_then(Value::as_str).map(str::to_owned));
@@ -52,7 +52,7 @@ impl Servers {
                 servers.iter().for_each(|(name, entry)| policies.add(name, entry));
                 self.policies = Some(policies);
                 let change = crate::mcp::set_servers(hub, self.environment.clone(), servers);
-                self.waits.add(async move { Waited::Answer(id, Ok(change.await)) });
+                self.waits.add(async move { Completion::Answer(id, Ok(change.await)) });
                 return None;
             }
             (_, Some(name)) if !hub.has(&name) => {
@@ -63,7 +63,7 @@ impl Servers {
                     return Some(Err("mcp_toggle needs `enabled`".to_owned()));
                 };
                 self.waits.add(async move {
-                    Waited::Answer(id, hub.toggle(&name, enabled).await.map(|()| json!({})))
+                    Completion::Answer(id, hub.toggle(&name, enabled).await.map(|()| json!({})))
                 });
                 return None;
             }

@@ -107,7 +107,7 @@ impl LiveSettings {
 
     /// Returns the answer to `get_settings`.
     pub(super) fn answer(&self, live: &Live) -> Value {
-        let list = |kind| live.guard.rules(kind).map(shown).collect::<Vec<_>>();
+        let list = |kind| live.guard.rules(kind).map(rule_text).collect::<Vec<_>>();
         let added: Vec<String> = live
             .guard
             .settings()
@@ -183,7 +183,7 @@ impl LiveSettings {
         let mut out = Vec::new();
         for (behavior, key, kind) in kinds {
             let sourced = self.configured.sourced(key);
-            for rule in live.guard.settings().rules.of(kind) {
+            for rule in live.guard.settings().rules.of_kind(kind) {
                 let written = |text: &str| Rule::parse(text).is_ok_and(|known| known == *rule);
                 let configured = sourced.iter().find(|(text, _)| written(text));
                 let source =
@@ -192,7 +192,7 @@ impl LiveSettings {
             }
             let owners = [(RuleOwner::Program, "flagSettings"), (RuleOwner::Session, "session")];
             for (owner, source) in owners {
-                let rules = live.guard.added_rules(owner).of(kind);
+                let rules = live.guard.added_rules(owner).of_kind(kind);
                 out.extend(rules.iter().map(|rule| described(behavior, source, rule)));
             }
         }
@@ -365,7 +365,7 @@ fn source_name(source: &Source) -> Option<&'static str> {
 }
 
 /// Returns a rule as the SDK writes it.
-fn shown(rule: &Rule) -> String {
+fn rule_text(rule: &Rule) -> String {
     match sdk_names::rule_parts(&rule.to_string()) {
         (tool, Some(content)) => format!("{tool}({content})"),
         (tool, None) => tool,
@@ -378,5 +378,5 @@ fn described(behavior: &str, source: &str, rule: &Rule) -> Value {
         "session" | "flagSettings" => "session",
         _ => "readonly",
     };
-    json!({ "behavior": behavior, "source": source, "rule": shown(rule), "editability": editability })
+    json!({ "behavior": behavior, "source": source, "rule": rule_text(rule), "editability": editability })
 }

@@ -34,10 +34,10 @@ fn room() -> Room {
 }
 
 impl Room {
-    fn surroundings(&self) -> Surroundings {
+    fn surroundings(&self) -> CommandEnvironment {
         let mut environment = Environment::below(self.dir.path());
         environment.vars.insert("TOOLS".to_owned(), "tools".to_owned());
-        Surroundings::new(&environment, &self.root, &self.root)
+        CommandEnvironment::new(&environment, &self.root, &self.root)
     }
 
     /// Titles of the parts of the text, without the sizes of files.

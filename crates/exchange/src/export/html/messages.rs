@@ -115,7 +115,7 @@ impl<'a> Writer<'a> {
             }
             Part::ToolCall { .. } => self.call(place, part, out),
             Part::ToolResult { output, details, .. } => {
-                if let Some(report) = SubagentReport::of(details) {
+                if let Some(report) = SubagentReport::from_details(details) {
                     let _ = write!(out, "<pre>{}</pre>", text(&report.to_string(), self.masked));
                 }
                 let shown = becket_types::cut_end(output, OUTPUT_BYTES);

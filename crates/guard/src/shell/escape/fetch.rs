@@ -1,7 +1,7 @@
 //! Words with which curl and wget fetch a second address, or send a file, beside the one address that a rule names. Both take
 //! an address without `://`, so each operand counts. Tried with curl 7.88 and GNU Wget 1.21.
 
-use super::shown;
+use super::word_text;
 use becket_shell_syntax::Word;
 
 /// Letters of options with a value, which is the rest of the word or the next one.
@@ -36,7 +36,7 @@ pub(super) fn beside(program: &str, rest: &[Word]) -> Option<String> {
         if !options || !text.starts_with('-') || text == "-" {
             addresses += 1;
             if addresses > 1 || text.starts_with("file:") || !word.is_literal() && !word.single {
-                return Some(shown(word));
+                return Some(word_text(word));
             }
             continue;
         }
@@ -48,14 +48,14 @@ pub(super) fn beside(program: &str, rest: &[Word]) -> Option<String> {
             (name, None) => (name, None),
         };
         if name.starts_with("expand-") {
-            return Some(shown(word));
+            return Some(word_text(word));
         }
         if let Some((word, value)) = value
             && program == "curl"
             && may_be(SENDING, name)
             && sends_a_file(name, &value)
         {
-            return Some(shown(word));
+            return Some(word_text(word));
         }
     }
     None

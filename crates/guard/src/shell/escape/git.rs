@@ -4,7 +4,7 @@
 //! A subcommand that git does not bring is an alias or a program of that name, so a wildcard does not match it. Tried with
 //! git 2.47.3.
 
-use super::{Options, of};
+use super::{Options, listed_options};
 use becket_shell_syntax::{Word, base_name};
 
 /// Options of git before the subcommand with a value, in the next word or after `=`.
@@ -82,30 +82,30 @@ const MAKES: &[&str] = &[
 ];
 
 const GIT: &[Options] = &[
-    of("rebase", "exec", "x", "sXCS"),
-    of("merge cherry-pick revert", "output", "", "msXFSCu"),
-    of("grep", "open-files-in-pager", "O", "efABCm"),
-    of("clone", "upload-pack config template", "uc", "obj"),
-    of("fetch pull ls-remote fetch-pack", "upload-pack exec", "", ""),
-    of("push send-pack", "receive-pack exec", "", ""),
-    of("archive", "exec remote output", "o", ""),
-    of("init init-db", "template", "", ""),
-    of("apply", "unsafe-paths build-fake-ancestor", "", ""),
-    of("fast-export", "export-marks import-marks import-marks-if-exists output", "", ""),
-    of("read-tree", "index-output", "", ""),
-    of("index-pack", "", "o", ""),
-    of("repack gc", "filter-to expire-to", "", ""),
-    of("checkout-index", "prefix", "", ""),
-    of("format-patch", "output-directory output ext-diff textconv no-index", "o", "vSGlO"),
-    of("interpret-trailers", "in-place", "", ""),
-    of(
+    listed_options("rebase", "exec", "x", "sXCS"),
+    listed_options("merge cherry-pick revert", "output", "", "msXFSCu"),
+    listed_options("grep", "open-files-in-pager", "O", "efABCm"),
+    listed_options("clone", "upload-pack config template", "uc", "obj"),
+    listed_options("fetch pull ls-remote fetch-pack", "upload-pack exec", "", ""),
+    listed_options("push send-pack", "receive-pack exec", "", ""),
+    listed_options("archive", "exec remote output", "o", ""),
+    listed_options("init init-db", "template", "", ""),
+    listed_options("apply", "unsafe-paths build-fake-ancestor", "", ""),
+    listed_options("fast-export", "export-marks import-marks import-marks-if-exists output", "", ""),
+    listed_options("read-tree", "index-output", "", ""),
+    listed_options("index-pack", "", "o", ""),
+    listed_options("repack gc", "filter-to expire-to", "", ""),
+    listed_options("checkout-index", "prefix", "", ""),
+    listed_options("format-patch", "output-directory output ext-diff textconv no-index", "o", "vSGlO"),
+    listed_options("interpret-trailers", "in-place", "", ""),
+    listed_options(
         "diff log show shortlog range-diff diff-tree diff-index diff-files stash whatchanged reflog rev-list",
         "ext-diff output textconv no-index show-signature",
         "",
         "",
     ),
-    of("cat-file", "textconv filters", "", ""),
-    of("blame annotate pickaxe", "contents ignore-revs-file output", "", "LSM"),
+    listed_options("cat-file", "textconv filters", "", ""),
+    listed_options("blame annotate pickaxe", "contents ignore-revs-file output", "", "LSM"),
 ];
 
 /// Subcommands that run other programs, give away credentials, or serve others.
@@ -194,7 +194,7 @@ pub(super) fn escape(words: &[Word]) -> Option<String> {
         let text = word.text.as_str();
         let name = text.split('=').next().unwrap_or_default();
         if !is_value && (!word.is_literal() || !HARMLESS.contains(&name)) {
-            return Some(super::shown(word));
+            return Some(super::word_text(word));
         }
         is_value = !is_value && VALUED.contains(&text);
     }
@@ -264,7 +264,7 @@ fn strategy(sub: &str, words: &[Word]) -> Option<String> {
             None => rest.next().is_some_and(|next| next.is_literal() && known(&next.text)),
         };
         if !fine {
-            return Some(super::shown(word));
+            return Some(super::word_text(word));
         }
     }
     None

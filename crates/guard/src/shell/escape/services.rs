@@ -1,7 +1,7 @@
 //! Words with which clients of servers and databases, compilers and file tools run, write or reach something that a rule's
 //! wildcard does not mean. [`super`] asks here for programs that need no parsing of their own.
 
-use super::{Options, of, shown};
+use super::{Options, listed_options, word_text};
 use becket_shell_syntax::{Word, base_name};
 
 /// The words with which some programs run, write or reach something else. The checks are made in the order of the fields.
@@ -21,18 +21,27 @@ const NONE: Program = Program { names: &[], options: None, named: &[], starts: &
 const PROGRAMS: &[Program] = &[
     Program {
         names: &["kubectl"],
-        options: Some(of("", "kubeconfig profile-output cache-dir log-file log-dir server", "s", "nlofckp")),
+        options: Some(listed_options(
+            "",
+            "kubeconfig profile-output cache-dir log-file log-dir server",
+            "s",
+            "nlofckp",
+        )),
         ..NONE
     },
     Program {
         names: &["patch"],
-        options: Some(of("", "output reject-file directory", "ord", "pFiDVYzB")),
+        options: Some(listed_options("", "output reject-file directory", "ord", "pFiDVYzB")),
         ..NONE
     },
-    Program { names: &["file"], options: Some(of("", "compile magic-file", "Cm", "FPeE")), ..NONE },
+    Program {
+        names: &["file"],
+        options: Some(listed_options("", "compile magic-file", "Cm", "FPeE")),
+        ..NONE
+    },
     Program {
         names: &["psql"],
-        options: Some(of("", "file output log-file", "foL", "cdhUpFRTv")),
+        options: Some(listed_options("", "file output log-file", "foL", "cdhUpFRTv")),
         other: |rest| first(rest, psql_escapes),
         ..NONE
     },
@@ -70,7 +79,7 @@ const PROGRAMS: &[Program] = &[
     Program { names: &["ninja", "samu"], starts: &["-C", "-f"], ..NONE },
     Program {
         names: &["rake"],
-        options: Some(of(
+        options: Some(listed_options(
             "",
             "rakefile require execute execute-print execute-continue libdir rakelibdir",
             "rfepEIR",
@@ -80,7 +89,7 @@ const PROGRAMS: &[Program] = &[
     },
     Program {
         names: &["apt", "apt-get", "apt-cache"],
-        options: Some(of("", "option config-file", "oc", "t")),
+        options: Some(listed_options("", "option config-file", "oc", "t")),
         ..NONE
     },
     Program {
@@ -105,7 +114,7 @@ const PROGRAMS: &[Program] = &[
     },
     Program {
         names: &["jq"],
-        options: Some(of("", "from-file rawfile slurpfile library-path", "fL", "")),
+        options: Some(listed_options("", "from-file rawfile slurpfile library-path", "fL", "")),
         named: &["--rawfile", "--slurpfile", "--from-file"],
         ..NONE
     },
@@ -183,7 +192,7 @@ const PROGRAMS: &[Program] = &[
     },
     Program {
         names: &["tox"],
-        other: |rest| rest.first().filter(|word| matches!(word.text.as_str(), "exec" | "e")).map(shown),
+        other: |rest| rest.first().filter(|word| matches!(word.text.as_str(), "exec" | "e")).map(word_text),
         ..NONE
     },
     Program {
@@ -205,7 +214,7 @@ pub(super) fn escape(name: &str, rest: &[Word]) -> Option<String> {
 
 /// The first word that passes a test.
 fn first(rest: &[Word], test: impl Fn(&str) -> bool) -> Option<String> {
-    rest.iter().find(|word| test(&word.text)).map(shown)
+    rest.iter().find(|word| test(&word.text)).map(word_text)
 }
 
 /// The first word that is one of these options, alone or with a value after `=`.
@@ -216,7 +225,7 @@ fn named(rest: &[Word], names: &[&str]) -> Option<String> {
 /// Options of docker itself come before the subcommand; there, letters name a host or a configuration.
 fn docker(rest: &[Word]) -> Option<String> {
     let mut before = rest.iter().take_while(|word| word.text.starts_with('-'));
-    before.find(|word| word.text.starts_with("-H") || word.text.starts_with("-c")).map(shown)
+    before.find(|word| word.text.starts_with("-H") || word.text.starts_with("-c")).map(word_text)
 }
 
 fn cmake(rest: &[Word]) -> Option<String> {
@@ -267,11 +276,13 @@ fn cmake(rest: &[Word]) -> Option<String> {
         let sets = |word: &&Word| {
             word.text.contains('=') || word.text.starts_with('-') && word.text.contains(['f', 'C', 'I', 'E'])
         };
-        after.find(sets).map(shown)
+        after.find(sets).map(word_text)
     };
     let after_define = || {
         let mut pairs = rest.iter().zip(rest.iter().skip(1));
-        pairs.find(|(flag, word)| flag.text == "-D" && is_variable(&word.text)).map(|(_, word)| shown(word))
+        pairs
+            .find(|(flag, word)| flag.text == "-D" && is_variable(&word.text))
+            .map(|(_, word)| word_text(word))
     };
     first(rest, escapes).or_else(for_build_tool).or_else(after_define)
 }
@@ -285,7 +296,7 @@ fn dotnet(rest: &[Word]) -> Option<String> {
     let program = rest
         .first()
         .filter(|word| word.text == "exec" || word.text.to_ascii_lowercase().strip_suffix(".dll").is_some());
-    program.map(shown).or_else(|| first(rest, loads))
+    program.map(word_text).or_else(|| first(rest, loads))
 }
 
 /// Programs with the subcommands, and the actions after them, that change settings in the user's home folder: later commands obey these,
@@ -338,21 +349,21 @@ pub(super) fn permanent(name: &str, rest: &[Word]) -> Option<String> {
         })
     };
     if name == "go" && operands.first().is_some_and(|word| word.text == "env") {
-        return option(&["w", "u"]).map(shown);
+        return option(&["w", "u"]).map(word_text);
     }
     // npm takes shortened subcommands.
     let is =
         |word: &Word, sub: &str| word.text == sub || name.ends_with("npm") && sub.starts_with(&word.text);
     SETTINGS.iter().filter(|(program, ..)| *program == name).find_map(|(_, sub, actions)| {
         if actions.is_empty() {
-            return operands.first().filter(|word| word.text == *sub).copied().map(shown);
+            return operands.first().filter(|word| word.text == *sub).copied().map(word_text);
         }
         let at = operands.iter().position(|word| !word.text.is_empty() && is(word, sub))?;
         let mut after = operands.iter().skip(at + 1).take(2);
         after
             .find(|word| !word.is_literal() || actions.split_ascii_whitespace().any(|a| a == word.text))
             .copied()
-            .map(shown)
+            .map(word_text)
     })
 }
 

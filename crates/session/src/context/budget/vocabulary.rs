@@ -234,7 +234,7 @@ const fn table(costs: &Costs) -> Table {
 
 impl Vocabulary {
     /// Returns the family of a model by its name, with or without a provider.
-    pub fn of(model: &str) -> Self {
+    pub fn for_model(model: &str) -> Self {
         let name = model.to_ascii_lowercase();
         let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
         if has(&["claude"]) {
@@ -423,7 +423,7 @@ mod tests {
             ("llamacpp/phi-4", Vocabulary::Other),
             ("mistral/devstral", Vocabulary::Other),
         ] {
-            assert_eq!(Vocabulary::of(model), want, "{model}");
+            assert_eq!(Vocabulary::for_model(model), want, "{model}");
         }
     }
 

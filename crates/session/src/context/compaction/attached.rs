@@ -227,7 +227,7 @@ fn render(
         FileContent::Skipped(why) => return note(&format!("not attached, because {why}.")),
     };
     let total = lines.len() as u64;
-    let Some(shown) = shown(&mine, total) else {
+    let Some(shown) = visible_lines(&mine, total) else {
         return note("edited after you had read a part of it. Read that part again where you need it.");
     };
     let tail: Vec<(u64, u64)> =
@@ -279,7 +279,7 @@ fn numbered(number: u64, line: &str) -> String {
 
 /// Returns the lines of the current file that the model was shown. `None` if an edit moved lines and the
 /// model saw only part of the file.
-fn shown(uses: &[&FileUse], total: u64) -> Option<Vec<(u64, u64)>> {
+fn visible_lines(uses: &[&FileUse], total: u64) -> Option<Vec<(u64, u64)>> {
     let (mut ranges, mut whole, mut moved): (Vec<(u64, u64)>, bool, bool) = (Vec::new(), false, false);
     // The newest total that a read reported. A later edit may have moved lines.
     let mut told = None;
@@ -388,7 +388,7 @@ mod tests {
             ("edited alone", vec![edited], 9, None),
         ] {
             let uses: Vec<&FileUse> = uses.iter().collect();
-            assert_eq!(shown(&uses, total).map(merged), want, "{name}");
+            assert_eq!(visible_lines(&uses, total).map(merged), want, "{name}");
         }
     }
 

@@ -97,7 +97,7 @@ fn folded_message(message: &Message, scale: ContextScale) -> FoldedMessage {
         id: message.id,
         who: who.to_owned(),
         calls: message.call_ids().chain(message.result_of()).cloned().collect(),
-        tokens: scale.of(estimate_message(message)),
+        tokens: scale.scaled(estimate_message(message)),
         words: words.chars().take(WORDS).collect(),
     }
 }

@@ -20,7 +20,7 @@ const HOUR: u64 = 3_600_000;
 
 /// The reason for the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum CompactionReason {
     /// Before a request: is the threshold reached?
     Threshold,
     /// The provider refused a request as too long.
@@ -74,11 +74,18 @@ impl Governor {
 
     /// Decides between compacting, stopping and continuing. May change the state, so append [`Self::entry`]
     /// after a stop.
-    pub fn owed(&mut self, need: Need, used: Tokens, budget: &Budget, policy: &Policy, now: Millis) -> Owed {
+    pub fn owed(
+        &mut self,
+        need: CompactionReason,
+        used: Tokens,
+        budget: &Budget,
+        policy: &Policy,
+        now: Millis,
+    ) -> Owed {
         let trigger = match need {
-            Need::Manual => return Owed::Compact(CompactionTrigger::Manual),
-            Need::Overflow => CompactionTrigger::Overflow,
-            Need::Threshold => CompactionTrigger::Auto,
+            CompactionReason::Manual => return Owed::Compact(CompactionTrigger::Manual),
+            CompactionReason::Overflow => CompactionTrigger::Overflow,
+            CompactionReason::Threshold => CompactionTrigger::Auto,
         };
         if self.blind >= MAX_BLIND {
             // Every further step would be like the last two: calls whose results the model never sees.
@@ -87,12 +94,12 @@ impl Governor {
         let usable = budget.usable();
         // A larger window or a shorter context ends the stopped state.
         self.refused = self.refused.filter(|(then, window)| usable <= *window && used.0 >= *then);
-        let full = need == Need::Overflow || self.refused.is_some();
+        let full = need == CompactionReason::Overflow || self.refused.is_some();
         if !full && used < budget.threshold(policy.threshold) {
             return Owed::No;
         }
         if !policy.auto_compact {
-            if need == Need::Overflow {
+            if need == CompactionReason::Overflow {
                 self.refused = Some((used.0, usable));
             }
             return Owed::Stop(StopReason::AutoOff);

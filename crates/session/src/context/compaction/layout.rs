@@ -90,7 +90,7 @@ impl Measured {
         let used = if used == 0 { base } else { used };
         let factor = (used as f64 / base.max(1) as f64).clamp(0.4, 3.0);
         let before = Tokens(used);
-        let rules = NestedRules::of(&snapshot);
+        let rules = NestedRules::from_snapshot(&snapshot);
         Self { snapshot, rules, costs, pruned, cut, factor, before }
     }
 

@@ -34,7 +34,7 @@ pub(super) struct NestedRules {
 }
 
 impl NestedRules {
-    pub(super) fn of(snapshot: &Snapshot) -> Self {
+    pub(super) fn from_snapshot(snapshot: &Snapshot) -> Self {
         let pinned = |message: &Message| snapshot.pins.messages.contains(&message.id);
         let (mut messages, mut stay) = (Vec::new(), Vec::new());
         for (at, message) in snapshot.messages.iter().enumerate().filter(|(_, m)| is_rules(m)) {
@@ -44,7 +44,7 @@ impl NestedRules {
                 messages.push(at);
             }
         }
-        let mut items = snapshot.disk.rules.clone().unwrap_or_else(|| shown(snapshot));
+        let mut items = snapshot.disk.rules.clone().unwrap_or_else(|| visible_rules(snapshot));
         items.retain(|item| !becket_types::is_blank(&item.text) && !stay.contains(&item.text));
         let cost = cost(&items);
         Self { items, cost, messages }
@@ -67,7 +67,7 @@ pub(super) fn cost(items: &[SystemItem]) -> u64 {
 
 /// Returns the rules that the view shows: those of the current compaction, then the messages since. A newer
 /// text of a file replaces an earlier one.
-fn shown(snapshot: &Snapshot) -> Vec<SystemItem> {
+fn visible_rules(snapshot: &Snapshot) -> Vec<SystemItem> {
     let mut items = snapshot.previous.as_ref().map(|p| p.rules.clone()).unwrap_or_default();
     for message in snapshot.messages.iter().filter(|m| is_rules(m)) {
         let path = message.metadata.extra.get(RULES_PATH).and_then(Value::as_str).map(PathBuf::from);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// The origin of a summary.
 #[derive(Clone, Debug)]
-pub(super) struct Made {
+pub(super) struct SummaryInfo {
     pub(super) source: CompactionSource,
     pub(super) model: String,
     /// The kind of request; `prepared` if the summary comes from a `prepared_summary` entry.
@@ -53,7 +53,7 @@ pub(super) fn build(
     layout: &Layout,
     summary: &str,
     anchor: Option<String>,
-    made: Made,
+    info: SummaryInfo,
 ) -> (Outcome, Tokens) {
     let snapshot = &measured.snapshot;
     let quoted = match layout.quotes.as_str() {
@@ -78,8 +78,8 @@ pub(super) fn build(
     let shortened = shortened(snapshot, layout);
     let report = Report {
         trigger: snapshot.request.trigger,
-        source: made.source,
-        input: made.input.to_owned(),
+        source: info.source,
+        input: info.input.to_owned(),
         tokens_before: measured.before,
         tokens_after: after.total(),
         before: measured.breakdown(),
@@ -92,9 +92,9 @@ pub(super) fn build(
             cut: layout.unseen.cuts.len(),
         },
         blind: layout.unseen.blind,
-        model_calls: made.model_calls,
+        model_calls: info.model_calls,
         summary: summary.clone(),
-        left_out: made.left_out.clone(),
+        left_out: info.left_out.clone(),
     };
     let compaction = Compaction {
         summary,
@@ -114,10 +114,10 @@ pub(super) fn build(
         size: SizeChange { before: measured.before, after: after.total() },
         trigger: snapshot.request.trigger,
         origin: SummaryOrigin {
-            model: made.model,
-            source: made.source,
+            model: info.model,
+            source: info.source,
             input: report.input.clone(),
-            left_out: made.left_out,
+            left_out: info.left_out,
         },
         snapshot_of: snapshot.last_seq,
         turn_state: snapshot.turn_state,

@@ -3,8 +3,8 @@
 use super::earlier::{earlier_text, nothing_added, own_text, read_any};
 use super::fallback::{Sources, complete, fallback};
 use super::layout::{LEVELS, Layout, Measured};
-use super::outcome::{Made, anchor, build, prune_only};
-use super::prepared::{Cover, NEWER, Prepared, PreparedOutcome, reason};
+use super::outcome::{SummaryInfo, anchor, build, prune_only};
+use super::prepared::{CoveredMessages, NEWER, Prepared, PreparedOutcome, reason};
 use super::request_kind::{MAX_OUTPUT, kind};
 use super::split::borders;
 use super::verify::{ACCEPT_SHARE, Stop, StopReason};
@@ -69,7 +69,7 @@ pub struct Ask {
     /// Base tokens that summary and anchor may take.
     room: Tokens,
     /// Set for a preparation: the messages that the summary covers.
-    preparing: Option<Cover>,
+    preparing: Option<CoveredMessages>,
     record: AskRecord,
 }
 
@@ -137,7 +137,7 @@ pub fn begin_with(snapshot: Snapshot, prepared: Option<&Prepared>) -> Step {
     if measured.target().is_none() {
         return Step::Stop(Stop { reason: StopReason::FloorTooBig, breakdown: measured.breakdown() });
     }
-    let ready = prepared.and_then(|p| Ready::of(p, &measured));
+    let ready = prepared.and_then(|p| Ready::from_prepared(p, &measured));
     if let Some(outcome) = ready.as_ref().and_then(|ready| ready.outcome(&measured)) {
         return Step::Commit(Box::new(outcome));
     }
@@ -191,7 +191,7 @@ pub fn prepare(snapshot: Snapshot) -> Option<Box<Ask>> {
     if layout.head.is_empty() {
         return None;
     }
-    let (cover, room) = (Cover::of(&measured.snapshot, layout.at), measured.most());
+    let (cover, room) = (CoveredMessages::from_snapshot(&measured.snapshot, layout.at), measured.most());
     let mut ask = Ask::new(measured, layout, room);
     ask.preparing = Some(cover);
     match ask.start() {
@@ -205,23 +205,23 @@ struct Ready {
     /// Index of the first message that it does not cover.
     at: usize,
     summary: String,
-    made: Made,
+    info: SummaryInfo,
 }
 
 impl Ready {
-    fn of(prepared: &Prepared, measured: &Measured) -> Option<Self> {
+    fn from_prepared(prepared: &Prepared, measured: &Measured) -> Option<Self> {
         let PreparedOutcome::Ready { model, model_calls, summary, .. } = &prepared.outcome else {
             return None;
         };
         let at = prepared.ends_at(measured)?;
-        let made = Made {
+        let info = SummaryInfo {
             source: CompactionSource::Model,
             model: model.clone(),
             input: "prepared",
             model_calls: *model_calls,
             left_out: Vec::new(),
         };
-        Some(Self { at, summary: summary.clone(), made })
+        Some(Self { at, summary: summary.clone(), info })
     }
 
     /// Returns the compaction whose tail begins where the summary ends, if it is accepted.
@@ -238,8 +238,8 @@ impl Ready {
         let repeated = measured.shown_texts(&ask.layout).leave_out(&mut sections);
         let Assembled { text, left_out } =
             assemble(sections, &ask.facts, ask.summary_room(anchor.as_deref()));
-        let made = Made { left_out: [repeated, left_out].concat(), ..self.made.clone() };
-        let (outcome, after) = build(measured, &ask.layout, &text, anchor, made);
+        let info = SummaryInfo { left_out: [repeated, left_out].concat(), ..self.info.clone() };
+        let (outcome, after) = build(measured, &ask.layout, &text, anchor, info);
         ask.accepts(after).then_some(outcome)
     }
 }
@@ -277,7 +277,7 @@ impl Ask {
     /// Requests a summary of the messages that a prepared summary does not cover, or uses it unchanged if it
     /// covers the whole head.
     fn start_from(mut self, ready: Ready) -> Step {
-        self.record.model_calls = ready.made.model_calls;
+        self.record.model_calls = ready.info.model_calls;
         self.so_far = escape_tags(&ready.summary);
         self.kind = InputKind::PrunedHead;
         self.head.from = ready.at;
@@ -491,7 +491,7 @@ impl Ask {
         Step::Ask(Box::new(self))
     }
 
-    fn made(&self, source: CompactionSource) -> Made {
+    fn info(&self, source: CompactionSource) -> SummaryInfo {
         let snapshot = &self.measured.snapshot;
         let by_model = source == CompactionSource::Model;
         let model = snapshot
@@ -501,7 +501,7 @@ impl Ask {
             .filter(|_| by_model)
             .map(|s| s.name.clone())
             .unwrap_or_default();
-        Made {
+        SummaryInfo {
             source,
             model,
             input: if by_model { self.kind.name() } else { "" },
@@ -513,7 +513,7 @@ impl Ask {
     /// Finishes the model's summary: assembles it, adds the anchor, checks the size.
     fn finish(mut self, mut sections: Sections) -> Step {
         if let Some(cover) = self.preparing.take() {
-            let Made { model, input, model_calls, .. } = self.made(CompactionSource::Model);
+            let SummaryInfo { model, input, model_calls, .. } = self.info(CompactionSource::Model);
             let summary = sections.clamp(self.room);
             let outcome = PreparedOutcome::Ready { model, input: input.to_owned(), model_calls, summary };
             return Step::Prepared(Box::new(Prepared { cover, took: Millis(0), outcome }));
@@ -523,8 +523,8 @@ impl Ask {
         let Assembled { text, left_out } =
             assemble(sections, &self.facts, self.summary_room(anchor.as_deref()));
         let left_out = [self.record.left_out.clone(), repeated, left_out].concat();
-        let made = Made { left_out, ..self.made(CompactionSource::Model) };
-        let (mut outcome, after) = build(&self.measured, &self.layout, &text, anchor, made);
+        let info = SummaryInfo { left_out, ..self.info(CompactionSource::Model) };
+        let (mut outcome, after) = build(&self.measured, &self.layout, &text, anchor, info);
         if self.accepts(after) {
             outcome.notices.append(&mut self.record.notices);
             return Step::Commit(Box::new(outcome));
@@ -568,8 +568,8 @@ impl Ask {
                 None => fallback(&sources, &self.facts, max),
             };
             let left_out = [self.record.left_out.clone(), left_out].concat();
-            let made = Made { left_out, ..self.made(CompactionSource::Fallback) };
-            let (mut outcome, after) = build(&self.measured, &self.layout, &text, anchor, made);
+            let info = SummaryInfo { left_out, ..self.info(CompactionSource::Fallback) };
+            let (mut outcome, after) = build(&self.measured, &self.layout, &text, anchor, info);
             if self.accepts(after) {
                 if !keeps_earlier {
                     outcome.notices.push(format!("Summary made without the model: {why}"));

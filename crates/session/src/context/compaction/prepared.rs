@@ -26,7 +26,7 @@ pub(super) const NEWER: &str =
 
 /// The messages that a prepared summary covers: the first ones of a view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cover {
+pub struct CoveredMessages {
     /// The compaction in force when the summary was requested.
     pub after: Option<Seq>,
     /// Number of messages.
@@ -37,9 +37,9 @@ pub struct Cover {
     pub through: Seq,
 }
 
-impl Cover {
+impl CoveredMessages {
     /// Describes the first `messages` of a snapshot.
-    pub(super) fn of(snapshot: &Snapshot, messages: usize) -> Self {
+    pub(super) fn from_snapshot(snapshot: &Snapshot, messages: usize) -> Self {
         let covered = &snapshot.messages[..messages.min(snapshot.messages.len())];
         let mut hasher = DefaultHasher::new();
         for message in covered {
@@ -58,7 +58,7 @@ impl Cover {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prepared {
     #[serde(flatten)]
-    pub cover: Cover,
+    pub cover: CoveredMessages,
     /// Duration of its requests. Counts towards the time limit of the compaction.
     #[serde(default)]
     pub took: Millis,
@@ -100,7 +100,7 @@ impl Prepared {
     pub(super) fn ends_at(&self, measured: &Measured) -> Option<usize> {
         let snapshot = &measured.snapshot;
         let same = self.cover.messages <= snapshot.messages.len()
-            && Cover::of(snapshot, self.cover.messages) == self.cover;
+            && CoveredMessages::from_snapshot(snapshot, self.cover.messages) == self.cover;
         let at = self.cover.messages;
         (same && borders(&snapshot.messages).get(at) == Some(&true)).then_some(at)
     }

@@ -30,7 +30,7 @@ pub struct Request {
 
 impl Snapshot {
     /// Takes the snapshot of a view, before anything is changed.
-    pub fn of(view: &View, request: Request) -> Self {
+    pub fn take(view: &View, request: Request) -> Self {
         let (messages, inputs) = with_inputs_cut(view, &request);
         let mut pins = Pins::default();
         let mut stubs = std::collections::HashSet::new();

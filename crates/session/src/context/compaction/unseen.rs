@@ -73,7 +73,7 @@ impl Measured {
             })
             .filter_map(|part| {
                 let Part::ToolResult { call_id, .. } = part else { return None };
-                Output::of(part, self.snapshot.outputs.cuts.get(call_id))
+                Output::from_part(part, self.snapshot.outputs.cuts.get(call_id))
             })
     }
 

@@ -37,7 +37,7 @@ pub struct Floor {
 
 impl Floor {
     /// Returns the base tokens of system prompt, rules, skills and tools.
-    pub fn of(system: &[SystemItem], tools: &[ToolSpec]) -> Self {
+    pub fn measure(system: &[SystemItem], tools: &[ToolSpec]) -> Self {
         let mut floor = Self::default();
         for item in system {
             let tokens = estimate_text(&item.text);

@@ -69,7 +69,7 @@ impl Quotes {
         let mut stays: HashSet<String> = HashSet::new();
         let mut added: Vec<Quote> = Vec::new();
         for (index, message) in messages.iter().map(Borrow::borrow).enumerate() {
-            let text = if is_users_words(message) { said(message) } else { String::new() };
+            let text = if is_users_words(message) { typed_text(message) } else { String::new() };
             if text.is_empty() {
                 continue;
             }
@@ -82,7 +82,7 @@ impl Quotes {
                 continue;
             }
             let whole = Said { start: text, end: String::new(), gone: 0 };
-            added.push(Quote::of(message.seq, whole));
+            added.push(Quote::new(message.seq, whole));
         }
         let newer: HashSet<Seq> = added.iter().map(Quote::first).collect();
         // A message that is back in the conversation, or leaves it again now, replaces its quote from the
@@ -199,7 +199,7 @@ impl Quotes {
         let share = fair_share(chosen.iter().map(|index| costs[*index]), max.saturating_sub(LEAST / 2));
         let quotes = self.0.iter().enumerate().map(|(index, quote)| match &quote.said {
             Some(said) if chosen.contains(&index) => {
-                Quote::of(quote.first(), said.cut(quote.first(), share.max(LEAST / 2)))
+                Quote::new(quote.first(), said.cut(quote.first(), share.max(LEAST / 2)))
             }
             _ => Quote { said: None, ..quote.clone() },
         });
@@ -232,7 +232,7 @@ impl Quotes {
                 old.lines().skip(1).take_while(|line| line.starts_with("> ") || line.starts_with("- ("));
             for line in lines.filter_map(|line| line.strip_prefix("> ")) {
                 let said = Said { start: escape_tags(line), end: String::new(), gone: 0 };
-                quotes.push(Quote::of(Seq(0), said));
+                quotes.push(Quote::new(Seq(0), said));
             }
         }
         let Some((from, to)) = span(summary) else { return Self(quotes) };
@@ -270,7 +270,7 @@ impl Quotes {
 }
 
 impl Quote {
-    fn of(message: Seq, said: Said) -> Self {
+    fn new(message: Seq, said: Said) -> Self {
         Self { runs: vec![(message, message)], said: Some(said) }
     }
 
@@ -335,7 +335,7 @@ impl Said {
     /// Cuts the words to at most `max` base tokens if anything remains. Keeps a little more of the start than
     /// of the end.
     fn cut(&self, id: Seq, max: u64) -> Self {
-        let cost = |said: &Self| Quote::of(id, said.clone()).cost();
+        let cost = |said: &Self| Quote::new(id, said.clone()).cost();
         if cost(self) <= max {
             return self.clone();
         }
@@ -365,7 +365,7 @@ impl Said {
 }
 
 /// Returns the text that the user typed in a message, with a line for each attachment; escaped and trimmed.
-fn said(message: &Message) -> String {
+fn typed_text(message: &Message) -> String {
     let mut lines: Vec<String> = Vec::new();
     for part in &message.parts {
         match part {

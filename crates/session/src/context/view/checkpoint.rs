@@ -5,7 +5,7 @@
 //! Restoring it and applying the later entries shows the same as processing all entries. A revert that
 //! needs something that the checkpoint lacks makes the view stale, as if messages had left memory.
 //!
-//! [`Checkpoint::of`] names every field of [`Conversation`], so a new field does not compile until its treatment is
+//! [`Checkpoint::from_conversation`] names every field of [`Conversation`], so a new field does not compile until its treatment is
 //! decided here. The groups of small facts are flattened: their fields are beside the others in the file.
 
 use super::calls::{Answer, Calls};
@@ -109,7 +109,7 @@ enum ActRecord {
 
 impl Checkpoint {
     /// Makes a checkpoint of a conversation. It contains only the texts of live messages.
-    pub(super) fn of(conversation: &Conversation) -> Self {
+    pub(super) fn from_conversation(conversation: &Conversation) -> Self {
         let Conversation { last_seq, log, controls, calls, live, turn, record, notices, changes: _ } =
             conversation;
         let Live { slots: live, tokens, lead_tokens } = live;
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn the_groups_of_fields_do_not_show_in_the_file() {
-        let value = serde_json::to_value(Checkpoint::of(&Conversation::default())).unwrap();
+        let value = serde_json::to_value(Checkpoint::from_conversation(&Conversation::default())).unwrap();
         let mut keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
         keys.sort_unstable();
         assert_eq!(

@@ -26,19 +26,19 @@ mod journal;
 mod live;
 mod log;
 mod names;
-mod past;
 mod record;
 mod render;
 pub(super) mod shape;
 mod spans;
 #[cfg(test)]
 mod tests;
+mod visible_content;
 mod weight;
 
 pub use checkpoint::Checkpoint;
 pub use journal::{Journal, Line};
-pub(crate) use past::Shown;
 pub use spans::{CacheState, KindTotals, cache_states};
+pub(crate) use visible_content::VisibleContent;
 
 use super::validate::Violation;
 use super::{ModelScope, Policy, repair};
@@ -91,7 +91,7 @@ impl View {
 
     /// Makes a checkpoint of this view. It contains only the texts of live messages.
     pub fn checkpoint(&self) -> Checkpoint {
-        Checkpoint::of(&self.conversation)
+        Checkpoint::from_conversation(&self.conversation)
     }
 
     /// Restores a view from a checkpoint; `None` if the checkpoint contradicts itself.
@@ -377,8 +377,8 @@ impl View {
         spans::spans(self.system_items(), tools, &self.last_context().messages)
     }
 
-    pub(crate) fn shown(&self) -> Shown {
-        Shown::of(&self.conversation)
+    pub(crate) fn visible_content(&self) -> VisibleContent {
+        VisibleContent::from_conversation(&self.conversation)
     }
 
     /// True if the entry is reverted, by an undo or by a manual change.

@@ -82,7 +82,7 @@ impl SessionRecord {
     /// Adds the usage of the subagent whose report is the result of a call.
     pub(super) fn count_subagent(&mut self, part: &Part) {
         if let Part::ToolResult { details, .. } = part
-            && let Some(report) = SubagentReport::of(details)
+            && let Some(report) = SubagentReport::from_details(details)
         {
             self.count(report.usage, report.cost);
         }

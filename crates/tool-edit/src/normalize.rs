@@ -1,6 +1,6 @@
 //! Text normalised to a plainer form, with a mapping back. The white-space and Unicode tiers search in it.
 //!
-//! Pure. For each of its bytes, a [`Folded`] text knows the start and end of the original character.
+//! Pure. For each of its bytes, a [`Normalized`] text knows the start and end of the original character.
 
 use std::ops::Range;
 use unicode_normalization::UnicodeNormalization;
@@ -8,13 +8,13 @@ use unicode_normalization::char::{canonical_combining_class, is_combining_mark};
 
 /// A normalised text.
 #[derive(Debug, Default)]
-pub(crate) struct Folded {
+pub(crate) struct Normalized {
     pub text: String,
     /// For each byte of `text`, the range of the original character.
     from: Vec<(usize, usize)>,
 }
 
-impl Folded {
+impl Normalized {
     fn push(&mut self, plain: &str, from: Range<usize>) {
         self.text.push_str(plain);
         self.from.extend(std::iter::repeat_n((from.start, from.end), plain.len()));
@@ -52,8 +52,8 @@ pub(crate) fn places(text: &str, needle: &str) -> Vec<Range<usize>> {
 }
 
 /// Replaces every run of white space by one space.
-pub(crate) fn spaces(text: &str) -> Folded {
-    let mut out = Folded::default();
+pub(crate) fn spaces(text: &str) -> Normalized {
+    let mut out = Normalized::default();
     let mut run: Option<Range<usize>> = None;
     for (at, c) in text.char_indices() {
         let end = at + c.len_utf8();
@@ -74,8 +74,8 @@ pub(crate) fn spaces(text: &str) -> Folded {
 
 /// Replaces quotes, dashes and spaces by their ASCII form, removes invisible characters, and converts the
 /// rest to NFC.
-pub(crate) fn unicode(text: &str) -> Folded {
-    let mut out = Folded::default();
+pub(crate) fn unicode(text: &str) -> Normalized {
+    let mut out = Normalized::default();
     let mut chars = text.char_indices().peekable();
     while let Some((start, c)) = chars.next() {
         let mut end = start + c.len_utf8();
@@ -101,9 +101,9 @@ pub(crate) fn unicode(text: &str) -> Folded {
 }
 
 /// Normalises like [`unicode`] and removes all white space.
-pub(crate) fn solid(text: &str) -> Folded {
+pub(crate) fn solid(text: &str) -> Normalized {
     let all = unicode(text);
-    let mut out = Folded::default();
+    let mut out = Normalized::default();
     for (at, c) in all.text.char_indices().filter(|(_, c)| !c.is_whitespace()) {
         out.text.push(c);
         out.from.extend_from_slice(&all.from[at..at + c.len_utf8()]);
@@ -216,13 +216,13 @@ mod tests {
     proptest! {
         #[test]
         fn folding_is_stable_and_maps_back(text in "[ab “”–\u{a0}\n\t…e\u{301}]{0,24}") {
-            for fold in [spaces as fn(&str) -> Folded, unicode] {
-                let folded = fold(&text);
-                prop_assert_eq!(&fold(&folded.text).text, &folded.text);
+            for normalize in [spaces as fn(&str) -> Normalized, unicode] {
+                let folded = normalize(&text);
+                prop_assert_eq!(&normalize(&folded.text).text, &folded.text);
                 if !folded.text.is_empty() {
                     let whole = folded.find(&folded.text);
                     prop_assert_eq!(whole.len(), 1);
-                    prop_assert_eq!(&fold(&text[whole[0].clone()]).text, &folded.text);
+                    prop_assert_eq!(&normalize(&text[whole[0].clone()]).text, &folded.text);
                 }
             }
         }

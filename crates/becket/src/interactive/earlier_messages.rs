@@ -14,19 +14,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Reads the earlier messages of one session.
 #[derive(Debug)]
-pub(super) struct Past {
+pub(super) struct EarlierMessagesReader {
     place: EarlierMessages,
     pages: Mutex<Pages>,
 }
 
-impl Past {
-    pub(super) fn of(place: EarlierMessages) -> Self {
+impl EarlierMessagesReader {
+    pub(super) fn new(place: EarlierMessages) -> Self {
         Self { pages: Mutex::new(pages_of(&place)), place }
     }
 
     /// Reads the session that began in this folder.
-    pub(super) fn of_begun(session_dir: &Path) -> Arc<Self> {
-        Arc::new(Self::of(EarlierMessages::all(session_dir)))
+    pub(super) fn of_new_session(session_dir: &Path) -> Arc<Self> {
+        Arc::new(Self::new(EarlierMessages::all(session_dir)))
     }
 
     /// Returns the folder that holds the session's images and long outputs.
@@ -73,7 +73,7 @@ impl Past {
     }
 
     /// Returns the user's messages, without those that a rewind removed. Blocks.
-    pub(super) fn said(&self) -> Reply {
+    pub(super) fn users_words(&self) -> Reply {
         let mut said: Vec<(Seq, MessageId, String)> = Vec::new();
         self.all(&mut |page| {
             for event in &page.events {
@@ -101,7 +101,7 @@ impl Past {
 }
 
 fn pages_of(place: &EarlierMessages) -> Pages {
-    let pages = Pages::of(&place.dir);
+    let pages = Pages::open(&place.dir);
     match place.copy_of {
         Some((_, last)) => pages.upto(last),
         None => pages,
@@ -135,7 +135,7 @@ fn spoken(event: Event) -> Option<Event> {
 pub(super) struct StoredConversation {
     pub(super) transcript: PathBuf,
     /// Earlier messages of a continued session.
-    pub(super) past: Option<Arc<Past>>,
+    pub(super) past: Option<Arc<EarlierMessagesReader>>,
 }
 
 impl StoredConversation {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// One match: a message or a tool output that the model no longer sees.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct RecallMatch {
     /// Argument for the `recall` tool: a call id, or `m` and the number of a message.
     pub id: String,
     /// The ledger entry of the message.
@@ -18,9 +18,9 @@ pub struct Place {
 
 /// The best matches, and the number of all matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Places {
+pub struct RecallMatches {
     /// Best first.
-    pub places: Vec<Place>,
+    pub places: Vec<RecallMatch>,
     /// Number of texts that contain at least one of the words.
     pub total: usize,
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// The view at one moment, kept for the duration of a search.
 #[derive(Debug)]
-pub(crate) struct Shown {
+pub(crate) struct VisibleContent {
     /// Live messages, with the shown call ids.
     pub(crate) messages: HashMap<MessageId, Arc<Message>>,
     /// Outputs that are stubs or shown shortened.
@@ -19,8 +19,8 @@ pub(crate) struct Shown {
     pub(crate) reverted: HashSet<Seq>,
 }
 
-impl Shown {
-    pub(super) fn of(conversation: &Conversation) -> Self {
+impl VisibleContent {
+    pub(super) fn from_conversation(conversation: &Conversation) -> Self {
         let effects = &conversation.controls.effects;
         let stubs = effects.pruned.keys().filter(|id| effects.is_pruned(id));
         let stubs = stubs.chain(effects.cuts().map(|cut| &cut.call_id));

@@ -9,8 +9,8 @@ mod given;
 use becket_session::context::{ModelScope, Policy};
 use becket_session::{CreateOptions, Durability, Session};
 use becket_types::{
-    Compaction, EntryKind, FinishReason, ImageSource, Message, Part, Places, PruneReason, PrunedCall, Seq,
-    Synthetic, Tokens,
+    Compaction, EntryKind, FinishReason, ImageSource, Message, Part, PruneReason, PrunedCall, RecallMatches,
+    Seq, Synthetic, Tokens,
 };
 use proptest::prelude::*;
 use serde_json::{Map, json};
@@ -61,7 +61,7 @@ fn fold_away(session: &mut Session, tail_from: Seq) -> Seq {
     put(session, [EntryKind::Compaction(Box::new(compaction))])[0]
 }
 
-fn search(session: &Session, query: &str) -> Places {
+fn search(session: &Session, query: &str) -> RecallMatches {
     session.history_search().unwrap().search(query, 10).unwrap()
 }
 
@@ -87,7 +87,7 @@ fn rare_words_win_and_what_is_shown_is_left_out() {
     let dir = tempfile::tempdir().unwrap();
     let mut session = create(dir.path(), false);
     worked(&mut session);
-    assert_eq!(search(&session, "parser E0499 ticket lexer"), Places::default(), "all of it is shown");
+    assert_eq!(search(&session, "parser E0499 ticket lexer"), RecallMatches::default(), "all of it is shown");
     fold_away(&mut session, Seq(6));
 
     let found = search(&session, "parser E0499");
@@ -99,7 +99,7 @@ fn rare_words_win_and_what_is_shown_is_left_out() {
     assert_eq!(ids(&session, "amber"), ["m5"], "a part of a name");
     assert_eq!(ids(&session, "cargo test"), ["m3"], "a call");
     assert_eq!(ids(&session, "lexer"), Vec::<String>::new(), "is shown");
-    assert_eq!(search(&session, "?!"), Places::default());
+    assert_eq!(search(&session, "?!"), RecallMatches::default());
     assert_eq!(
         text_of(&session, 2).unwrap(),
         ("user".into(), "the ticket is ACME-4711, the parser fails".into())
@@ -140,7 +140,7 @@ fn what_is_not_for_people_and_what_was_taken_back_is_never_found() {
     assert_eq!(ids(&session, "zeppelin").len(), 2);
 
     put(&mut session, [EntryKind::Revert { entry: said }, EntryKind::Revert { entry: output }]);
-    assert_eq!(search(&session, "zeppelin secret hangar"), Places::default());
+    assert_eq!(search(&session, "zeppelin secret hangar"), RecallMatches::default());
     assert_eq!((text_of(&session, said.0), session.original_output(&"c1".into())), (None, None));
     let back = session.last_seq();
     put(&mut session, [EntryKind::Revert { entry: back }]);
