@@ -3,6 +3,8 @@
 //! writes them).
 
 #[allow(dead_code, reason = "each binary uses its part of the stage")]
+#[path = "support/expected.rs"]
+mod expected;
 mod support;
 
 use becket_tui::input::{Effect, Input, Reply, Request};
@@ -11,7 +13,7 @@ use becket_types::{
     Command, CompactionTrigger, ContextChange, ContextPlan, Event, Message, NoticeLevel, Seq, Tokens,
 };
 use crossterm::event::KeyCode;
-use std::path::Path;
+use expected::Expected;
 use support::{Stage, started};
 
 const SIZES: [(u16, u16); 4] = [(80, 24), (120, 40), (200, 60), (40, 10)];
@@ -340,9 +342,7 @@ fn the_chosen_row_is_shown_in_full_and_the_keys_fit() {
 
 #[test]
 fn pages_are_what_they_were() {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/inspector");
-    let update = std::env::var_os("BECKET_UPDATE_SCREENS").is_some();
-    let mut differ = Vec::new();
+    let mut expected = Expected::of_folder("inspector");
     for (columns, rows) in SIZES {
         let mut pages = Vec::new();
         let mut stage = at_spans(columns, rows);
@@ -364,13 +364,8 @@ fn pages_are_what_they_were() {
         pages.push(("requests", stage.screen()));
         for (name, shown) in pages {
             assert!(shown.lines().all(|line| line.chars().count() <= usize::from(columns)), "{shown}");
-            let path = dir.join(format!("{name}.{columns}x{rows}.txt"));
-            if update {
-                std::fs::write(&path, &shown).unwrap();
-            } else if std::fs::read_to_string(&path).unwrap_or_default() != shown {
-                differ.push(format!("{}:\n{shown}", path.display()));
-            }
+            expected.check(&format!("{name}.{columns}x{rows}"), &shown);
         }
     }
-    assert!(differ.is_empty(), "{}", differ.join("\n"));
+    expected.end();
 }

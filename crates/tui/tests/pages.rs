@@ -3,6 +3,9 @@
 //! `screens/page-NAME.COLUMNSxROWS.txt` contains the expected screen; `BECKET_UPDATE_SCREENS=1` writes it.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+#[path = "support/expected.rs"]
+mod expected;
+
 use becket_tui::app::App;
 use becket_tui::input::{Input, Page, Reply};
 use becket_tui::page::{Cell, Column, Entry, Item, Share, Sheet, TableRow};
@@ -11,9 +14,9 @@ use becket_tui::status::meter::Part;
 use becket_tui::terminal::surface::Surface;
 use becket_tui::text;
 use becket_tui::theme::Theme;
+use expected::Expected;
 use proptest::prelude::*;
 use ratatui::layout::Size;
-use std::path::Path;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (40, 12), (120, 40)];
 const NAMES: [&str; 7] = ["context", "cost", "doctor", "memory", "skills", "status", "tools"];
@@ -184,21 +187,14 @@ fn drawn(sheet: Sheet, name: &str, (columns, rows): (u16, u16), theme: Theme) ->
 
 #[test]
 fn pages_are_what_they_were() {
-    let update = std::env::var_os("BECKET_UPDATE_SCREENS").is_some();
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/screens");
-    let mut differ = Vec::new();
+    let mut expected = Expected::of_folder("screens");
     for name in NAMES {
         for (columns, rows) in SIZES {
             let shown = drawn(named(name), name, (columns, rows), Theme::dark());
-            let path = dir.join(format!("page-{name}.{columns}x{rows}.txt"));
-            if update {
-                std::fs::write(&path, &shown).unwrap();
-            } else if std::fs::read_to_string(&path).unwrap_or_default() != shown {
-                differ.push(format!("{}:\n{shown}", path.display()));
-            }
+            expected.check(&format!("page-{name}.{columns}x{rows}"), &shown);
         }
     }
-    assert!(differ.is_empty(), "{}", differ.join("\n"));
+    expected.end();
 }
 
 /// A theme changes colours only: without colours (`NO_COLOR`) and with sixteen, every share still has its mark.

@@ -3,9 +3,13 @@
 //! keep it.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+#[path = "support/expected.rs"]
+mod expected;
+
 use becket_tui::picture::{self, Palette};
 use becket_tui::theme::Theme;
 use becket_types::Event;
+use expected::Expected;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -34,21 +38,14 @@ fn events(name: &str) -> Vec<Event> {
 
 #[test]
 fn screens_are_what_they_were() {
-    let update = std::env::var_os("BECKET_UPDATE_SCREENS").is_some();
-    let mut differ = Vec::new();
+    let mut expected = Expected::of_folder("screens");
     for name in SCREENS {
         for (columns, rows) in SIZES {
             let frame = picture::frame(events(name), (columns, rows).into(), Theme::dark()).unwrap();
-            let shown = picture::text(&frame);
-            let path = dir().join(format!("{name}.{columns}x{rows}.txt"));
-            if update {
-                std::fs::write(&path, &shown).unwrap();
-            } else if std::fs::read_to_string(&path).unwrap_or_default() != shown {
-                differ.push(format!("{}:\n{shown}", path.display()));
-            }
+            expected.check(&format!("{name}.{columns}x{rows}"), &picture::text(&frame));
         }
     }
-    assert!(differ.is_empty(), "{}", differ.join("\n"));
+    expected.end();
 }
 
 #[test]
