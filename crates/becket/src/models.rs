@@ -244,6 +244,14 @@ async fn unnamed(
             return Ok(reference);
         }
         let listed = becket_model::probe::list(&ModelRef::openai(String::new()), model).await;
+        let is_empty = match &listed {
+            Ok(models) => models.is_empty(),
+            Err(error) => error.kind == becket_model::ErrorKind::NotFound,
+        };
+        // A server in front of OpenAI's models need not list them.
+        if is_empty && model.openai.kind == Some(becket_model::Kind::Responses) {
+            return parse(DEFAULTS[1].1);
+        }
         return match listed {
             Ok(models) if !models.is_empty() => {
                 let reference = ModelRef::openai(models[0].name.clone());

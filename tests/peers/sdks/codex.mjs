@@ -4,6 +4,7 @@
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
+import http from "node:http";
 import os from "node:os";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
@@ -164,6 +165,43 @@ for await (const line of readline.createInterface({ input: process.stdin })) {
         if (event.type === "item.started" && event.item.type === "command_execution") stop.abort();
       }
     });
+  },
+  async the_address_of_the_program_gets_openais_requests(place) {
+    const seen = [];
+    const answer = { type: "message", id: "m1", role: "assistant", status: "completed", content: [{ type: "output_text", text: "from there" }] };
+    const server = http.createServer(async (request, response) => {
+      let body = "";
+      for await (const piece of request) body += piece;
+      if (!request.url.endsWith("/responses")) return response.writeHead(404).end("{}");
+      seen.push({ url: request.url, key: request.headers.authorization, body: JSON.parse(body) });
+      const usage = { input_tokens: 10, output_tokens: 3, total_tokens: 13, input_tokens_details: { cached_tokens: 4 }, output_tokens_details: { reasoning_tokens: 1 } };
+      const done = { id: "r1", status: "completed", output: [answer], usage };
+      const events = [
+        { type: "response.created", response: { id: "r1", status: "in_progress", output: [] } },
+        { type: "response.output_item.added", output_index: 0, item: { ...answer, status: "in_progress", content: [] } },
+        { type: "response.output_text.delta", item_id: "m1", output_index: 0, content_index: 0, delta: "from there" },
+        { type: "response.output_item.done", output_index: 0, item: answer },
+        { type: "response.completed", response: done },
+      ];
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      response.end(events.map((event) => `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`).join(""));
+    });
+    await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+    const baseUrl = `http://127.0.0.1:${server.address().port}/v1`;
+    const codex = place.configured({ baseUrl, apiKey: "sk-of-the-program" });
+    // Without a model of its own, a thread uses that of becket for OpenAI.
+    for (const model of ["gpt-5-codex", undefined]) {
+      const thread = codex.startThread(place.options(model, { modelReasoningEffort: "high" }));
+      const turn = await thread.run("hello");
+      assert.equal(turn.finalResponse, "from there");
+      assert.deepEqual([turn.usage.input_tokens, turn.usage.cached_input_tokens, turn.usage.output_tokens], [10, 4, 3]);
+      assert.equal((await thread.run("again")).finalResponse, "from there");
+    }
+    server.close();
+    assert.deepEqual(seen.map(({ url, key }) => [url, key]), Array(4).fill(["/v1/responses", "Bearer sk-of-the-program"]));
+    assert.deepEqual([seen[0].body.model, seen[1].body.model, seen[0].body.reasoning.effort], ["gpt-5-codex", "gpt-5-codex", "high"]);
+    assert.match(seen[2].body.model, /^gpt-/);
+    assert.ok(JSON.stringify(seen[1].body.input).includes("hello"), "the thread continues");
   },
   async a_failure_is_an_error(place) {
     const model = place.model({ error: { kind: "invalid_request", message: "no such thing", status: 400 } });

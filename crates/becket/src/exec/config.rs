@@ -102,6 +102,8 @@ fn one(
         "model_reasoning_effort" => run.model.effort = Some(effort(text)),
         "openai_base_url" => {
             environment.vars.insert("OPENAI_BASE_URL".to_owned(), text);
+            // Codex speaks OpenAI Responses to that address, whatever server is there.
+            put(&mut out.settings, "providers.openai.kind", json!("openai-responses"));
         }
         "sandbox_mode" => out.sandbox = Some(text),
         "developer_instructions" => run.prompts.append_system_prompt = Some(text),
