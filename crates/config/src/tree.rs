@@ -5,6 +5,7 @@
 
 use crate::config::Config;
 use crate::document::{Entry, Kind, Node};
+use crate::schema::Effort;
 use crate::source::Merged;
 use becket_types::edit_distance;
 use serde_json::{Map, Value};
@@ -16,6 +17,7 @@ const TRANSLATED: &[(&[&str], &[&str])] = &[
     (&["permissions", "defaultMode"], &["permission_mode"]),
     (&["permissions", "additionalDirectories"], &["add_dirs"]),
     (&["env"], &["shell", "env"]),
+    (&["effortLevel"], &["effort"]),
     (&["disableAllHooks"], &["disable_all_hooks"]),
     (&["sandbox", "autoAllowBashIfSandboxed"], &["sandbox", "auto_allow_bash"]),
     (&["sandbox", "excludedCommands"], &["sandbox", "excluded_commands"]),
@@ -34,7 +36,7 @@ const OF_CLAUDE: &[&[&str]] = &[
     &["env"],
 ];
 /// Further keys, which count if a program drives the run. In the terminal they belong to the other agent alone.
-const OF_CLAUDE_DRIVEN: &[&[&str]] = &[&["permissions", "defaultMode"], &["model"]];
+const OF_CLAUDE_DRIVEN: &[&[&str]] = &[&["permissions", "defaultMode"], &["model"], &["effortLevel"]];
 
 /// Variables that are for an agent, such as its keys and addresses, and not for the commands that it runs.
 const OF_AGENTS: &[&str] = &["ANTHROPIC_", "CLAUDE_", "OPENAI_", "BECKET_"];
@@ -62,6 +64,7 @@ pub(crate) fn of_claude(mut root: Node, driven: bool) -> Node {
                 mode.parse::<becket_types::PermissionMode>().is_ok()
             }
             (Kind::Scalar(Value::String(_)), ["model"]) => true,
+            (Kind::Scalar(level), ["effortLevel"]) => serde_json::from_value::<Effort>(level.clone()).is_ok(),
             _ => false,
         };
         if fits {

@@ -1,8 +1,8 @@
 //! Layers: which one wins, what a project may not do, and which warnings appear.
 
 use becket_config::{
-    ConfigError, Flag, Inputs, Layer, Places, SandboxMode, SandboxNetwork, Scope, SettingSources, Settings,
-    Source, load, read_files, read_text,
+    ConfigError, Effort, Flag, Inputs, Layer, Places, SandboxMode, SandboxNetwork, Scope, SettingSources,
+    Settings, Source, load, read_files, read_text,
 };
 use becket_types::PermissionMode;
 use proptest::prelude::*;
@@ -676,7 +676,7 @@ fn settings_of_claude_code_count_as_far_as_they_may() {
     let text = r#"{ // of the other agent
         "permissions": {"allow": ["Bash(make *)"], "ask": ["Bash(git push *)"], "deny": ["Read(.env)", 7],
                         "additionalDirectories": ["../docs"], "defaultMode": "acceptEdits"},
-        "env": {"CI": "1", "LD_PRELOAD": "x.so", "ANTHROPIC_API_KEY": "k", "N": 3}, "model": "opus",
+        "env": {"CI": "1", "LD_PRELOAD": "x.so", "ANTHROPIC_API_KEY": "k", "N": 3}, "model": "opus", "effortLevel": "high",
         "outputStyle": "x", "hooks": {"Stop": []}, "statusLine": {"command": "x"}, "sandbox": {"enabled": false},
     }"#;
     let user = of_claude(Scope::User, "/home/u/.claude/settings.json", text, false, false);
@@ -694,6 +694,7 @@ fn settings_of_claude_code_count_as_far_as_they_may() {
     let driven = of_claude(Scope::User, "/home/u/.claude/settings.json", text, false, true);
     let got = (driven.config.model.name.as_deref(), driven.config.permissions.mode);
     assert_eq!(got, (Some("opus"), PermissionMode::AcceptEdits));
+    assert_eq!((user.config.model.effort, driven.config.model.effort), (None, Some(Effort::High)));
 
     let project = of_claude(Scope::Project, "/repo/.claude/settings.json", text, false, true);
     // The question to the user says what the rest would allow. This no answer allows.
@@ -718,11 +719,9 @@ fn settings_of_claude_code_count_as_far_as_they_may() {
     let approved = of_claude(Scope::Project, "/repo/.claude/settings.json", bypass, true, true);
     assert_eq!(approved.config.permissions.mode, PermissionMode::Default);
     // A value of another type does not keep becket from starting.
-    let odd = r#"{"permissions": ["x"], "env": 7, "model": {}}"#;
-    assert_eq!(
-        of_claude(Scope::Project, "/repo/.claude/settings.json", odd, true, true).config.model.name,
-        None
-    );
+    let odd = r#"{"permissions": ["x"], "env": 7, "model": {}, "effortLevel": "immense"}"#;
+    let odd = of_claude(Scope::Project, "/repo/.claude/settings.json", odd, true, true).config.model;
+    assert_eq!((odd.name, odd.effort), (None, None));
 }
 
 /// The file that the documentation shows is read without an error or a warning.
