@@ -248,7 +248,9 @@ impl Player {
             .enumerate()
             .map(|(i, call)| {
                 let id = call.id.as_deref().map_or_else(|| format!("call_{}_{i}", cursor.served), &fill);
-                let input = fill_value(&call.input, &fill);
+                // A call without `input` has none.
+                let none = Value::Object(Map::new());
+                let input = if call.input.is_null() { none } else { fill_value(&call.input, &fill) };
                 let arguments = call.arguments.as_deref().map_or_else(|| input.to_string(), fill);
                 (id, call.name.clone(), arguments)
             })
@@ -282,7 +284,6 @@ fn fill_value(value: &Value, fill: &impl Fn(&str) -> String) -> Value {
         Value::Object(map) => {
             Value::Object(map.iter().map(|(k, v)| (k.clone(), fill_value(v, fill))).collect())
         }
-        Value::Null => Value::Object(Map::new()),
         other => other.clone(),
     }
 }

@@ -266,6 +266,17 @@ const scenarios = {
     assert.deepEqual(asked, ["mcp__there__run"]);
     assert.ok(!fs.existsSync(path.join(place.cwd, "a.txt")));
   },
+  async an_answer_without_a_value_fits_its_schema(place) {
+    const nullable = { anyOf: [{ type: "number" }, { type: "null" }] };
+    const properties = { mail: { type: "string", format: "email" }, age: nullable };
+    const schema = { type: "object", properties, required: ["mail", "age"], additionalProperties: false };
+    const given = { mail: "ada@example.com", age: null };
+    const options = place.options(place.model(call("StructuredOutput", given), "done"), { outputFormat: { type: "json_schema", schema } });
+    const messages = await collect("who?", options);
+    assert.deepEqual(result(messages).structured_output, given);
+    const used = messages.flatMap((message) => (message.type === "assistant" ? message.message.content : []));
+    assert.deepEqual(used.find((block) => block.name === "StructuredOutput").input, given);
+  },
   async an_interrupt_has_a_receipt(place) {
     const model = place.model(call("bash", { command: "sleep 60" }), "after");
     let release;
