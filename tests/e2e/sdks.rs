@@ -51,7 +51,7 @@ fn the_python_sdk_runs_on_becket() {
     let mut command = clean(&peers.join("python/bin/python"), &peers);
     command.arg(script("python.py")).arg(env!("CARGO_BIN_EXE_becket"));
     command.env("ANTHROPIC_BASE_URL", server.url());
-    passes(&mut command, 36);
+    passes(&mut command, 37);
     assert_eq!(server.requests().len(), 1, "one scenario speaks to the server");
 }
 
@@ -61,7 +61,7 @@ fn the_typescript_sdk_runs_on_becket() {
     let Some(peers) = peers("the_typescript_sdk_runs_on_becket", needed) else { return };
     let mut command = clean(Path::new("node"), &peers);
     command.arg(script("typescript.mjs")).arg(env!("CARGO_BIN_EXE_becket"));
-    passes(&mut command, 14);
+    passes(&mut command, 20);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn the_codex_sdk_runs_on_becket() {
     let Some(peers) = peers("the_codex_sdk_runs_on_becket", needed) else { return };
     let mut command = clean(Path::new("node"), &peers);
     command.arg(script("codex.mjs")).arg(env!("CARGO_BIN_EXE_becket"));
-    passes(&mut command, 10);
+    passes(&mut command, 11);
 }
 
 /// Returns the code block of the guide that contains `part`, with the path of the built binary.

@@ -49,7 +49,7 @@ impl fmt::Display for HookEvent {
     }
 }
 
-/// How a session ends, as hooks are told.
+/// The reason for the end of a session, for its hooks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {

@@ -94,7 +94,7 @@ pub(crate) struct HookState {
     held_context: Vec<(HookEvent, HookText)>,
     /// A switch of the model that hooks judge.
     pub(super) switching: Option<Switching>,
-    /// How the session ends, if the front end has said so.
+    /// The reason for the end of the session, if the front end has said it.
     pub(super) leaving: Option<EndReason>,
 }
 

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 /// Time for hooks at the end of the session. A little longer than the agent gives them.
 const FAREWELL: Duration = Duration::from_millis(2_000);
 
-/// How a signal ends the run.
+/// The end of a run by a signal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ending {
     pub(super) status: ExitStatus,

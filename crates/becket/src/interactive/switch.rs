@@ -27,7 +27,7 @@ pub(super) enum Next {
 }
 
 impl Next {
-    /// Returns the end of a session that was left like this, as its hooks are told.
+    /// Returns the reason for the end of a session, for its hooks.
     pub(super) fn reason(ended: &Ended) -> EndReason {
         match ended {
             Ended::Quit => EndReason::PromptInputExit,

@@ -37,7 +37,7 @@ pub(in crate::headless) struct LiveSettings {
     pinned: BTreeMap<String, ServerMode>,
 }
 
-/// How a program wants the calls of an MCP server to be judged.
+/// The way in which a program wants the calls of an MCP server to be judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ServerMode {
     /// Each call is a question, in every mode.
