@@ -126,6 +126,12 @@ impl ErrorKind {
     }
 }
 
+/// Status "Network Authentication Required".
+const LOGIN_OF_NETWORK: u16 = 511;
+
+/// The next step where the page of a network may have answered in place of the provider.
+pub(crate) const SIGN_IN: &str = "If this network asks for a login (hotel, train), open any web page in a browser and sign in, then try again.";
+
 /// A response that is not an answer of a model.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Failure<'a> {
@@ -191,6 +197,9 @@ pub(crate) fn classify(failure: &Failure<'_>) -> ModelError {
     error.request_id = failure.request_id.map(str::to_owned).or(facts.request_id);
     error.retry_after = failure.retry_after.or(facts.retry);
     error.hint = hint_for(kind, &text).map(str::to_owned);
+    if status == Some(LOGIN_OF_NETWORK) {
+        (error.hint, error.retryable) = (Some(SIGN_IN.to_owned()), false);
+    }
     if kind == ErrorKind::ContextOverflow {
         error.limit = if let Overflow::Beyond(limit) = overflow { Some(limit) } else { facts.window };
     }
@@ -238,6 +247,23 @@ fn hint_for(kind: ErrorKind, text: &str) -> Option<&'static str> {
     if kind == ErrorKind::Auth && has(&is_old) {
         return Some(
             "The clock of this machine differs from the server's: correct the time (`timedatectl` shows it), then try again.",
+        );
+    }
+    if kind == ErrorKind::Auth && has(&["security token included in the request is expired", "expiredtoken"])
+    {
+        return Some(
+            "The login at the cloud has expired: log in again (AWS: `aws sso login`), then try again.",
+        );
+    }
+    let is_expired_key = text.contains("key") && text.contains("expired");
+    if kind == ErrorKind::Auth && is_expired_key {
+        return Some(
+            "Make a new key at the provider and put it in place of this one (`becket login PROVIDER` saves one).",
+        );
+    }
+    if kind == ErrorKind::InvalidRequest && phrases::is_unserved_place(text) {
+        return Some(
+            "The provider does not serve the country that this request comes from (a VPN or proxy counts); choose another provider.",
         );
     }
     if kind == ErrorKind::Auth && text.contains("an html page") {
@@ -386,6 +412,24 @@ fn retry_in_text(message: &str) -> Option<Millis> {
 
 fn millis(seconds: f64) -> Option<Millis> {
     (seconds.is_finite() && seconds >= 0.0).then(|| Millis((seconds * 1000.0).min(1e15) as u64))
+}
+
+/// Describes a body that is not an answer, and what to check.
+pub(crate) fn not_an_answer(body: &[u8]) -> (String, String) {
+    const CHECK: &str = "Check that the base URL points at a model API and not at a web page or a proxy.";
+    let start = body.trim_ascii_start();
+    if start.first() == Some(&b'<') {
+        let title = plain(&String::from_utf8_lossy(start)).replacen("an HTML page", "a web page", 1);
+        return (title, format!("{CHECK} {SIGN_IN}"));
+    }
+    let what = if start.is_empty() {
+        "nothing"
+    } else if start.starts_with(b"\x1f\x8b") {
+        "compressed bytes"
+    } else {
+        "something that is neither an event stream nor JSON"
+    };
+    (what.to_owned(), CHECK.to_owned())
 }
 
 fn printable(text: &str) -> String {

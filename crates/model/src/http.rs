@@ -7,7 +7,7 @@ use crate::auth::put_header;
 use crate::base_url::{is_local, without_login};
 use crate::body_limit::ServerBody;
 use crate::endpoint::Endpoint;
-use crate::errors::{Failure, classify};
+use crate::errors::{Failure, SIGN_IN, classify};
 use crate::keys::Keys;
 use crate::kind::Kind;
 use crate::proxy::{Way, proxies};
@@ -264,7 +264,7 @@ impl Transport {
                 "{} redirects{to} (status {status}); becket sends keys to no other address.",
                 self.server
             );
-            error.hint = Some("Set the base URL to where the server really is.".to_owned());
+            error.hint = Some(format!("Set the base URL to where the server really is. {SIGN_IN}"));
         }
         error
     }

@@ -6,6 +6,7 @@
 
 use crate::assemble::Assembler;
 use crate::body::Batches;
+use crate::errors::not_an_answer;
 use crate::frames::{self, FrameParser};
 use crate::http::{Transport, request_id};
 use crate::layout::ServerLayout;
@@ -374,7 +375,7 @@ impl Exchange {
     fn finish(&mut self, mut reading: Box<Reading>) {
         if reading.decoder.assembler().is_empty_answer() {
             let error = reading
-                .malformed("an empty answer", &self.transport.server)
+                .malformed(Some("an empty answer"), &self.transport)
                 .hint("Try again; if it stays so, try another model.");
             return self.broke(&mut reading, error);
         }
@@ -486,7 +487,7 @@ impl Reading {
             }
         }
         if self.held.len() > MAX_EVENT || (self.shape == Shape::Other && self.held.len() > 4096) {
-            return Err(self.malformed(self.what_it_is(), &transport.server));
+            return Err(self.malformed(None, transport));
         }
         Ok(())
     }
@@ -513,31 +514,20 @@ impl Reading {
                 let text = String::from_utf8_lossy(&self.held).into_owned();
                 self.decoder.document(&text)
             }
-            Shape::Unknown | Shape::Other => Err(self.malformed(self.what_it_is(), &transport.server)),
+            Shape::Unknown | Shape::Other => Err(self.malformed(None, transport)),
         }
     }
 
-    fn what_it_is(&self) -> &'static str {
-        let start = self.held.trim_ascii_start();
-        if start.is_empty() {
-            "nothing"
-        } else if start[0] == b'<' {
-            "a web page"
-        } else if start.starts_with(b"\x1f\x8b") {
-            "compressed bytes"
-        } else {
-            "something that is neither an event stream nor JSON"
-        }
-    }
-
-    fn malformed(&self, what: &str, server: &str) -> ModelError {
+    /// The error of a body that is not an answer. `what`: the body in words, if they do not follow from its bytes.
+    fn malformed(&self, what: Option<&str>, transport: &Transport) -> ModelError {
+        let (words, hint) = not_an_answer(&self.held);
+        let words = what.map_or_else(|| transport.redact(&words), str::to_owned);
         let id = self.request_id.as_deref().map_or(String::new(), |id| format!(", request {id}"));
         let message = format!(
-            "{server} answered with {what} (status {}, {}, {} bytes{id}).",
-            self.status, self.content_type, self.bytes
+            "{} answered with {words} (status {}, {}, {} bytes{id}).",
+            transport.server, self.status, self.content_type, self.bytes
         );
-        ModelError::new(ErrorKind::Malformed, message)
-            .hint("Check that the base URL points at a model API and not at a web page or a proxy.")
+        ModelError::new(ErrorKind::Malformed, message).hint(hint)
     }
 
     /// Reads the rest of the body in the background, so that the connection can be used again.

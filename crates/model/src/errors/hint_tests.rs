@@ -61,6 +61,32 @@ fn hints_name_what_to_change() {
             ErrorKind::Auth,
             "A proxy or a firewall",
         ),
+        (511, "<html><title>Hotel</title></html>", ErrorKind::Network, "sign in"),
+        (401, r#"{"error":{"message":"Your API key has expired"}}"#, ErrorKind::Auth, "Make a new key"),
+        (
+            400,
+            r#"{"error":{"code":400,"message":"API key expired. Please renew the API key.","status":"INVALID_ARGUMENT","details":[{"reason":"API_KEY_INVALID"}]}}"#,
+            ErrorKind::Auth,
+            "Make a new key",
+        ),
+        (
+            403,
+            r#"{"message":"The security token included in the request is expired"}"#,
+            ErrorKind::Auth,
+            "aws sso login",
+        ),
+        (
+            403,
+            r#"{"error":{"code":"unsupported_country_region_territory","message":"Country, region, or territory not supported"}}"#,
+            ErrorKind::InvalidRequest,
+            "does not serve the country",
+        ),
+        (
+            400,
+            r#"{"error":{"code":400,"message":"User location is not supported for the API use.","status":"FAILED_PRECONDITION"}}"#,
+            ErrorKind::InvalidRequest,
+            "does not serve the country",
+        ),
     ] {
         let failure =
             Failure { status: Some(status), body, server: "s", fatal_codes: &fatal, ..Failure::default() };

@@ -195,6 +195,10 @@ const WORDS: &[(ErrorKind, &[&str])] = &[
             "account_deactivated",
             "token has expired",
             "expiredtoken",
+            "api key expired",
+            "api key has expired",
+            "expired api key",
+            "expired_api_key",
         ],
     ),
     (
@@ -289,6 +293,13 @@ fn is_template(status: Option<u16>, text: &str) -> bool {
     !matches!(status, Some(401..=408 | 413 | 429 | 503 | 529)) && says(TEMPLATE) && !says(NOT_THE_MESSAGES)
 }
 
+/// True if the provider refuses the country of the request, which no other key changes.
+pub(super) fn is_unserved_place(text: &str) -> bool {
+    ["unsupported_country", "country, region, or territory not supported", "user location is not supported"]
+        .iter()
+        .any(|words| text.contains(words))
+}
+
 pub(super) fn kind_of(status: Option<u16>, codes: &str, text: &str) -> ErrorKind {
     if is_template(status, text) {
         return ErrorKind::Template;
@@ -302,7 +313,11 @@ pub(super) fn kind_of(status: Option<u16>, codes: &str, text: &str) -> ErrorKind
     if too_many_bytes(text) != Overflow::No {
         return ErrorKind::TooLarge;
     }
+    if is_unserved_place(text) {
+        return ErrorKind::InvalidRequest;
+    }
     match status {
+        Some(511) => return ErrorKind::Network,
         Some(401 | 403) => return ErrorKind::Auth,
         Some(404 | 405 | 410) => return ErrorKind::NotFound,
         Some(408) => return ErrorKind::Timeout,
