@@ -3,10 +3,10 @@
 
 mod common;
 
-use becket_model::{Settings, open};
 use becket_testkit::Wire;
 use becket_types::{BlobId, Blobs, CallId, ImageSource, Message, Part};
-use common::{MemoryBlobs, WIRES, context, model_ref, request, settings, tools};
+use common::adapters::{ADAPTERS, Adapter, everywhere};
+use common::{MemoryBlobs, context, request, tools};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,11 +14,6 @@ use std::sync::Arc;
 /// Secrets of the maker that no other provider may get, and that its own gets byte for byte.
 const SIGNATURE: &str = "c2lnbmVkIHRob3VnaHQ+/+==";
 const REDACTED: &str = "cmVkYWN0ZWQ=";
-
-fn provider(wire: Wire) -> (String, String) {
-    let reference = model_ref(wire);
-    (reference.provider().to_owned(), reference.name().to_owned())
-}
 
 fn image(id: &str) -> Part {
     Part::Image {
@@ -40,8 +35,8 @@ fn pixel() -> Vec<u8> {
     bytes.into_inner()
 }
 
-fn reasoning(by: Wire, text: &str, signature: Option<&str>, redacted: Option<&str>) -> Part {
-    let (provider, model) = provider(by);
+fn reasoning(by: Adapter, text: &str, signature: Option<&str>, redacted: Option<&str>) -> Part {
+    let (provider, model) = (by.provider.to_owned(), by.model.to_owned());
     Part::Reasoning {
         text: text.into(),
         signature: signature.map(str::to_owned),
@@ -53,10 +48,10 @@ fn reasoning(by: Wire, text: &str, signature: Option<&str>, redacted: Option<&st
     }
 }
 
-fn call(by: Wire, id: &str, name: &str) -> Part {
-    let (provider, model) = provider(by);
+fn call(by: Adapter, id: &str, name: &str) -> Part {
+    let (provider, model) = (by.provider.to_owned(), by.model.to_owned());
     let mut extra = Map::new();
-    if by == Wire::Gemini {
+    if by.wire == Wire::Gemini {
         extra.insert("thought_signature".into(), json!(SIGNATURE));
         extra.insert("thought_signer".into(), json!(format!("{provider}/{model}")));
     }
@@ -87,8 +82,8 @@ fn ids(by: Wire) -> [String; 2] {
 }
 
 /// The kinds of history that a maker leaves.
-fn histories(by: Wire) -> Vec<(&'static str, Vec<Message>)> {
-    let [a, b] = ids(by);
+fn histories(by: Adapter) -> Vec<(&'static str, Vec<Message>)> {
+    let [a, b] = ids(by.wire);
     vec![
         (
             "text",
@@ -224,16 +219,16 @@ fn takes(wire: Wire, id: &str) -> bool {
 
 #[test]
 fn histories_cross_every_ordered_pair() {
-    let (settings, _): (Settings, _) = settings("http://127.0.0.1:9");
+    let settings = everywhere("http://127.0.0.1:9");
     let blobs: Arc<dyn Blobs> = Arc::new(MemoryBlobs(HashMap::from([("pixel".to_owned(), pixel())])));
     let tools = tools();
     let mut crossed = 0;
-    for from in WIRES {
-        for to in WIRES {
+    for from in ADAPTERS {
+        for to in ADAPTERS {
             for (kind, history) in histories(from) {
-                let case = format!("{from:?} to {to:?}: {kind}");
+                let case = format!("{} to {}: {kind}", from.name, to.name);
                 let context = context(history.clone());
-                let model = open(&model_ref(to), &settings).unwrap();
+                let model = to.open(&settings);
                 let prepared = model.prepare(&request(&context, &tools, &blobs)).unwrap();
                 let text = String::from_utf8(prepared.body.concat()).unwrap();
                 let body: Value = serde_json::from_str(&text).unwrap();
@@ -255,7 +250,7 @@ fn histories_cross_every_ordered_pair() {
                         assert!(!text.contains(secret), "{case}: {secret} is foreign");
                     }
                 }
-                let back = match (to, kind) {
+                let back = match (to.wire, kind) {
                     (Wire::Anthropic | Wire::Converse, "thinking" | "thinking alone") => Some(SIGNATURE),
                     (Wire::Anthropic | Wire::Converse, "redacted") => Some(REDACTED),
                     (Wire::Responses, "thinking" | "encrypted reasoning alone before a call") => {
@@ -267,9 +262,9 @@ fn histories_cross_every_ordered_pair() {
                 if let Some(secret) = back.filter(|_| from == to) {
                     assert!(text.contains(secret), "{case}: the maker gets it back");
                 }
-                let (calls, results) = wire_ids(to, &body);
+                let (calls, results) = wire_ids(to.wire, &body);
                 assert_eq!(calls, results, "{case}: each call has its result");
-                assert!(calls.iter().all(|id| takes(to, id)), "{case}: {calls:?}");
+                assert!(calls.iter().all(|id| takes(to.wire, id)), "{case}: {calls:?}");
                 let expected =
                     history.iter().flat_map(|m| &m.parts).filter(|p| matches!(p, Part::ToolCall { .. }));
                 assert_eq!(calls.len(), expected.count(), "{case}");
@@ -277,5 +272,5 @@ fn histories_cross_every_ordered_pair() {
             }
         }
     }
-    assert_eq!(crossed, 5 * 5 * 7);
+    assert_eq!(crossed, ADAPTERS.len() * ADAPTERS.len() * 7);
 }

@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 #![expect(clippy::unwrap_used, reason = "a failure in here is a failed test")]
 
+pub(crate) mod adapters;
+
 use becket_model::{
     Credential, Endpoint, Kind, Model, ModelError, ModelEvent, ModelRef, Request, Secret, Settings, Sleeper,
     ToolChoice, open,
