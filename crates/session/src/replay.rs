@@ -245,7 +245,7 @@ impl Replay {
 /// Cost of the subagents whose results the message has.
 fn of_subagents(message: &Message) -> f64 {
     let report = |part: &Part| match part {
-        Part::ToolResult { details, .. } => SubagentReport::of(details),
+        Part::ToolResult { details, .. } => SubagentReport::from_details(details),
         _ => None,
     };
     message.parts.iter().filter_map(report).map(|report| report.cost.0).sum()
