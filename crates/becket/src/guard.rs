@@ -6,7 +6,7 @@ use crate::disk::Disk;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::RunSettings;
-use crate::trust::scripts::{ProjectCommand, CommandEnvironment, with_scripts};
+use crate::trust::scripts::{CommandEnvironment, ProjectCommand, with_scripts};
 use becket_config::{Origin, Settings, Source};
 use becket_guard::{Guard, GuardSettings, ModeLimits, Rule, RuleError, Rules};
 use becket_types::{Access, PermissionMode};

@@ -350,7 +350,8 @@ impl HookCaller<'_> {
             }
             outcomes
         };
-        self.flow.op = Op::Hooks(Box::new(HookWait { run: run.boxed(), then: AfterHooks::Clear { receipt } }));
+        self.flow.op =
+            Op::Hooks(Box::new(HookWait { run: run.boxed(), then: AfterHooks::Clear { receipt } }));
         true
     }
 
