@@ -42,7 +42,8 @@ const TAR: Options = listed_options(
     "IF",
     "fCbTXKNLVHg",
 );
-const RSYNC: Options = listed_options("", "rsh rsync-path", "e", "fBTM");
+const RSYNC: Options =
+    listed_options("", "rsh rsync-path daemon config log-file write-batch only-write-batch", "e", "fBTM");
 const SORT: Options = listed_options("", "compress-program output", "o", "kStT");
 const MAN: Options = listed_options("", "pager html config-file", "PHC", "RLmMSseEr");
 const ZIP: Options = listed_options("", "unzip-command", "", "");

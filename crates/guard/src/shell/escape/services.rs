@@ -192,12 +192,73 @@ const PROGRAMS: &[Program] = &[
     },
     Program {
         names: &["tox"],
+        options: Some(listed_options("", "override conf workdir root", "xc", "efpnr")),
         other: |rest| rest.first().filter(|word| matches!(word.text.as_str(), "exec" | "e")).map(word_text),
         ..NONE
     },
     Program {
+        names: &["hg", "rhg", "chg"],
+        options: Some(listed_options("", "config config-file cwd repository debugger", "R", "rbdkulITXmtes")),
+        // These run a program, or serve the repository.
+        other: |rest| {
+            let sub = rest.first().filter(|word| {
+                let runs = ["debug", "extdiff", "serve", "bisect", "email", "patchbomb"];
+                runs.iter().any(|name| word.text.starts_with(name))
+            });
+            sub.map(word_text)
+        },
+        ..NONE
+    },
+    Program {
+        names: &["svn", "svnadmin", "svnlook"],
+        options: Some(listed_options("", "diff-cmd diff3-cmd editor-cmd config-option config-dir", "", "rmFcN")),
+        ..NONE
+    },
+    Program {
+        names: &["just", "task", "go-task"],
+        options: Some(listed_options(
+            "",
+            "shell shell-arg shell-command command chooser choose edit justfile working-directory dotenv-path set global-justfile \
+             tempdir init taskfile dir global exit-code",
+            "cefdgEtD",
+            "s",
+        )),
+        // A word with `=` sets a variable of the file.
+        other: |rest| first(rest, |text| !text.starts_with('-') && text.contains('=')),
+        ..NONE
+    },
+    Program {
+        names: &["prove"],
+        options: Some(listed_options("", "exec harness plugin formatter source archive rc", "eaP", "IjM")),
+        ..NONE
+    },
+    Program {
+        names: &["cppcheck"],
+        named: &["--addon", "--addon-python", "--clang", "--output-file", "--plist-output", "--file-list"],
+        ..NONE
+    },
+    Program {
+        names: &["rustdoc"],
+        named: &["--test-runtool", "--test-builder", "--test-builder-wrapper", "--output", "-o"],
+        starts: &["@", "-C", "--codegen"],
+        ..NONE
+    },
+    Program {
+        names: &["javac"],
+        named: &["-processor", "-processorpath", "--processor-path", "--processor-module-path"],
+        starts: &["@", "-J", "-Xplugin"],
+        ..NONE
+    },
+    Program { names: &["ghc"], starts: &["@", "-pgm", "-F", "-fplugin", "-plugin-package"], ..NONE },
+    Program {
         names: &["node"],
         named: &["-r", "--require", "--import", "--loader", "--experimental-loader"],
+        // A rule for the test runner does not cover text that is evaluated.
+        other: |rest| {
+            const EVALUATES: [&str; 7] = ["-e", "--eval", "-p", "--print", "-pe", "-i", "--interactive"];
+            let tests = first(rest, |text| text == "--test" || text == "--check" || text == "-c");
+            tests.and_then(|_| named(rest, &EVALUATES))
+        },
         ..NONE
     },
 ];
