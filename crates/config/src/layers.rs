@@ -8,7 +8,7 @@ use crate::key_hosts::{Address, Withheld};
 use crate::keys::Keys;
 use crate::scope::{Ruling, instead, may_if_approved, ruling};
 use crate::secret::Credential;
-use crate::source::{Merged, Source};
+use crate::source::{ManagedLimits, Merged, Source};
 use crate::tree::{
     check_types, describe, drop_nulls, flatten, from_value, nearest, of_claude, resolve_paths, translate,
     unflatten,
@@ -47,17 +47,6 @@ pub struct Inputs<'a> {
     pub flags: Vec<Flag>,
     pub home: &'a Path,
     pub cwd: &'a Path,
-}
-
-/// Switches of the administrator that bind every run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ManagedLimits {
-    /// Nobody may use the permission mode `bypassPermissions`.
-    pub no_bypass: bool,
-    /// Only the administrator's hooks run.
-    pub only_hooks: bool,
-    /// Only the administrator's rules allow something.
-    pub only_rules: bool,
 }
 
 /// The merged, immutable settings. Paths in `config` are absolute.
@@ -166,67 +155,6 @@ impl Settings {
         let lines = self.merged.get(key).map(|merged| merged.lines.as_slice()).unwrap_or_default();
         let sourced = self.sourced(key).into_iter().zip(lines);
         sourced.map(|((value, source), line)| Origin { value, source, line: *line }).collect()
-    }
-
-    /// Removes elements of a list that come from files of Claude Code and are not usable here, with a warning for each. Such
-    /// a file was written for another program, so it must not keep becket from starting. `unusable` returns the reason.
-    pub fn leave_out(&mut self, key: &str, unusable: impl Fn(&str) -> Option<String>) {
-        let Some(merged) = self.merged.get_mut(key) else { return };
-        let Value::Array(items) = &mut merged.value else { return };
-        let mut gone = Vec::new();
-        for (at, (item, source)) in items.iter().zip(&merged.sources).enumerate() {
-            let Some(why) = item.as_str().filter(|_| source.is_json()).and_then(&unusable) else { continue };
-            let (origin, key) = place(Some(source), key);
-            let line = merged.lines.get(at).copied().flatten();
-            let message = format!("left out: {why}");
-            self.warnings.push(Problem { origin, at: line.map(|line| (line, 1)), key, message });
-            gone.push(at);
-        }
-        if gone.is_empty() {
-            return;
-        }
-        for at in gone.into_iter().rev() {
-            items.remove(at);
-            merged.sources.remove(at);
-            if at < merged.lines.len() {
-                merged.lines.remove(at);
-            }
-        }
-        if let Ok(config) = Config::read(&unflatten(&self.merged)) {
-            self.config = config;
-        }
-    }
-
-    /// Removes the elements of a list that do not come from the administrator. `why`: for a warning for each file or flag that
-    /// had some.
-    pub fn keep_managed(&mut self, key: &str, why: &str) {
-        let Some(merged) = self.merged.get_mut(key) else { return };
-        let Value::Array(items) = &mut merged.value else { return };
-        let is_kept: Vec<bool> =
-            merged.sources.iter().map(|source| matches!(source, Source::Managed(_))).collect();
-        for (source, _) in merged.sources.iter().zip(&is_kept).filter(|(_, is_kept)| !**is_kept) {
-            let (origin, key) = place(Some(source), key);
-            let problem = Problem { origin, at: None, key, message: format!("left out: {why}") };
-            if !self.warnings.contains(&problem) {
-                self.warnings.push(problem);
-            }
-        }
-        let kept = |at: usize| is_kept.get(at).copied().unwrap_or(false);
-        let mut at = 0..;
-        items.retain(|_| at.next().is_some_and(kept));
-        let mut at = 0..;
-        merged.lines.retain(|_| at.next().is_some_and(kept));
-        merged.sources.retain(|source| matches!(source, Source::Managed(_)));
-        if let Ok(config) = Config::read(&unflatten(&self.merged)) {
-            self.config = config;
-        }
-    }
-
-    /// Returns the elements of a list that come from the administrator's file. No other layer can remove
-    /// them.
-    pub fn managed(&self, key: &str) -> Vec<String> {
-        let managed = self.sourced(key).into_iter().filter(|(_, s)| matches!(s, Source::Managed(_)));
-        managed.map(|(value, _)| value).collect()
     }
 }
 

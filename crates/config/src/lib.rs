@@ -45,7 +45,7 @@ pub use error::{ConfigError, Problem};
 pub use explain::Row;
 pub use files::{Layer, MAX_BYTES, Places, Scope, SettingSources, read_files, read_text};
 pub use key_hosts::{KeyOrigin, Withheld, host_of, kept_name, may_sign, search_key_may_go, token_may_go};
-pub use layers::{Flag, Inputs, ManagedLimits, Origin, Settings, load};
+pub use layers::{Flag, Inputs, Origin, Settings, load};
 pub use providers::{
     CallIds, CloudConfig, CompatConfig, EffortDial, LoginConfig, ModelConfig, OutputLimitField, ProviderAuth,
     ProviderConfig, ProviderKind, ProvidersConfig, SystemRole, TextCalls, VENDORS, Vendor, vendor,
@@ -57,4 +57,4 @@ pub use schema::{
     UiConfig, WebConfig,
 };
 pub use secret::{Credential, IN_KEYCHAIN, Secret};
-pub use source::Source;
+pub use source::{ManagedLimits, Source};

@@ -54,3 +54,14 @@ pub(crate) struct Merged {
     /// Line of each element in its file.
     pub lines: Vec<Option<usize>>,
 }
+
+/// Switches of the administrator that bind every run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ManagedLimits {
+    /// Nobody may use the permission mode `bypassPermissions`.
+    pub no_bypass: bool,
+    /// Only the administrator's hooks run.
+    pub only_hooks: bool,
+    /// Only the administrator's rules allow something.
+    pub only_rules: bool,
+}
