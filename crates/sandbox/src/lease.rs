@@ -123,9 +123,9 @@ impl Table {
         let is_server = !awake.is_empty() && awake.iter().all(|(is_server, _)| *is_server);
         let lines = if is_server { &mut self.server_lines } else { &mut self.lines };
         if only_places {
-            obeyed.check_places(Some(&now), &mounts, lines);
+            obeyed.check_places(&mounts, lines);
         } else {
-            obeyed.check(Some(&now), &mounts, lines);
+            obeyed.check(&mounts, lines);
         }
         if is_new {
             self.keep();

@@ -172,18 +172,15 @@ impl Obeyed {
     }
 
     /// Undoes the changes since then, except at `mounted`: these paths were read-only for the program, so somebody else has
-    /// changed them. `now`: what was there a moment ago; whatever is as it was then is not looked at again. Adds one line for each
-    /// path to `out`.
-    pub(crate) fn check(&mut self, now: Option<&Now>, mounted: &[PathBuf], out: &mut Vec<String>) {
+    /// changed them. Adds one line for each path to `out`. The files are read again: a program may have changed them and slept again
+    /// since the record that the caller has compared with its processes.
+    pub(crate) fn check(&mut self, mounted: &[PathBuf], out: &mut Vec<String>) {
         let mut lines = Vec::new();
         self.git_folders.restore(&self.policy.write, &mut lines);
-        let rest = now.and_then(|now| now.rest.as_ref());
-        if rest.is_none_or(|(entered, _)| *entered != self.entered) {
-            self.entered.restore(&mut lines);
-        }
+        self.entered.restore(&mut lines);
         self.todos.restore(&mut lines);
         self.add(lines, out);
-        self.check_places(now, mounted, out);
+        self.check_places(mounted, out);
     }
 
     fn add(&mut self, lines: Vec<String>, out: &mut Vec<String>) {
@@ -191,7 +188,7 @@ impl Obeyed {
     }
 
     /// Like [`Self::check`], for protected paths alone: not for repositories that an index names, nor for lists of steps.
-    pub(crate) fn check_places(&mut self, now: Option<&Now>, mounted: &[PathBuf], out: &mut Vec<String>) {
+    pub(crate) fn check_places(&mut self, mounted: &[PathBuf], out: &mut Vec<String>) {
         let mut lines = Vec::new();
         self.git_folders.restore(&self.policy.write, &mut lines);
         for path in by_ending(&self.policy).difference(&self.by_ending) {
@@ -202,9 +199,7 @@ impl Obeyed {
         }
         let mut folders = Folders::default();
         // A user's change may come between two looks at a mounted path; the next check accepts it.
-        let is_same = |place: &Place| now.and_then(|now| now.places.get(&place.path)) == Some(place);
-        let places = self.places.iter().filter(|place| !mounted.contains(&place.real));
-        for place in places.filter(|place| !is_same(place)) {
+        for place in self.places.iter().filter(|place| !mounted.contains(&place.real)) {
             // A link that the command left where a folder was leads the programs elsewhere.
             if let Some(link) = place.new_link(&mut folders) {
                 // The folders are others without it.

@@ -80,7 +80,7 @@ pub(crate) fn undo(file: &File) -> Result<(), String> {
         return Ok(());
     };
     // Nobody is left who could read what was undone.
-    obeyed.check(None, &[], &mut Vec::new());
+    obeyed.check(&[], &mut Vec::new());
     Ok(())
 }
 
