@@ -416,8 +416,9 @@ impl Sandbox {
         let mut folders = usual.iter().chain(&self.settings.search);
         let found = folders.find_map(|dir| {
             let path = dir.join("bwrap").canonicalize().ok()?;
-            // The model can write the workspace, so a program in it must not be trusted to confine commands.
-            let outside = !self.inputs().roots.iter().any(|root| path.starts_with(root));
+            // The model can write these places, so a program in one of them must not be trusted to confine commands.
+            let inputs = self.inputs();
+            let outside = !inputs.roots.iter().chain(&inputs.write).any(|place| path.starts_with(place));
             let meta = path.metadata().ok()?;
             (outside && meta.is_file() && meta.permissions().mode() & 0o111 != 0).then_some(path)
         });
