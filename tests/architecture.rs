@@ -7,6 +7,8 @@ use std::process::Command;
 
 #[path = "architecture/documented.rs"]
 mod documented;
+#[path = "architecture/matched.rs"]
+mod matched;
 #[path = "architecture/source.rs"]
 mod source;
 #[path = "architecture/structure.rs"]

@@ -138,7 +138,7 @@ fn the_summary_can_be_a_persons_and_messages_come_back() {
                 .all(|s| s["kind"] != "assistant" || !s["preview"].to_string().contains("trampoline"))
     );
 
-    let folded = run(bench.command().args(["compact", "--folded", "--json"])).expect(0);
+    let folded = run(bench.command().args(["compact", "--removed", "--json"])).expect(0);
     let rows: Vec<Value> = serde_json::from_str(&folded.stdout).unwrap();
     let row = rows.iter().find(|r| r["preview"].as_str().unwrap().contains("trampoline")).unwrap();
     let seq = row["seq"].to_string();

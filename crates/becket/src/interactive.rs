@@ -417,7 +417,7 @@ impl Host for InteractiveHost {
             }),
             Request::Keep(keep) => self.keep_preference(keep),
             Request::Past { from, to, want } => self.ask_past(move |past| past.part(from, to, want)),
-            Request::Folded { entry } => self.ask_past(move |past| past.folded(entry)),
+            Request::Removed { entry } => self.ask_past(move |past| past.removed(entry)),
             Request::Message { seq } => self.ask_past(move |past| past.message(seq)),
             Request::Said => self.ask_past(EarlierMessagesReader::users_words),
             Request::Inspect(asked) => self.inspect(asked),

@@ -35,7 +35,7 @@ pub enum Action {
     /// Choose a message to rewind to.
     Rewind,
     /// Choose messages to bring back that a compaction removed.
-    Folded,
+    Removed,
     Memorize(String),
     /// Send this text as the user's task.
     Task(&'static str),
@@ -65,7 +65,7 @@ impl Action {
                 | Self::Sessions(_)
                 | Self::Inspect(_)
                 | Self::Rewind
-                | Self::Folded
+                | Self::Removed
                 | Self::Page(_)
         )
     }
@@ -85,7 +85,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("compact", "[focus]", "compact the context now; say what matters most"),
     ("compact preview", "[focus]", "see a compaction before it applies, and edit its summary"),
     ("compact undo", "", "undo the last compaction; /compact redo applies it again"),
-    ("folded", "", "messages that compactions removed, to bring back"),
+    ("removed", "", "messages that compactions removed, to bring back"),
     ("context", "", "what fills the model's context, and its history"),
     ("inspect", "[N]", "each request as it was sent; drop, collapse or pin parts"),
     ("config", "", "every setting with its value and its source"),
@@ -200,7 +200,7 @@ fn action(name: &str, arguments: &str) -> Result<Action, String> {
         "vim" => Ok(Action::Vim),
         "quit" | "exit" => Ok(Action::Quit),
         "compact" => Ok(Action::Send(compact(arguments))),
-        "folded" => Ok(Action::Folded),
+        "removed" | "folded" => Ok(Action::Removed),
         "model" if arguments.is_empty() => needs("a name: /model provider/name"),
         "key" if arguments.is_empty() => Ok(Action::Key),
         "key" => {

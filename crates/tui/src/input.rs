@@ -354,7 +354,7 @@ pub enum Request {
     Said,
     /// Messages that the compaction with this entry number removed from the context. `None`: those that all
     /// compactions removed.
-    Folded {
+    Removed {
         entry: Option<Seq>,
     },
     /// The text of this message.
@@ -458,9 +458,9 @@ pub enum Reply {
         result: Result<Option<Stretch>, String>,
     },
     /// Entry numbers of removed messages, with one line of each.
-    Folded {
+    Removed {
         entry: Option<Seq>,
-        folded: Vec<(Seq, String)>,
+        removed: Vec<(Seq, String)>,
     },
     Message {
         seq: Seq,

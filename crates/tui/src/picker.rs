@@ -26,7 +26,7 @@ pub enum Kind {
     /// A message of the user to rewind to.
     Message,
     /// Messages that a compaction removed from the context; several can be chosen.
-    Folded,
+    Removed,
 }
 
 /// Fewest rows of a page with a title and a line of keys.
@@ -181,7 +181,7 @@ impl Picker {
                 }
                 return self.row().map_or(Outcome::Stays, |row| Outcome::Chosen(row.id.clone()));
             }
-            KeyCode::Tab if self.kind == Kind::Folded => {
+            KeyCode::Tab if self.kind == Kind::Removed => {
                 if let Some(id) = self.row().map(|row| row.id.clone()) {
                     if !self.marked.remove(&id) {
                         self.marked.insert(id);
@@ -241,7 +241,7 @@ impl Picker {
             Kind::Message => {
                 ("rewind to before", "↑ ↓ select · Enter chooses · PageDown scrolls the text · Esc closes")
             }
-            Kind::Folded => ("bring back", "↑ ↓ select · Tab marks · Enter brings back · Esc closes"),
+            Kind::Removed => ("bring back", "↑ ↓ select · Tab marks · Enter brings back · Esc closes"),
         };
         let place = match self.found.len() {
             0 => String::new(),
@@ -304,7 +304,7 @@ impl Picker {
             _ if !self.line.text().trim().is_empty() => "  Nothing matches. Ctrl-U empties the search.",
             Kind::Session => "  There is no other session in this folder.",
             Kind::Message => "  There is no message to go back to.",
-            Kind::Folded => "  No compaction has removed a message.",
+            Kind::Removed => "  No compaction has removed a message.",
         }
     }
 
@@ -354,7 +354,7 @@ impl Picker {
         }
         let lines = match self.kind {
             Kind::Session => conversation(preview, width, theme),
-            Kind::Message | Kind::Folded => plain(preview, "", theme.text, width),
+            Kind::Message | Kind::Removed => plain(preview, "", theme.text, width),
         };
         let room = usize::from(area.height) - 1;
         self.scroll = self.scroll.min(lines.len().saturating_sub(room));

@@ -6,8 +6,8 @@ mod support;
 
 use becket_tui::input::{Effect, Input, Reply, Request, Timer};
 use becket_types::{
-    CategoryChange, Command, CompactionPlan, CompactionTrigger, ContextChange, Event, FoldedMessage, LeftOut,
-    Loss, Lost, Message, MessageId, ProtectedContent, Seq, SizeChange, Tokens,
+    CategoryChange, Command, CompactionPlan, CompactionTrigger, ContextChange, Event, LeftOut, Loss, Lost,
+    Message, MessageId, ProtectedContent, RemovedMessage, Seq, SizeChange, Tokens,
 };
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use support::{Stage, started};
@@ -37,7 +37,7 @@ fn plan(number: u64, summary: &str) -> CompactionPlan {
         before: Tokens(before),
         after: Tokens(after),
     };
-    let folded = |seq: u64, who: &str, words: &str| FoldedMessage {
+    let removed = |seq: u64, who: &str, words: &str| RemovedMessage {
         seq: Seq(seq),
         id: MessageId::new(),
         who: who.into(),
@@ -49,7 +49,7 @@ fn plan(number: u64, summary: &str) -> CompactionPlan {
         plan: number,
         size: SizeChange { before: Tokens(148_000), after: Tokens(21_000) },
         categories: vec![category("system prompt", 3_100, 3_100), category("conversation", 144_900, 17_000)],
-        gone: vec![folded(3, "user", "Fix the parser."), folded(4, "assistant", "I look at ```it```.")],
+        gone: vec![removed(3, "user", "Fix the parser."), removed(4, "assistant", "I look at ```it```.")],
         stays: 7,
         stubs: 2,
         loss: loss(),
@@ -253,7 +253,7 @@ fn messages_are_brought_back() {
         vec![Effect::Send(Command::ChangeContext(ContextChange::Restore { items }))]
     };
     let mut stage = compacted();
-    stage.type_text("/folded");
+    stage.type_text("/removed");
     stage.key(KeyCode::Enter);
     let screen = stage.screen();
     assert!(screen.contains("bring back") && screen.contains("you: first words"), "{screen}");

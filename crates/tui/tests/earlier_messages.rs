@@ -495,12 +495,12 @@ fn what_compactions_took_out_of_what_is_not_here() {
         parts.take(&events[*from..begins.get(nth + 1).copied().unwrap_or(events.len())]);
     }
     for of in [None, Some(Seq(1_000)), Some(Seq(1_001))] {
-        assert_eq!(parts.folded(of), whole.folded(of));
+        assert_eq!(parts.removed(of), whole.removed(of));
     }
-    assert_eq!(whole.folded(Some(Seq(1_001))).first().unwrap().0, Seq(21));
+    assert_eq!(whole.removed(Some(Seq(1_001))).first().unwrap().0, Seq(21));
     assert_eq!(
-        whole.folded(None).len(),
-        whole.folded(Some(Seq(1_000))).len() + whole.folded(Some(Seq(1_001))).len()
+        whole.removed(None).len(),
+        whole.removed(Some(Seq(1_000))).len() + whole.removed(Some(Seq(1_001))).len()
     );
 
     // The block of a compaction requests its messages when it is opened.
@@ -509,10 +509,10 @@ fn what_compactions_took_out_of_what_is_not_here() {
     reader.alt_up();
     reader.key(KeyCode::Enter);
     let effects = reader.effects();
-    assert!(effects.contains(&Effect::Ask(Request::Folded { entry: Some(Seq(1_001)) })), "{effects:?}");
-    reader.input(Input::Reply(Reply::Folded {
+    assert!(effects.contains(&Effect::Ask(Request::Removed { entry: Some(Seq(1_001)) })), "{effects:?}");
+    reader.input(Input::Reply(Reply::Removed {
         entry: Some(Seq(1_001)),
-        folded: whole.folded(Some(Seq(1_001))),
+        removed: whole.removed(Some(Seq(1_001))),
     }));
     reader.screen();
     assert!(reader.printed().iter().any(|line| line.contains("you: question 21")));

@@ -2,9 +2,9 @@
 //! requests. Its pages are also compared at four sizes (`inspector/PAGE.COLUMNSxROWS.txt`; `BECKET_UPDATE_SCREENS=1`
 //! writes them).
 
-#[allow(dead_code, reason = "each binary uses its part of the stage")]
 #[path = "support/expected.rs"]
 mod expected;
+#[allow(dead_code, reason = "each binary uses its part of the stage")]
 mod support;
 
 use becket_tui::input::{Effect, Input, Reply, Request};

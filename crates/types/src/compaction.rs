@@ -70,7 +70,7 @@ pub struct CompactionPlan {
     /// Categories that are not empty before or after the compaction.
     pub categories: Vec<CategoryChange>,
     /// Messages that leave the context, oldest first.
-    pub gone: Vec<FoldedMessage>,
+    pub gone: Vec<RemovedMessage>,
     /// Messages that stay word for word.
     pub stays: u64,
     /// Number of outputs that become stubs.
@@ -129,7 +129,7 @@ pub struct CategoryChange {
 
 /// A message that leaves the context.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FoldedMessage {
+pub struct RemovedMessage {
     pub seq: Seq,
     pub id: MessageId,
     /// `user`, `assistant`, `tool`.

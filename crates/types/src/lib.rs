@@ -43,8 +43,8 @@ pub use answer_text::{AnswerText, LONG_TEXT, TextPiece, TrimmedChunks, blob_chun
 pub use call::{Access, Effect, FileChange, FileChangeKind, ToolOutput, ToolSpec};
 pub use change::{ContextChange, ContextPlan};
 pub use compaction::{
-    CategoryChange, CompactedByHand, CompactionPlan, FoldedMessage, LeftOut, Loss, Lost, Present,
-    ProtectedContent, SizeChange, TurnCompaction,
+    CategoryChange, CompactedByHand, CompactionPlan, LeftOut, Loss, Lost, Present, ProtectedContent,
+    RemovedMessage, SizeChange, TurnCompaction,
 };
 pub use context::{Context, ContextMessage, Provenance, Span, SpanKind};
 pub use decided::{DecidedBy, DenialCause, PermissionDecision, Verb};

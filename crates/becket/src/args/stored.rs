@@ -93,7 +93,7 @@ pub(crate) struct ViewEdit {
     /// Protect these from prune and compaction.
     #[arg(long, value_name = "ITEM", num_args = 1.., group = "edit")]
     pub pin: Vec<String>,
-    /// Bring back these messages that a compaction removed (`becket compact SESSION --folded` lists them).
+    /// Bring back these messages that a compaction removed (`becket compact SESSION --removed` lists them).
     #[arg(long, value_name = "ITEM", num_args = 1.., group = "edit")]
     pub restore: Vec<String>,
     /// Undo the last of these changes.
@@ -149,8 +149,8 @@ pub(crate) struct CompactWhat {
     #[arg(long, group = "what")]
     pub redo: bool,
     /// List the messages that compactions removed (to bring some back: becket context SESSION --restore).
-    #[arg(long, group = "what")]
-    pub folded: bool,
+    #[arg(long, alias = "folded", group = "what")]
+    pub removed: bool,
     /// Check that rules files, pins, open todos and the last user message are in the context, byte for byte.
     #[arg(long, group = "what")]
     pub verify: bool,

@@ -39,8 +39,8 @@ pub(crate) fn run(
     if args.what.verify {
         return verify(&mut Reading::open(environment, summary)?.view, args.json, out);
     }
-    if args.what.folded {
-        return folded(&mut Reading::open(environment, summary)?, args.json, out);
+    if args.what.removed {
+        return removed(&mut Reading::open(environment, summary)?, args.json, out);
     }
     let applies = !args.what.preview && !args.consent.dry_run && (!args.json || args.consent.yes);
     let mut live = agent(environment, &summary, args, applies)?;
@@ -217,7 +217,7 @@ fn verify(view: &mut View, as_json: bool, out: &mut dyn Write) -> Result<(), Fai
 }
 
 /// Lists messages of the ledger that were visible to the user and are no longer in the view.
-fn folded(reading: &mut Reading, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+fn removed(reading: &mut Reading, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
     let scale = reading.scale();
     let live: HashSet<MessageId> = reading.view.live().map(|m| m.id).collect();
     let mut parts: HashMap<MessageId, Message> = HashMap::new();

@@ -60,10 +60,10 @@ impl EarlierMessagesReader {
     }
 
     /// Returns the messages that compactions removed from the context. Blocks.
-    pub(super) fn folded(&self, entry: Option<Seq>) -> Reply {
-        let mut folds = transcript::RemovedMessages::default();
-        self.all(&mut |page| folds.take(&page.events));
-        Reply::Folded { entry, folded: folds.folded(entry) }
+    pub(super) fn removed(&self, entry: Option<Seq>) -> Reply {
+        let mut removed = transcript::RemovedMessages::default();
+        self.all(&mut |page| removed.take(&page.events));
+        Reply::Removed { entry, removed: removed.removed(entry) }
     }
 
     /// Returns the text of one message. Blocks.

@@ -319,7 +319,7 @@ fn restore(entries: &[Entry], view: &View, list: &[String]) -> Result<Vec<EntryK
         }));
         if messages.len() == found {
             let why = format!("no message {query:?} was removed by a compaction");
-            return refused(why, "becket compact SESSION --folded lists the removed ones");
+            return refused(why, "becket compact SESSION --removed lists the removed ones");
         }
     }
     Ok(vec![EntryKind::Restore { messages }])

@@ -11,7 +11,7 @@ use crate::composer::Prompt;
 use crate::input::{Effect, Keep, Request, To};
 use crate::inspector::Inspector;
 use crate::picker::{Kind, Picker};
-use crate::transcript::Folded;
+use crate::transcript::Removed;
 use crate::transcript::block::Weight;
 use becket_types::{Command, DeliveryMode, PermissionMode, Seq};
 
@@ -92,7 +92,7 @@ pub(super) fn act(app: &mut App, action: Action) -> Vec<Effect> {
         Action::Switch(to) => return switch(app, to),
         Action::Sessions(query) => return vec![app.choose_session(&query)],
         Action::Rewind => return choose_message(app),
-        Action::Folded => return choose_folded(app),
+        Action::Removed => return ask_for_removed(app),
         Action::Inspect(request) => {
             let (inspector, effects) = Inspector::open(request);
             app.pages.inspector = Some(inspector);
@@ -175,16 +175,16 @@ pub(super) fn choose_message(app: &mut App) -> Vec<Effect> {
 }
 
 /// Opens the list of the messages that compactions removed, or that the compaction with the focus removed.
-pub(super) fn choose_folded(app: &mut App) -> Vec<Effect> {
+pub(super) fn ask_for_removed(app: &mut App) -> Vec<Effect> {
     if app.status.is_working() {
         return app.status.toast("wait until it finishes, or stop it with Esc".to_owned());
     }
-    match app.transcript.folded() {
-        Folded::Here(folded) => choose_removed(app, &folded),
-        Folded::Ask(entry) => {
+    match app.transcript.removed() {
+        Removed::Here(removed) => choose_removed(app, &removed),
+        Removed::Ask(entry) => {
             app.transcript.end_focus();
-            app.pages.pick(Kind::Folded, "");
-            vec![Effect::Ask(Request::Folded { entry })]
+            app.pages.pick(Kind::Removed, "");
+            vec![Effect::Ask(Request::Removed { entry })]
         }
     }
 }
@@ -206,7 +206,7 @@ pub(super) fn picked(app: &mut App, kind: Kind, id: &str) -> Vec<Effect> {
             }
             Vec::new()
         }
-        Kind::Folded => bring_back(id),
+        Kind::Removed => bring_back(id),
     }
 }
 

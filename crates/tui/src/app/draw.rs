@@ -458,8 +458,8 @@ impl App {
         effects.extend(self.window.wanted_images(&mut self.transcript));
         let losses = self.transcript.losses().into_iter();
         effects.extend(losses.map(|entry| Effect::Ask(Request::Loss { entry })));
-        let folds = self.transcript.wanted_folds().into_iter();
-        effects.extend(folds.map(|entry| Effect::Ask(Request::Folded { entry: Some(entry) })));
+        let removed = self.transcript.wanted_removed().into_iter();
+        effects.extend(removed.map(|entry| Effect::Ask(Request::Removed { entry: Some(entry) })));
         effects.extend(wanted_past(&mut self.transcript));
         effects
     }

@@ -255,7 +255,7 @@ impl App {
     fn inspector_key(&mut self, key: KeyEvent) -> Vec<Effect> {
         if key.code == KeyCode::Char('b') && self.pages.inspector.as_ref().is_some_and(|i| !i.is_asking()) {
             self.pages.inspector = None;
-            return actions::choose_folded(self);
+            return actions::ask_for_removed(self);
         }
         let effects = self.pages.inspector.as_mut().and_then(|inspector| inspector.key(key));
         effects.unwrap_or_else(|| {

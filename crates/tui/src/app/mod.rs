@@ -383,7 +383,7 @@ impl App {
         match outcome {
             reading::Outcome::None => Vec::new(),
             reading::Outcome::Say(what) => self.status.toast(what.to_owned()),
-            reading::Outcome::BringBack => actions::choose_folded(self),
+            reading::Outcome::BringBack => actions::ask_for_removed(self),
             reading::Outcome::Copy(text) => {
                 let lines = text.lines().count();
                 let mut effects = vec![Effect::Copy(text)];

@@ -57,7 +57,7 @@ pub(super) fn reply(app: &mut App, reply: Reply) -> Vec<Effect> {
         content @ (Reply::Highlighted
         | Reply::Past { .. }
         | Reply::Said(_)
-        | Reply::Folded { .. }
+        | Reply::Removed { .. }
         | Reply::Message { .. }
         | Reply::Picture { .. }
         | Reply::Loss { .. }
@@ -119,7 +119,7 @@ fn shown(app: &mut App, reply: Reply) -> Vec<Effect> {
             let (transcript, theme) = (&mut app.transcript, &app.look.theme);
             return app.messages.arrived((from, to), result, transcript, theme);
         }
-        Reply::Folded { entry, folded } => return removed(app, entry, folded),
+        Reply::Removed { entry, removed: gone } => return removed(app, entry, gone),
         Reply::Message { seq, text } => {
             if let Some(picker) = &mut app.pages.picker {
                 picker.set_preview(seq.to_string(), text);
@@ -152,11 +152,11 @@ fn shown(app: &mut App, reply: Reply) -> Vec<Effect> {
 }
 
 /// Handles the messages that compactions removed from the context, for the list or for the block of `entry`.
-fn removed(app: &mut App, entry: Option<Seq>, folded: Vec<(Seq, String)>) -> Vec<Effect> {
-    let asks = app.pages.picker_of(Kind::Folded).is_some();
-    let effects = if asks { actions::choose_removed(app, &folded) } else { Vec::new() };
+fn removed(app: &mut App, entry: Option<Seq>, gone: Vec<(Seq, String)>) -> Vec<Effect> {
+    let asks = app.pages.picker_of(Kind::Removed).is_some();
+    let effects = if asks { actions::choose_removed(app, &gone) } else { Vec::new() };
     if let Some(entry) = entry {
-        app.transcript.folded_is(entry, folded);
+        app.transcript.set_removed(entry, gone);
     }
     effects
 }

@@ -12,7 +12,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Going back", &["rewind", "undo", "redo"]),
     (
         "Context and cost",
-        &["context", "compact", "compact preview", "compact undo", "folded", "inspect", "cost", "limits"],
+        &["context", "compact", "compact preview", "compact undo", "removed", "inspect", "cost", "limits"],
     ),
     ("Model", &["model", "effort", "key", "btw"]),
     ("Permissions", &["mode", "plan", "permissions", "add-dir", "status"]),

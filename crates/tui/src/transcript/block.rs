@@ -81,7 +81,7 @@ pub struct Block {
     body: Body,
     laid_out: Option<LaidOut>,
     /// The block is summarized in the line of the call before it and not drawn itself.
-    folded: bool,
+    summarized: bool,
     /// The session's message that the block belongs to.
     message: Option<(Seq, MessageId)>,
     /// The block is not in the ledger.
@@ -104,7 +104,7 @@ impl Block {
     /// Creates a block that is not laid out.
     pub fn new(body: Body) -> Self {
         let gutter = if matches!(body, Body::Answer { .. }) { GUTTER } else { 0 };
-        Self { body, laid_out: None, folded: false, message: None, local: false, gutter }
+        Self { body, laid_out: None, summarized: false, message: None, local: false, gutter }
     }
 
     /// Starts the text at the left edge, as on a page.
@@ -126,7 +126,7 @@ impl Block {
 
     /// True if the block is drawn with lines of its own.
     pub fn is_shown(&self, revealed: bool) -> bool {
-        !self.folded && self.is_told(revealed)
+        !self.summarized && self.is_told(revealed)
     }
 
     /// Sets the message that the block belongs to.
@@ -191,13 +191,13 @@ impl Block {
     }
 
     /// True if the block is summarized in the line of another call.
-    pub(crate) fn is_folded(&self) -> bool {
-        self.folded
+    pub(crate) fn is_summarized(&self) -> bool {
+        self.summarized
     }
 
     /// Sets if the block is summarized in the line of another call.
-    pub(crate) fn set_folded(&mut self, folded: bool) {
-        self.folded = folded;
+    pub(crate) fn set_summarized(&mut self, summarized: bool) {
+        self.summarized = summarized;
     }
 
     /// True if the block may still grow.

@@ -1,6 +1,6 @@
 //! The blocks of a session, newest at the end, with the indices by which events find them.
 //!
-//! Events become blocks in `events`; `folded` answers what compactions removed. Knows no window, and draws nothing.
+//! Events become blocks in `events`; `removed` answers what compactions removed. Knows no window, and draws nothing.
 //!
 //! Invariant: an index names the block of its call or part, also after blocks were replaced ([`Blocks::replace`]).
 
@@ -243,14 +243,14 @@ impl Blocks {
         let Body::Tool(call) = self.list[at].body() else { return };
         let behind = call.group.len();
         for block in self.list.iter_mut().skip(at + 1).take(behind) {
-            block.set_folded(!open);
+            block.set_summarized(!open);
         }
     }
 
     /// Gives a block its own lines again that was summarized in the line of another call.
-    pub(super) fn unfold(&mut self, at: usize) {
-        if self.list[at].is_folded()
-            && let Some(first) = (0..at).rev().find(|i| !self.list[*i].is_folded())
+    pub(super) fn expand(&mut self, at: usize) {
+        if self.list[at].is_summarized()
+            && let Some(first) = (0..at).rev().find(|i| !self.list[*i].is_summarized())
         {
             self.set_open(first, true);
         }

@@ -430,7 +430,7 @@ impl Blocks {
         let group: Vec<_> = run.skip(1).collect();
         let open = self[first].open().unwrap_or(false);
         for block in &mut self[first + 1..=first + group.len()] {
-            block.set_folded(!open);
+            block.set_summarized(!open);
         }
         self[first].change(|body| {
             if let Body::Tool(call) = body {

@@ -190,7 +190,7 @@ impl Find {
     pub(super) fn show(&mut self, blocks: &mut Blocks, window: &mut Window, theme: &Theme, revealed: bool) {
         let Some(hit) = self.current() else { return };
         let Some(pattern) = &self.pattern else { return };
-        blocks.unfold(hit.block);
+        blocks.expand(hit.block);
         let width = window.width();
         let mut row = matching_row(&mut blocks[hit.block], hit.nth, pattern, width, theme);
         if row.is_none() && blocks[hit.block].open() == Some(false) {

@@ -51,7 +51,7 @@ impl LongAnswer {
         let note = *self.note.get_or_insert(oldest);
         if note != oldest {
             block.change(|body| *body = Body::Note { weight: Weight::Quiet, text: String::new() });
-            block.set_folded(true);
+            block.set_summarized(true);
         }
         if let Some(block) = list.get_mut(note) {
             let text = format!(

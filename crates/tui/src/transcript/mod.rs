@@ -18,13 +18,13 @@ mod events;
 mod eviction;
 mod excerpt;
 mod find;
-mod folded;
 mod gap;
 pub mod image;
 mod long_answer;
 mod markdown;
 pub mod pasted;
 pub mod print;
+mod removed;
 mod row;
 mod select;
 mod subagent;
@@ -48,7 +48,6 @@ pub(crate) use diff::{DiffLine, between_blank_lines, changed_words};
 pub(crate) use events::{full, resumed_line};
 use find::{Find, Move};
 pub use find::{said_in, says};
-pub use folded::{Folded, RemovedMessages};
 pub use gap::Wanted;
 pub(crate) use markdown::Markdown;
 use print::Printed;
@@ -57,6 +56,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
+pub use removed::{Removed, RemovedMessages};
 use select::Selection;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -386,7 +386,7 @@ impl Transcript {
                 let (entry, whole) = (compaction.entry, compaction.whole);
                 self.wants.losses.push(entry);
                 if !whole {
-                    self.wants.folds.push(entry);
+                    self.wants.removed.push(entry);
                 }
                 self.loss_is(entry, LossReport::Asked);
             }
@@ -495,8 +495,8 @@ impl Transcript {
     }
 
     /// Returns the compactions that came into view since the last call and whose removed messages are unknown.
-    pub(crate) fn wanted_folds(&mut self) -> Vec<Seq> {
-        std::mem::take(&mut self.wants.folds)
+    pub(crate) fn wanted_removed(&mut self) -> Vec<Seq> {
+        std::mem::take(&mut self.wants.removed)
     }
 
     /// Sets the loss report of this compaction.
@@ -505,9 +505,9 @@ impl Transcript {
     }
 
     /// Sets the messages that this compaction removed.
-    pub(crate) fn folded_is(&mut self, entry: Seq, folded: Vec<(Seq, String)>) {
+    pub(crate) fn set_removed(&mut self, entry: Seq, removed: Vec<(Seq, String)>) {
         self.blocks.change_compaction(entry, |compaction| {
-            compaction.dropped = folded;
+            compaction.dropped = removed;
             compaction.whole = true;
         });
     }
@@ -518,8 +518,8 @@ impl Transcript {
     }
 
     /// Returns the messages that compactions removed. If a block has focus, only those of that block's compaction.
-    pub fn folded(&self) -> Folded {
-        self.blocks.folded(self.focus)
+    pub fn removed(&self) -> Removed {
+        self.blocks.removed(self.focus)
     }
 
     /// Draws only what was not printed, from now on.

@@ -12,7 +12,7 @@ pub(super) struct Wants {
     pub images: Vec<(u32, BlobId)>,
     /// Compactions whose loss report is needed, and compactions whose removed messages are needed.
     pub losses: Vec<Seq>,
-    pub folds: Vec<Seq>,
+    pub removed: Vec<Seq>,
     /// Parts of gaps to request.
     pub gaps: Vec<Wanted>,
     /// The view goes to the first block when that arrives.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 /// Compares texts with the files of a folder, and fails at the end with every one that differs.
-pub struct Expected {
+pub(crate) struct Expected {
     dir: PathBuf,
     writes: bool,
     differ: Vec<String>,
@@ -11,7 +11,7 @@ pub struct Expected {
 
 impl Expected {
     /// `folder`: below `tests/`.
-    pub fn of_folder(folder: &str) -> Self {
+    pub(crate) fn of_folder(folder: &str) -> Self {
         Self {
             dir: PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder),
             writes: std::env::var_os("BECKET_UPDATE_SCREENS").is_some(),
@@ -20,7 +20,7 @@ impl Expected {
     }
 
     /// Compares a text with `NAME.txt`, or writes the file.
-    pub fn check(&mut self, name: &str, text: &str) {
+    pub(crate) fn check(&mut self, name: &str, text: &str) {
         let path = self.dir.join(format!("{name}.txt"));
         if self.writes {
             std::fs::write(&path, text).expect("the folder of the screens is writable");
@@ -36,7 +36,7 @@ impl Expected {
     /// # Panics
     ///
     /// Fails the test if a text differs from its file.
-    pub fn end(self) {
+    pub(crate) fn end(self) {
         assert!(
             self.differ.is_empty(),
             "{}\nBECKET_UPDATE_SCREENS=1 writes these screens.",

@@ -9,8 +9,8 @@ use crate::context::budget::estimate_message;
 use crate::context::present::{self, Present};
 use crate::context::scale::ContextScale;
 use becket_types::{
-    CategoryChange, CompactionPlan, Entry, FoldedMessage, Loss, Message, MessageId, Millis, Part,
-    ProtectedContent, Role, SizeChange,
+    CategoryChange, CompactionPlan, Entry, Loss, Message, MessageId, Millis, Part, ProtectedContent,
+    RemovedMessage, Role, SizeChange,
 };
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl CompactionEffect {
     }
 }
 
-fn folded_message(message: &Message, scale: ContextScale) -> FoldedMessage {
+fn folded_message(message: &Message, scale: ContextScale) -> RemovedMessage {
     let who = match message.role {
         Role::System => "system",
         Role::User => "user",
@@ -92,7 +92,7 @@ fn folded_message(message: &Message, scale: ContextScale) -> FoldedMessage {
     };
     let text = message.parts.iter().map(text_of).collect::<Vec<_>>().join(" ");
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    FoldedMessage {
+    RemovedMessage {
         seq: message.seq,
         id: message.id,
         who: who.to_owned(),

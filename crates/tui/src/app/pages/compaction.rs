@@ -10,7 +10,7 @@ use crate::overlay::{Choice, Overlay};
 use crate::picker::{Kind, Picker, Row};
 use crate::text::thousands;
 use crate::transcript::compaction::{left_out_lines, lines, plan_line};
-use becket_types::{Command, CompactionPlan, ContextChange, FoldedMessage, Seq};
+use becket_types::{Command, CompactionPlan, ContextChange, RemovedMessage, Seq};
 use std::fmt::Write as _;
 
 /// Maximum number of messages that the page lists.
@@ -93,7 +93,7 @@ impl Pages {
             item: Item { name: line.clone(), detail: String::new() },
         };
         let rows = removed.iter().map(row).collect();
-        self.picker = Some(Picker::new(Kind::Folded, "", Some(rows)));
+        self.picker = Some(Picker::new(Kind::Removed, "", Some(rows)));
         Ok(())
     }
 }
@@ -147,7 +147,7 @@ fn markdown(plan: &CompactionPlan) -> String {
     }
     if !plan.gone.is_empty() {
         out.push_str("## Removed from the context\n\n");
-        let line = |m: &FoldedMessage| {
+        let line = |m: &RemovedMessage| {
             format!("{:>5}  {:<9}  {:>6}  {}", m.seq, m.who, thousands(m.tokens.0), m.words)
         };
         let mut list: Vec<String> = plan.gone.iter().take(MOST).map(line).collect();

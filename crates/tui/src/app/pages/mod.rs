@@ -160,7 +160,7 @@ impl Pages {
                 effects.push(Effect::Ask(Request::Preview { session: wanted }));
                 effects
             }
-            Kind::Folded => {
+            Kind::Removed => {
                 let Ok(seq) = wanted.parse().map(Seq) else { return effects };
                 match transcript.said_in(seq) {
                     Some(said) => picker.set_preview(wanted, said),

@@ -10,7 +10,7 @@ use becket_types::{Event, MessageId, Seq};
 
 /// Messages that compactions removed.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Folded {
+pub enum Removed {
     /// Known: entry numbers with one line of each message, oldest first.
     Here(Vec<(Seq, String)>),
     /// Unknown: the host must be asked, about this compaction or about all.
@@ -44,31 +44,31 @@ impl Blocks {
     }
 
     /// Returns the messages that compactions removed. If a block has focus, only those of that block's compaction.
-    pub(super) fn folded(&self, focus: Option<usize>) -> Folded {
+    pub(super) fn removed(&self, focus: Option<usize>) -> Removed {
         let all_here = self.in_question(focus).all(|compaction| compaction.whole);
         if focus.is_some() && !all_here {
-            return Folded::Ask(self.in_question(focus).next().map(|compaction| compaction.entry));
+            return Removed::Ask(self.in_question(focus).next().map(|compaction| compaction.entry));
         }
         if !all_here || focus.is_none() && self.gaps().next().is_some() {
-            return Folded::Ask(None);
+            return Removed::Ask(None);
         }
-        Folded::Here(joined(self.in_question(focus).flat_map(|compaction| &compaction.dropped)))
+        Removed::Here(joined(self.in_question(focus).flat_map(|compaction| &compaction.dropped)))
     }
 }
 
 /// Joins a thought and the answer after it, which are one message.
 fn joined<'a>(lines: impl Iterator<Item = &'a (Seq, String)>) -> Vec<(Seq, String)> {
-    let mut folded: Vec<(Seq, String)> = Vec::new();
+    let mut removed: Vec<(Seq, String)> = Vec::new();
     for (seq, line) in lines {
-        match folded.last_mut() {
+        match removed.last_mut() {
             Some((last, said)) if last == seq => {
                 said.push_str(" · ");
                 said.push_str(line);
             }
-            _ => folded.push((*seq, line.clone())),
+            _ => removed.push((*seq, line.clone())),
         }
     }
-    folded
+    removed
 }
 
 /// Collects the messages that the compactions of a session removed, one line each. Takes the session's events in order,
@@ -77,11 +77,11 @@ fn joined<'a>(lines: impl Iterator<Item = &'a (Seq, String)>) -> Vec<(Seq, Strin
 pub struct RemovedMessages {
     said: Vec<(Seq, MessageId, String)>,
     compacted_to: Seq,
-    of: Vec<Fold>,
+    of: Vec<CompactionRecord>,
 }
 
 #[derive(Debug)]
-struct Fold {
+struct CompactionRecord {
     entry: Seq,
     since: Seq,
     undone: bool,
@@ -100,9 +100,9 @@ impl RemovedMessages {
                     self.compaction(*entry, *tail_from, kept);
                 }
                 Event::CompactionReverted { entry, counts } => {
-                    if let Some(fold) = self.of.iter_mut().find(|fold| fold.entry == *entry) {
-                        fold.undone = !counts;
-                        self.compacted_to = if *counts { self.compacted_to } else { fold.since };
+                    if let Some(record) = self.of.iter_mut().find(|record| record.entry == *entry) {
+                        record.undone = !counts;
+                        self.compacted_to = if *counts { self.compacted_to } else { record.since };
                     }
                 }
                 _ => {}
@@ -128,12 +128,12 @@ impl RemovedMessages {
             (*seq >= since && *seq < tail_from && !kept.contains(id)).then(|| (*seq, line.clone()))
         };
         let dropped = self.said.iter().filter_map(out).collect();
-        self.of.push(Fold { entry, since, undone: false, dropped });
+        self.of.push(CompactionRecord { entry, since, undone: false, dropped });
     }
 
     /// Returns the messages removed by this compaction, or by all compactions in force.
-    pub fn folded(&self, of: Option<Seq>) -> Vec<(Seq, String)> {
-        let is = |fold: &&Fold| of.map_or(!fold.undone, |entry| fold.entry == entry);
-        joined(self.of.iter().filter(is).flat_map(|fold| &fold.dropped))
+    pub fn removed(&self, of: Option<Seq>) -> Vec<(Seq, String)> {
+        let is = |record: &&CompactionRecord| of.map_or(!record.undone, |entry| record.entry == entry);
+        joined(self.of.iter().filter(is).flat_map(|record| &record.dropped))
     }
 }
