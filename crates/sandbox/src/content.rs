@@ -72,7 +72,7 @@ impl Folders {
         }
     }
 
-    /// Resolves a folder. What does not exist stays as it is below the nearest folder that does.
+    /// Resolves a folder. Missing folders are kept as they are below the nearest folder that exists.
     fn resolved(&mut self, folder: &Path) -> &Path {
         if !self.resolved.contains_key(folder) {
             let real = match (folder.canonicalize(), folder.parent(), folder.file_name()) {

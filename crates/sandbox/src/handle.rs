@@ -288,7 +288,7 @@ impl Sandbox {
         Some(self.leases.start(&policy, true, false))
     }
 
-    /// What a watcher needs to put protected files back after becket was killed. `None` if it cannot.
+    /// Returns the means by which a watcher puts protected files back after becket was killed. `None` if there are none.
     pub fn undo(&self) -> Option<Undo> {
         self.leases.undo()
     }

@@ -34,7 +34,7 @@ const REST: Duration = Duration::from_millis(10);
 /// Time for the processes of a server to end after they were killed.
 const ENDING: Duration = Duration::from_millis(500);
 
-/// What a process that outlives becket needs to put protected files back.
+/// The means by which a process that outlives becket puts protected files back.
 #[derive(Debug)]
 pub struct Undo {
     /// becket's own program. It is started with [`Undo::WORDS`] and the record as standard input.
@@ -212,7 +212,7 @@ impl Leases {
 }
 
 impl Lease {
-    /// What a watcher of this program needs to put the files back after becket was killed. `None` if it cannot.
+    /// Returns the means by which a watcher of this program puts the files back after becket was killed. `None` if there are none.
     pub fn undo(&self) -> Option<Undo> {
         locked(&self.table).undo()
     }

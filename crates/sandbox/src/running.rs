@@ -1,6 +1,6 @@
 //! The program of this process, as a path that leads nowhere else.
 //!
-//! Whoever can replace becket's file could let its own program run in the place of the helper. The open file stays what it is.
+//! A program that replaces becket's file would run in the place of the helper. The open file stays the same.
 
 use crate::sys;
 use std::fs::File;

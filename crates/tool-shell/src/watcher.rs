@@ -7,7 +7,7 @@
 //! the groups, their sessions, all their descendants, and every process with our mark in its environment. It waits just
 //! under two seconds, sends KILL until no process is left, and exits. Before that, it starts becket to put protected files back
 //! ([`Undo`]): nobody else is left who would. If becket cannot do it (an update has replaced its program), the watcher renames what
-//! a command made at the protected paths that it was told.
+//! a command made at the protected paths that becket has sent.
 //! There is one watcher per session, started with the first command. No code of becket runs in it, so a crash of becket
 //! cannot take it down.
 

@@ -119,9 +119,10 @@ impl HookConfig {
             }
         }
         rows.sort_by_key(|row| row.event);
-        let off = match self.settings.managed_limits.only_hooks {
-            true => Some("allowManagedHooksOnly"),
-            false => self.settings.config.hooks.disabled.then_some("disable_all_hooks"),
+        let off = if self.settings.managed_limits.only_hooks {
+            Some("allowManagedHooksOnly")
+        } else {
+            self.settings.config.hooks.disabled.then_some("disable_all_hooks")
         };
         Listed { rows, warnings, off }
     }

@@ -80,7 +80,7 @@ pub(crate) fn managed_files() -> Vec<PathBuf> {
 /// these rules.
 pub(super) fn managed() -> Result<ManagedSettings, Failure> {
     let mut out = ManagedSettings::default();
-    // Whoever can write the folder can take rules away.
+    // A user who can write the folder can take rules away.
     if let Some(why) = distrusted(Path::new(MANAGED_PARTS)) {
         return Err(wrong(
             Path::new(MANAGED_PARTS),

@@ -280,10 +280,10 @@ fn indexes_only(program: &str) -> bool {
 
 /// Refuses the text of a date in which a time zone names a file, anywhere: `TZ="../x" now`. GNU programs read it in every date.
 fn names_no_zone(date: &str) -> Result<(), String> {
-    match date.contains("TZ=") {
-        true => Err(format!("`{date}` may open a file as a time zone")),
-        false => Ok(()),
+    if date.contains("TZ=") {
+        return Err(format!("`{date}` may open a file as a time zone"));
     }
+    Ok(())
 }
 
 pub(super) fn date(words: &[Word]) -> Result<Vec<PathArg>, String> {
