@@ -48,7 +48,7 @@ impl ToolRunner<'_> {
                     }
                 }
                 Decision::AllowChanged { input } => {
-                    self.allowed_with(&mut batch, index, input, (&access, scripts))
+                    self.allowed_with(&mut batch, index, input, (&access, scripts));
                 }
                 Decision::AllowOnce | Decision::AllowSession | Decision::AllowWithout { .. } => {
                     let (kept, how) = match &decision {
