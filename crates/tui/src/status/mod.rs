@@ -362,7 +362,8 @@ impl Status {
 
     /// Shows that a turn begins when the user sends a prompt. A running turn keeps its activity.
     pub fn sent(&mut self) -> Vec<Effect> {
-        if self.turn.is_some() { Vec::new() } else { self.doing("sending") }
+        let is_turn = self.turn.as_ref().is_some_and(|turn| !turn.compacting);
+        if is_turn { Vec::new() } else { self.doing("sending") }
     }
 
     /// Returns the seconds of the turn, which signs of running work turn with.
