@@ -333,8 +333,9 @@ impl AnswerList {
             KeyCode::Enter if plain && settled => {
                 return Pressed::Chosen(self.cursor.min(count.saturating_sub(1)));
             }
-            // Too early: the time starts again, so that a key that is held down never answers.
-            KeyCode::Enter => (self.settling, self.early) = (Quiet::Fresh, Some(Early::Enter)),
+            // Too early: the time starts again, so that a key that is held down never answers. With a modifier it is a new line of a
+            // text.
+            KeyCode::Enter if plain => (self.settling, self.early) = (Quiet::Fresh, Some(Early::Enter)),
             KeyCode::Char(digit) if self.careful && number.is_some() => {
                 (self.cursor, self.settling) = (number.unwrap_or_default(), Quiet::Fresh);
                 self.typed.push(digit);

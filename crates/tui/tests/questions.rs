@@ -1017,6 +1017,20 @@ fn enter_or_a_number_marks_an_answer_and_enter_takes_it() {
 }
 
 /// A number that turns out to be the beginning of a text is a part of the text, and other numbers go on from there.
+/// Shift-Enter is a new line of a text, so it takes the keyboard from a marked answer, and the next Enter answers nothing.
+#[test]
+fn a_new_line_takes_the_keyboard_from_a_marked_answer() {
+    for kind in [Kind::Call, Kind::Undo, Kind::Inspector] {
+        let mut desk = Desk::new((80, 24), false);
+        kind.prepare(&mut desk);
+        kind.ask(&mut desk);
+        desk.deliberately(KeyCode::Enter);
+        desk.give(Input::Key(KeyEvent::new(KeyCode::Enter, KeyModifiers::SHIFT)));
+        desk.deliberately(KeyCode::Enter);
+        assert!(desk.approvals().is_empty(), "{kind:?}: {:?}", desk.approvals());
+    }
+}
+
 #[test]
 fn a_text_that_begins_with_a_number_marks_and_then_loses_nothing() {
     for (text, pause) in
