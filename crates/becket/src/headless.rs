@@ -20,7 +20,6 @@ mod opening;
 mod permission_tool;
 mod prompts;
 mod running_calls;
-mod signalled;
 mod waits;
 
 use crate::args::InputFormat;
@@ -86,10 +85,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         slash.add_to(&mut assembled.offers.commands);
     }
     let facts = facts(&settings, &assembled, environment);
-    let mut greeting = opening::answer(&assembled, &environment.plugins);
-    if let Some(request) = &initialize {
-        request.confirm(&mut greeting);
-    }
+    let greeting = opening::answer(&assembled, &environment.plugins, initialize.as_ref());
     let commands = std::mem::take(&mut assembled.offers.commands);
     let Assembled { agent, handle, shell, mcp, notes, opening, session, hooks, models, .. } = assembled;
     let OpenedSession { id: session, begun, blobs, unfinished, last_message, .. } = session;

@@ -2,6 +2,9 @@
 //!
 //! Every request gets exactly one answer. An unsupported request is answered with an error, so that no program waits
 //! for it. This file routes; `settings`, `servers`, `files` and `listing` answer.
+//!
+//! Signals are requests to end: SIGINT ends the turn, and the run with it. SIGTERM and SIGHUP end the run at once: the turn stays
+//! unfinished, and only hooks at the end of the session still run, for at most [`FAREWELL`]. A second signal ends the process.
 
 mod advice;
 mod files;
@@ -15,27 +18,57 @@ pub(super) use servers::Servers;
 use settings::ServerMode;
 pub(super) use settings::{Batch, LiveSettings};
 
-use super::Front;
 use super::figures::Rewinding;
 use super::jobs::no_task;
 use super::opening::is_empty;
+use super::{Front, GRACE};
 use crate::failure::Failure;
 use crate::hooks::OutsideHooks;
 use crate::settings::effort_of;
 use becket_agent::Live;
-use becket_types::{CallId, Command, Event, MessageId, NoticeLevel, PermissionMode, RewindWhat, UndoPlan};
+use becket_print::ExitStatus;
+use becket_types::{
+    CallId, Command, Event, HookEvent, MessageId, NoticeLevel, PermissionMode, RewindWhat, UndoPlan,
+};
 use serde_json::{Value, json};
 use std::sync::PoisonError;
+use std::time::Duration;
+use tokio::time::Instant;
 
 fn sets_nothing(body: &Value) -> bool {
     body.as_object()
         .is_some_and(|fields| fields.iter().all(|(key, value)| key == "subtype" || is_empty(value)))
 }
 
+/// Time for hooks at the end of the session after a signal. A little longer than the agent gives them.
+const FAREWELL: Duration = Duration::from_secs(2);
+
 /// The answer to a request. `None`: it comes later.
 type Answer = Option<Result<Value, String>>;
 
 impl Front {
+    /// Handles a signal. Returns true if the process must end at once.
+    pub(super) async fn signalled(&mut self, status: ExitStatus) -> bool {
+        let is_terminated = status == ExitStatus::Terminated;
+        let known = self.state.ending.map(|(status, _)| status);
+        let limit = if is_terminated { FAREWELL } else { GRACE };
+        self.state.ending = Some((status, Instant::now() + limit));
+        // A SIGTERM after a SIGINT does not wait for the end of the turn either.
+        if known.is_some_and(|known| known == ExitStatus::Terminated || !is_terminated) {
+            return true;
+        }
+        if !is_terminated {
+            self.command(Command::Interrupt).await;
+            self.end_input().await;
+            return false;
+        }
+        if !self.session.hooks.as_ref().is_some_and(|hooks| hooks.listens(HookEvent::SessionEnd)) {
+            return true;
+        }
+        self.command(Command::Abandon).await;
+        false
+    }
+
     /// Answers a request, or forwards it.
     pub(super) async fn request(&mut self, id: String, subtype: &str, body: &Value) -> Result<(), Failure> {
         let answer = match self.query(&id, subtype, body)? {

@@ -13,7 +13,6 @@ use super::lines::{Lines, Read};
 use super::link::{HostMessage, OpenRequests, next_request};
 use super::permission_tool;
 use super::running_calls::RunningCalls;
-use super::signalled::Ending;
 use super::waits::{Clearing, Completion, QueuedLine};
 use super::{Signals, note, until, written};
 use crate::assemble::{Opening, SharedModels};
@@ -92,8 +91,8 @@ pub(super) struct TurnStage {
     pub(super) introduced: bool,
     /// A turn is running.
     pub(super) in_turn: bool,
-    /// A signal ends the run.
-    pub(super) ending: Option<Ending>,
+    /// The exit status if a signal ends the run, and the time at which the process ends in any case.
+    pub(super) ending: Option<(ExitStatus, Instant)>,
 }
 
 /// Everything that waits for an answer of the agent or of the program.
@@ -180,7 +179,7 @@ impl Front {
     /// Runs until the agent's events end, or a signal arrives. `None`: the events ended.
     pub(super) async fn serve(&mut self, signals: &mut Signals) -> Option<Result<ExitStatus, Failure>> {
         loop {
-            let deadline = self.deadline();
+            let deadline = self.state.ending.map(|(_, deadline)| deadline);
             let step = tokio::select! {
                 biased;
                 event = self.agent.events.recv() => match event {
@@ -207,7 +206,7 @@ impl Front {
                     Ok(())
                 }
                 () = until(self.known.calls.next()), if self.input.driven => self.show_progress(),
-                () = until(deadline) => return self.state.ending.map(|ending| Ok(ending.status)),
+                () = until(deadline) => return self.state.ending.map(|(status, _)| Ok(status)),
             };
             if let Err(failure) = step {
                 return Some(Err(failure));
@@ -227,7 +226,7 @@ impl Front {
             written(self.printer.event(&event))?;
             return Ok(ExitStatus::Error);
         }
-        Ok(self.state.ending.map_or_else(|| self.printer.status(), |ending| ending.status))
+        Ok(self.state.ending.map_or_else(|| self.printer.status(), |(status, _)| status))
     }
 
     /// Tells the program that a command in the background has started or ended.

@@ -9,9 +9,8 @@ use crate::failure::Failure;
 use crate::settings::RunSettings;
 use serde_json::Value;
 
-/// The fields of the request, each with the field of the answer that confirms it.
-pub(super) const FIELDS: [(&str, &str); 2] =
-    [("settings", "settings_applied"), ("disallowedTools", "disallowed_tools_applied")];
+/// The fields of the request that take the place of flags.
+const FIELDS: [&str; 2] = ["settings", "disallowedTools"];
 
 /// Returns the value of a field, if it has one.
 fn given<'a>(request: Option<&'a Value>, name: &str) -> Option<&'a Value> {
@@ -31,12 +30,10 @@ pub(super) fn take_from(
 ) -> Result<(), Failure> {
     let Some(mut arguments) = run.client.arguments.take() else { return Ok(()) };
     for name in &arguments.sdk.initialize_fields {
-        let known = FIELDS.iter().any(|(field, _)| field == name);
-        if !known || given(request, name).is_none() {
-            let known: Vec<&str> = FIELDS.iter().map(|(field, _)| *field).collect();
+        if !FIELDS.contains(&name.as_str()) || given(request, name).is_none() {
             return Err(Failure::usage(format!(
                 "--initialize-fields: the first line of the input must be the request `initialize` with `{name}`, one of {}",
-                known.join(" and ")
+                FIELDS.join(" and ")
             )));
         }
     }

@@ -58,14 +58,16 @@ pub(super) struct Initialize {
 
 impl Initialize {
     /// Says in the answer which settings, servers and plugins of the request count. An SDK ends a session without these fields.
-    pub(super) fn confirm(&self, answer: &mut Value) {
+    fn confirm(&self, answer: &mut Value) {
         let is_given = |name: &str| self.body.get(name).is_some_and(|value| !value.is_null());
         if self.body.get("mcpServers").is_some_and(|servers| !is_empty(servers)) {
             answer["mcp_servers_applied"] = json!(true);
         }
-        for (name, confirmed) in
-            super::late_settings::FIELDS.into_iter().chain([("managedSettings", "managed_settings_applied")])
-        {
+        for (name, confirmed) in [
+            ("settings", "settings_applied"),
+            ("disallowedTools", "disallowed_tools_applied"),
+            ("managedSettings", "managed_settings_applied"),
+        ] {
             if is_given(name) {
                 answer[confirmed] = json!(true);
             }
@@ -348,8 +350,8 @@ fn prompt_text(prompt: &Value) -> Result<String, String> {
     }
 }
 
-/// Returns the answer to `initialize`.
-pub(super) fn answer(assembled: &Assembled, plugins: &Plugins) -> Value {
+/// Returns the answer to `request`, or to one that brings nothing.
+pub(super) fn answer(assembled: &Assembled, plugins: &Plugins, request: Option<&Initialize>) -> Value {
     let agents: Vec<Value> = assembled
         .offers
         .agents
@@ -365,14 +367,18 @@ pub(super) fn answer(assembled: &Assembled, plugins: &Plugins) -> Value {
         .collect();
     let settings = assembled.models.read().unwrap_or_else(std::sync::PoisonError::into_inner);
     let models = super::control::models(&assembled.opening.model, &settings);
-    json!({
+    let mut answer = json!({
         "commands": commands, "agents": agents, "output_style": "default", "available_output_styles": ["default"],
         "models": models,
         "hook_on_failure_supported": true, "hooks_applied": true,
         "plugins": plugins.listed(), "plugin_errors": plugins.errors(),
         "account": { "apiKeySource": assembled.offers.api_key_source },
         "claude_code_version": becket_print::CLAUDE_CODE_VERSION, "becket_version": env!("CARGO_PKG_VERSION"),
-    })
+    });
+    if let Some(request) = request {
+        request.confirm(&mut answer);
+    }
+    answer
 }
 
 #[cfg(test)]
