@@ -2,9 +2,12 @@
 
 use crate::providers::{configured, everything_below, holds, with_keychain};
 use crate::support::{Bench, run};
+use crate::terminal::{Terminal, becket};
 use becket_testkit::{Answer, MockServer, Recorded, Reply};
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The access tokens and the refresh tokens of the server begin like this.
 const PLANTED: &str = "planted-login-93c1";
@@ -212,4 +215,79 @@ fn a_project_cannot_set_up_a_login() {
     let bench = Bench::new(&[(".becket/config.toml", config)]);
     let ran = run(bench.command().args(["login", "groq"])).expect(2);
     assert!(!ran.stderr.contains("https://evil.example"), "{}", ran.stderr);
+}
+
+/// An authorization server whose code is entered when `entered` says so.
+fn at_the_terminal(entered: &Arc<AtomicBool>) -> MockServer {
+    let entered = Arc::clone(entered);
+    MockServer::with(move |request| match request.path.as_str() {
+        "/device" => Reply::json(
+            200,
+            &json!({"device_code": "the-device", "user_code": "WDJB-MJHT", "expires_in": 600, "interval": 0,
+                "verification_uri": "https://login.example.com/device"}),
+        ),
+        "/token" if entered.load(Ordering::SeqCst) => {
+            let token = format!("{PLANTED}-access-0");
+            Reply::json(200, &json!({"access_token": token, "token_type": "Bearer", "expires_in": 3600}))
+        }
+        "/token" => Reply::json(400, &json!({"error": "authorization_pending"})),
+        _ => Answer::text("fine").into(),
+    })
+}
+
+/// `/login` shows address and code, asks until the code was entered, and the session then uses the new token. Esc ends the wait.
+#[test]
+fn the_terminal_shows_the_code_and_waits_for_it() {
+    let bench = Bench::new(&[]);
+    let entered = Arc::new(AtomicBool::new(false));
+    let server = at_the_terminal(&entered);
+    work(&bench, &server);
+    let mut terminal = Terminal::start(becket(&bench, &server));
+    terminal.shows("Describe a task");
+    let open = |terminal: &mut Terminal| {
+        terminal.send("/login\r");
+        terminal.shows("Another key");
+        terminal.shows("❯ 1 work");
+        terminal.shows_words("no key · logs in with a code");
+        terminal.press_until("\r", "WDJB-MJHT");
+        terminal.shows_words("https://login.example.com/device");
+        terminal.shows_words("It is valid for 10 min.");
+    };
+    open(&mut terminal);
+    terminal.press_until("\x1b", "the login at work is cancelled");
+    let polls = || server.requests().iter().filter(|request| request.path == "/token").count();
+    let (asked, devices) = (polls(), server.requests().iter().filter(|r| r.path == "/device").count());
+    assert_eq!(devices, 1);
+    open(&mut terminal);
+    entered.store(true, Ordering::SeqCst);
+    terminal.shows_words("You are logged in at work. The login is saved in");
+    assert!(polls() > asked);
+    terminal.send("/model work/one\r");
+    terminal.until("the command has run", |t| {
+        let screen = t.screen();
+        screen.contains("Describe a task") && !screen.contains("/model")
+    });
+    terminal.send("go\r");
+    terminal.shows("fine");
+    let requests = server.requests();
+    let model = requests.iter().find(|request| of_model(request)).unwrap();
+    assert_eq!(model.header("authorization"), Some(&*format!("Bearer {PLANTED}-access-0")));
+    let written = String::from_utf8_lossy(&terminal.bytes).into_owned();
+    assert!(!written.contains(PLANTED));
+    // Another process has the login, too.
+    run(bench.command().args(["auth", "status", "work"])).expect(0);
+}
+
+/// A provider that denies the login is one message with the next step.
+#[test]
+fn a_login_that_is_denied_is_told_in_the_terminal() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::with(|_| Reply::json(400, &json!({"error": "unauthorized_client"})));
+    work(&bench, &server);
+    let mut terminal = Terminal::start(becket(&bench, &server));
+    terminal.shows("Describe a task");
+    terminal.send("/login\r");
+    terminal.shows("Another key");
+    terminal.press_until("\r", "The login at work did not work");
+    terminal.shows_words("/login begins again; its addresses are in providers.work.login.");
 }

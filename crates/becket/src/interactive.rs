@@ -373,15 +373,16 @@ impl Host for InteractiveHost {
             Request::Picture { number, blob, protocol, columns } => {
                 Box::pin(images::picture(self.stored.folder(), number, blob, protocol, columns))
             }
-            Request::Models => self.on_accounts(|accounts| async move { accounts.models().await }),
+            Request::Models => self.on_accounts(|accounts| async move { Some(accounts.models().await) }),
             Request::Keys => {
                 let accounts = Arc::clone(&self.accounts);
                 beside(move || Some(Reply::Keys(accounts.keys())))
             }
             Request::KeepKey { provider, key } => self.on_accounts(|accounts| async move {
                 let result = accounts.change_key(&provider, key).await;
-                Reply::KeyKept { provider, result }
+                Some(Reply::KeyKept { provider, result })
             }),
+            Request::LogIn { .. } | Request::AwaitLogin { .. } | Request::CancelLogin => self.log_in(request),
             Request::Sessions => beside(move || Some(pages.session_list())),
             Request::Saying { words } => beside(move || Some(pages.saying(words))),
             Request::Preview { session } => {
@@ -479,12 +480,25 @@ impl InteractiveHost {
         })
     }
 
-    fn on_accounts<F: Future<Output = Reply> + Send + 'static>(
+    fn on_accounts<F: Future<Output = Option<Reply>> + Send + 'static>(
         &self,
         answer: impl FnOnce(Arc<Accounts>) -> F,
     ) -> BoxFuture<'static, Option<Reply>> {
-        let answer = answer(Arc::clone(&self.accounts));
-        Box::pin(async move { Some(answer.await) })
+        Box::pin(answer(Arc::clone(&self.accounts)))
+    }
+
+    /// Begins, awaits or ends a login with a code.
+    fn log_in(&self, request: Request) -> BoxFuture<'static, Option<Reply>> {
+        self.on_accounts(|accounts| async move {
+            match request {
+                Request::LogIn { provider } => accounts.begin_login(provider).await,
+                Request::AwaitLogin { provider } => accounts.login_end(provider).await,
+                _ => {
+                    accounts.cancel_login();
+                    None
+                }
+            }
+        })
     }
 
     fn list_custom_commands(&self) -> BoxFuture<'static, Option<Reply>> {

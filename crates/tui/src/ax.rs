@@ -413,7 +413,7 @@ impl Speaker {
             }
             Said::Command(Ok(Action::Key)) => {
                 out.push(
-                    "A key would be shown here as you type it. Start becket without --ax for /key."
+                    "A key would be shown here as you type it. Run `becket login PROVIDER` in a shell, or start becket without --ax for /key."
                         .to_owned(),
                 );
                 return (Vec::new(), out);

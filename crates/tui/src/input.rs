@@ -294,6 +294,16 @@ pub enum Request {
         provider: String,
         key: Hidden,
     },
+    /// Begin a login with a code at this provider. [`Reply::LoginCode`] returns the code.
+    LogIn {
+        provider: String,
+    },
+    /// Wait until the user has entered the code. [`Reply::KeyKept`] reports the end; a cancelled login has none.
+    AwaitLogin {
+        provider: String,
+    },
+    /// Give up the login that [`Request::LogIn`] began.
+    CancelLogin,
     /// The sessions of this directory, for completion.
     Sessions,
     /// Run a shell command of the user, not of the model.
@@ -408,8 +418,13 @@ pub enum Reply {
     },
     /// Names and descriptions of models, in the order in which they are offered.
     Models(Vec<(String, String)>),
-    /// Providers and the source of each one's key, or the reason why no key can be stored.
-    Keys(Result<Vec<(String, String)>, String>),
+    /// Providers that take a key or a login, or the reason why no key can be stored.
+    Keys(Result<Vec<Account>, String>),
+    /// The code of a login, and where it is entered.
+    LoginCode {
+        provider: String,
+        code: LoginCode,
+    },
     /// The result of storing a key for this provider, in a line for the user.
     KeyKept {
         provider: String,
@@ -486,6 +501,26 @@ pub enum Reply {
     },
     /// Output lines of the user's status line program, with their escape sequences.
     StatusLine(Vec<String>),
+}
+
+/// A provider on the page of `/key` and `/login`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    pub provider: String,
+    /// Its address, and the source of its current key.
+    pub about: String,
+    /// The user logs in with a code instead of pasting a key.
+    pub has_login: bool,
+}
+
+/// The words of a provider for a login with a code (RFC 8628). None of them is a secret of the user.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoginCode {
+    pub address: String,
+    pub code: String,
+    /// An address that contains the code.
+    pub complete: Option<String>,
+    pub minutes: u64,
 }
 
 /// A range of earlier entries of the session.

@@ -179,6 +179,12 @@ impl<Id: Clone + PartialEq> Welcome<Id> {
         Self { leaves: "closes", ..self }
     }
 
+    /// Within a session, Esc ends what the page waits for.
+    #[must_use]
+    pub fn cancelling(self) -> Self {
+        Self { leaves: "cancels", ..self }
+    }
+
     /// Handles a key within a session. A key that comes before the page was read restarts the time until it counts as
     /// read.
     pub fn pressed(&mut self, key: KeyEvent) -> Option<Answer<Id>> {
@@ -234,6 +240,11 @@ impl<Id: Clone + PartialEq> Welcome<Id> {
         self.entries.splice(at..at, entries);
         self.list();
         self.menu.choose(moved);
+    }
+
+    /// Sets the line about the current activity.
+    pub fn note(&mut self, note: &str) {
+        note.clone_into(&mut self.note);
     }
 
     /// Arms the page after it has been on the screen for long enough.

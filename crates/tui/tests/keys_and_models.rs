@@ -3,7 +3,7 @@
 #[allow(dead_code, reason = "each binary uses its part of the stage")]
 mod support;
 
-use becket_tui::input::{Effect, Hidden, Input, Reply, Request, Timer};
+use becket_tui::input::{Account, Effect, Hidden, Input, LoginCode, Reply, Request, Timer};
 use becket_types::{Command, Event};
 use crossterm::event::KeyCode;
 use support::{Stage, started};
@@ -101,10 +101,105 @@ fn key_page() -> Stage {
     let mut stage = stage();
     let effects = run(&mut stage, "/key");
     assert_eq!(asks(&effects), [&Request::Keys]);
-    let row = |name: &str, detail: &str| (name.to_owned(), detail.to_owned());
-    let providers = vec![row("anthropic", "no key"), row("script", "key in credentials.toml")];
-    stage.update(Input::Reply(Reply::Keys(Ok(providers))));
+    stage.update(Input::Reply(Reply::Keys(Ok(accounts()))));
     stage
+}
+
+fn accounts() -> Vec<Account> {
+    let account = |provider: &str, about: &str, has_login| Account {
+        provider: provider.to_owned(),
+        about: about.to_owned(),
+        has_login,
+    };
+    vec![
+        account("anthropic", "no key", false),
+        account("script", "key in credentials.toml", false),
+        account("work", "no key · logs in with a code", true),
+    ]
+}
+
+/// Opens the page by `/login` and chooses the provider that has a login.
+fn login_page() -> Stage {
+    let mut stage = stage();
+    let effects = run(&mut stage, "/login");
+    assert_eq!(asks(&effects), [&Request::Keys]);
+    stage.update(Input::Reply(Reply::Keys(Ok(accounts()))));
+    stage.asks();
+    stage.update(Input::Due(Timer::Page));
+    stage.key(KeyCode::Up);
+    let effects = stage.key(KeyCode::Enter);
+    assert_eq!(asks(&effects), [&Request::LogIn { provider: "work".into() }]);
+    assert!(stage.screen().contains("Asking work for a code"), "{}", stage.screen());
+    stage
+}
+
+fn code() -> LoginCode {
+    LoginCode {
+        address: "https://login.example.com/device".into(),
+        code: "WDJB-MJHT".into(),
+        complete: Some("https://login.example.com/device?code=WDJB-MJHT".into()),
+        minutes: 15,
+    }
+}
+
+#[test]
+fn a_login_shows_its_code_and_ends_by_itself() {
+    let mut stage = login_page();
+    let effects = stage.update(Input::Reply(Reply::LoginCode { provider: "work".into(), code: code() }));
+    assert_eq!(asks(&effects), [&Request::AwaitLogin { provider: "work".into() }]);
+    let screen = stage.screen();
+    for words in [
+        "Log in at work",
+        "https://login.example.com/device",
+        "WDJB-MJHT",
+        "device?code=WDJB-MJHT",
+        "It is valid for 15 min.",
+        "Esc cancels",
+    ] {
+        assert!(screen.contains(words), "{words}: {screen}");
+    }
+    stage.asks();
+    stage.update(Input::Due(Timer::Page));
+    // The first two entries copy, and the page stays.
+    assert_eq!(stage.key(KeyCode::Enter), [Effect::Copy("WDJB-MJHT".into())]);
+    assert!(stage.screen().contains("The code is copied."), "{}", stage.screen());
+    stage.key(KeyCode::Down);
+    let address = "https://login.example.com/device?code=WDJB-MJHT";
+    assert_eq!(stage.key(KeyCode::Enter), [Effect::Copy(address.into())]);
+    let result = Ok("You are logged in at work.".to_owned());
+    stage.update(Input::Reply(Reply::KeyKept { provider: "work".into(), result }));
+    let screen = stage.screen();
+    assert!(screen.contains("You are logged in at work.") && !screen.contains("WDJB"), "{screen}");
+}
+
+#[test]
+fn a_login_is_cancelled_by_esc_before_and_after_its_code() {
+    for with_code in [false, true] {
+        let mut stage = login_page();
+        let reply = || Input::Reply(Reply::LoginCode { provider: "work".into(), code: code() });
+        if with_code {
+            stage.update(reply());
+        }
+        stage.asks();
+        stage.update(Input::Due(Timer::Page));
+        let effects = stage.key(KeyCode::Esc);
+        assert_eq!(asks(&effects), [&Request::CancelLogin], "{with_code}");
+        let screen = stage.screen();
+        assert!(screen.contains("the login at work is cancelled") && !screen.contains("Log in"), "{screen}");
+        // A code that arrives later opens nothing and is not waited for.
+        let effects = stage.update(reply());
+        assert_eq!(asks(&effects), Vec::<&Request>::new(), "{with_code}");
+        assert!(!stage.screen().contains("WDJB"), "{}", stage.screen());
+    }
+}
+
+#[test]
+fn a_login_that_fails_closes_its_page_and_says_why() {
+    let mut stage = login_page();
+    let result = Err("The login at work did not work: it was denied in the browser.".to_owned());
+    stage.update(Input::Reply(Reply::KeyKept { provider: "work".into(), result }));
+    let screen = stage.screen();
+    assert!(screen.contains("denied in the browser") && !screen.contains("Log in at"), "{screen}");
 }
 
 #[test]

@@ -1,21 +1,24 @@
 //! Models and providers to choose from in a session, and changing a provider's key.
 //!
-//! Owns the lists of `/model` and `/key`. [`crate::keys`] decides where keys are stored, and [`crate::models`] how a
-//! model is reached. A new key is used at once, because the settings with which models are opened are shared with the
+//! Owns the lists of `/model` and `/key`, and the login of `/login` while it runs. [`crate::keys`] decides where keys are stored,
+//! [`crate::federation::device`] how a login works, and [`crate::models`] how a model is reached. A new key is used at once, because the settings with which models are opened are shared with the
 //! agent.
 
 use crate::assemble::SharedModels;
 use crate::cmd::{one_line, short};
 use crate::environment::Environment;
-use crate::keys::{self, KeepIn};
+use crate::federation::device::{DeviceLogin, Prompt};
+use crate::keys::{self, KeepIn, Kept};
 use crate::settings::{RunSettings, project_root};
 use becket_config::{ProviderAuth, Settings, Source};
 use becket_model::{Credential, ErrorKind, ModelInfo, ModelRef, Secret, catalog, probe};
-use becket_tui::input::{Hidden, Reply};
+use becket_tui::input::{Account, Hidden, LoginCode, Reply};
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::task::{AbortHandle, JoinHandle};
 
 /// Longest wait for a server to list its models. After it, the other models are offered without them.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -25,6 +28,15 @@ pub(super) struct Accounts {
     settings: Settings,
     root: PathBuf,
     models: SharedModels,
+    /// The login that runs, or whose end nobody has asked for yet.
+    login: Mutex<Option<RunningLogin>>,
+}
+
+/// A login with a code. Dropping it does not end it; [`Accounts::cancel_login`] does.
+struct RunningLogin {
+    /// Absent while its end is awaited.
+    end: Option<JoinHandle<Result<Kept, String>>>,
+    abort: AbortHandle,
 }
 
 /// Returns the size of the model's window and its prices, which tell models apart.
@@ -56,6 +68,7 @@ impl Accounts {
             settings: settings.settings.clone(),
             root: project_root(&settings.project.cwd),
             models,
+            login: Mutex::default(),
         }
     }
 
@@ -146,7 +159,7 @@ impl Accounts {
     }
 
     /// Returns the providers that take a key, and the current source of each one's key. Uses no network.
-    pub(super) fn keys(&self) -> Result<Vec<(String, String)>, String> {
+    pub(super) fn keys(&self) -> Result<Vec<Account>, String> {
         if !keys::may_be_kept(&self.environment, &self.root) {
             return Err(format!(
                 "The key cannot be saved: {} is inside this repository, so the key could be committed.",
@@ -158,7 +171,9 @@ impl Accounts {
             let endpoint = reached.endpoint(provider)?;
             let place = endpoint.base_url.as_ref().map(|base| format!("{base} · ")).unwrap_or_default();
             let key = if endpoint.credential.is_some() { self.source(provider) } else { "no key".to_owned() };
-            Some((provider.to_owned(), format!("{place}{key}")))
+            let has_login = self.device_login(provider).is_some();
+            let login = if has_login { " · logs in with a code" } else { "" };
+            Some(Account { provider: provider.to_owned(), about: format!("{place}{key}{login}"), has_login })
         };
         let takes_key = |name: &&str| {
             let auth = becket_config::vendor(name).map(|vendor| vendor.auth);
@@ -168,7 +183,86 @@ impl Accounts {
                     .is_some_and(|e| e.needs_key || e.credential.is_some() || *name == "openai")
         };
         let names = crate::providers::names(&self.settings).filter(takes_key);
-        Ok(names.filter_map(row).collect())
+        let mut accounts: Vec<Account> = names.filter_map(row).collect();
+        // A login is in the user's own configuration, so it is likely to be the one that is wanted.
+        accounts.sort_by_key(|account| !account.has_login);
+        Ok(accounts)
+    }
+
+    fn device_login(&self, provider: &str) -> Option<DeviceLogin> {
+        DeviceLogin::of(&self.environment, &self.settings, provider)
+    }
+
+    fn running_login(&self) -> std::sync::MutexGuard<'_, Option<RunningLogin>> {
+        self.login.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a login, in place of one that still runs. Returns its code, the reason why there is none, or `None` if it was
+    /// cancelled meanwhile.
+    pub(super) async fn begin_login(&self, provider: String) -> Option<Reply> {
+        self.cancel_login();
+        let Some(login) = self.device_login(&provider) else {
+            let result = Err(format!("{provider} has no login; becket login {provider} saves a key"));
+            return Some(Reply::KeyKept { provider, result });
+        };
+        let (sender, prompt) = oneshot::channel();
+        let sender = Mutex::new(Some(sender));
+        let show = move |prompt: &Prompt| {
+            let sender = sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+            sender.map(|sender| sender.send(prompt.clone()));
+        };
+        let task = tokio::spawn(async move { login.log_in(&show, KeepIn::Keychain).await });
+        *self.running_login() = Some(RunningLogin { abort: task.abort_handle(), end: Some(task) });
+        match prompt.await {
+            Ok(prompt) => {
+                let minutes = prompt.lifetime.as_secs().div_ceil(60);
+                let Prompt { address, code, complete, .. } = prompt;
+                Some(Reply::LoginCode { provider, code: LoginCode { address, code, complete, minutes } })
+            }
+            // The login ended without a code.
+            Err(_) => self.login_end(provider).await,
+        }
+    }
+
+    /// Waits for the end of the login and makes it effective at once. `None`: it was cancelled.
+    pub(super) async fn login_end(&self, provider: String) -> Option<Reply> {
+        let end = self.running_login().as_mut().and_then(|login| login.end.take())?;
+        let result = match end.await {
+            Ok(ended) => ended,
+            Err(error) if error.is_cancelled() => return None,
+            Err(_) => Err("it broke off".to_owned()),
+        };
+        let result = match result {
+            Ok(kept) => Ok(self.logged_in(&provider, &kept)),
+            Err(why) => Err(format!(
+                "The login at {provider} did not work: {}. /login begins again; its addresses are in providers.{provider}.login.",
+                why.trim_end_matches('.')
+            )),
+        };
+        Some(Reply::KeyKept { provider, result })
+    }
+
+    /// Uses the new login for requests from now on. Returns the message for the user.
+    fn logged_in(&self, provider: &str, kept: &Kept) -> String {
+        let now = crate::providers::endpoint(&self.environment, &self.settings, provider);
+        let mut shared = self.models.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(endpoint) = shared.endpoint_mut(provider) {
+            (endpoint.credential, endpoint.key_source) = (now.credential, now.key_source);
+        }
+        drop(shared);
+        let place = self.device_login(provider).map(|login| login.place(kept)).unwrap_or_default();
+        let mut said = format!("You are logged in at {provider}. The login is saved in {place}.");
+        if let Some(name) = self.variable(provider) {
+            let _ = write!(said, " {name} overrides it: unset that variable.");
+        }
+        said
+    }
+
+    /// Ends the login that runs, if there is one.
+    pub(super) fn cancel_login(&self) {
+        if let Some(login) = self.running_login().take() {
+            login.abort.abort();
+        }
     }
 
     /// Checks a key with one request for the list of models, stores it, and makes it effective at once. A key that the

@@ -79,9 +79,9 @@ impl App {
             let page = self.page_above_composer(frame, area, "Or write to becket", true);
             return Some(self.pages.servers.draw(frame, page, writing, &self.look.theme));
         }
-        if let Some(page) = &mut self.pages.key_page {
-            page.draw(frame, &self.look.theme);
-            return Some(page.painted());
+        if let Some(open) = &mut self.pages.key_page {
+            open.page.draw(frame, &self.look.theme);
+            return Some(open.page.painted());
         }
         // A page that asks a question leaves room for the composer.
         let page = if self.pages.overlay.as_ref().is_some_and(Overlay::asks) {

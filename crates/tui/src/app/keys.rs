@@ -3,6 +3,7 @@
 //! Owns no state. `asked` handles keys while a question is open, `actions` the submitted texts and commands.
 
 use super::editor::Completed;
+use super::pages::Entered;
 use super::{App, Twice, actions, asked};
 use crate::commands;
 use crate::composer::Outcome as Wrote;
@@ -284,9 +285,18 @@ impl App {
     }
 
     fn key_page_key(&mut self, key: KeyEvent) -> Vec<Effect> {
-        let Some((provider, key)) = self.pages.key_page_key(key) else { return Vec::new() };
-        let said = self.status.toast(format!("asking {provider} if the key is valid …"));
-        said.into_iter().chain([Effect::Ask(Request::KeepKey { provider, key })]).collect()
+        let (said, request) = match self.pages.key_page_key(key) {
+            None => return Vec::new(),
+            Some(Entered::Effects(effects)) => return effects,
+            Some(Entered::Key(provider, key)) => {
+                (format!("asking {provider} if the key is valid …"), Request::KeepKey { provider, key })
+            }
+            Some(Entered::Cancelled(provider)) => {
+                (format!("the login at {provider} is cancelled"), Request::CancelLogin)
+            }
+        };
+        let said = self.status.toast(said);
+        said.into_iter().chain([Effect::Ask(request)]).collect()
     }
 
     fn ctrl_c(&mut self, leaving: bool) -> Vec<Effect> {

@@ -208,8 +208,8 @@ impl App {
             if self.pages.servers.paste(text) {
                 return Vec::new();
             }
-            if let Some(page) = &mut self.pages.key_page {
-                page.paste(text);
+            if let Some(open) = &mut self.pages.key_page {
+                open.page.paste(text);
                 return Vec::new();
             }
             if self.pages.overlay.is_none() && self.pages.inspector.is_none() {

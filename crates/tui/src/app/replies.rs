@@ -2,7 +2,7 @@
 //!
 //! Owns no state. Each answer goes to the pane that requested it.
 
-use super::{App, actions};
+use super::{App, actions, pages};
 use crate::composer::Prompt;
 use crate::input::{Effect, Reply, To};
 use crate::menu::Item;
@@ -45,9 +45,10 @@ pub(super) fn reply(app: &mut App, reply: Reply) -> Vec<Effect> {
             app.note(Weight::Quiet, "The MCP server no longer waits for an answer.".to_owned());
         }
         Reply::ServerAskOver(_) => {}
-        Reply::Keys(Ok(providers)) => app.pages.offer_keys(&providers),
+        Reply::Keys(Ok(accounts)) => app.pages.offer_keys(&accounts),
         Reply::Keys(Err(why)) => app.note(Weight::Error, why),
-        Reply::KeyKept { provider, result } => return key_kept(app, &provider, result),
+        Reply::LoginCode { provider, code } => return pages::login_code(app, provider, code),
+        Reply::KeyKept { provider, result } => return pages::key_kept(app, &provider, result),
         list @ (Reply::Files { .. }
         | Reply::Models(_)
         | Reply::CustomCommands(_)
@@ -171,25 +172,6 @@ fn edited(app: &mut App, text: Result<String, String>) -> Vec<Effect> {
         }
         Err(Err(why)) => app.status.toast(why),
     }
-}
-
-/// Reports the result, and opens the current model again if it uses the new key.
-fn key_kept(app: &mut App, provider: &str, result: Result<String, String>) -> Vec<Effect> {
-    app.status.end_toast();
-    let said = match result {
-        Ok(said) => said,
-        Err(why) => {
-            app.note(Weight::Error, why);
-            return Vec::new();
-        }
-    };
-    app.note(Weight::Quiet, said);
-    app.editor.completion.forget_models();
-    let model = app.status.model();
-    if model.split_once('/').is_some_and(|(of, _)| of == provider) {
-        return vec![Effect::Send(Command::SetModel { model: model.to_owned() })];
-    }
-    Vec::new()
 }
 
 fn sessions(app: &mut App, sessions: Vec<(String, String)>) -> Vec<Effect> {

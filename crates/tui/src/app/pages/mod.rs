@@ -19,9 +19,10 @@ use crate::picker::{Kind, Picker};
 use crate::text;
 use crate::theme::Theme;
 use crate::transcript::Transcript;
-use crate::welcome::Welcome;
 use becket_types::{Event, Seq};
 use compaction::Preview;
+use key::KeyPage;
+pub(super) use key::{Entered, key_kept, login_code};
 use ratatui::text::Line;
 use server::ServerQuestions;
 
@@ -30,8 +31,8 @@ use server::ServerQuestions;
 /// Invariant: while `preview` is set, `overlay` shows it or its summary is open in the editor.
 #[derive(Default)]
 pub(super) struct Pages {
-    /// The page on which the user enters a provider's key.
-    pub key_page: Option<Welcome>,
+    /// The page on which the user enters a provider's key, or logs in.
+    pub key_page: Option<KeyPage>,
     pub overlay: Option<Overlay>,
     pub inspector: Option<Inspector>,
     pub picker: Option<Picker>,
@@ -127,7 +128,7 @@ impl Pages {
         }
         self.overlay.iter_mut().for_each(|overlay| overlay.arm(writing));
         self.inspector.iter_mut().for_each(Inspector::arm);
-        self.key_page.iter_mut().for_each(Welcome::arm);
+        self.key_page.iter_mut().for_each(|open| open.page.arm());
     }
 
     /// Handles the mouse wheel. Returns false if the transcript has to handle it.
@@ -135,8 +136,8 @@ impl Pages {
         if self.servers.scroll(lines) {
             return true;
         }
-        if let Some(page) = &mut self.key_page {
-            page.scroll(lines);
+        if let Some(open) = &mut self.key_page {
+            open.page.scroll(lines);
         } else if let Some(overlay) = &mut self.overlay {
             overlay.scroll(lines, theme);
         } else if let Some(inspector) = &mut self.inspector {
