@@ -90,6 +90,25 @@ fn a_server_on_this_machine_is_offered_if_nothing_is_configured() {
     assert_eq!(server.all_requests().len(), asked);
 }
 
+/// A server that is there and cannot list its models yet is not the same as none.
+#[test]
+fn a_server_on_this_machine_that_has_no_list_yet_is_named() {
+    let loading = json!({"error": {"message": "Loading model", "type": "unavailable_error", "code": 503}});
+    let refusal = json!({"error": "Unauthorized"});
+    for (reply, words) in [
+        (Reply::json(503, &loading), "is still loading its model; try again in a moment"),
+        (Reply::json(401, &refusal), "wants a key: if it serves models, becket login vllm saves one"),
+    ] {
+        let bench = Bench::new(&[]);
+        let server = MockServer::start([Answer::text("never")]).get("/v1/models", reply);
+        let base = format!("{}/v1", server.url());
+        let ran = run(bench.command().env("VLLM_BASE_URL", &base).args(["-p", "go"])).expect(2);
+        let said = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains(&format!("the server at {base} {words}")), "{said}");
+        assert_eq!(server.requests().len(), 0);
+    }
+}
+
 #[test]
 fn a_refresh_without_anybody_to_ask_says_what_to_do() {
     let bench = Bench::new(&[]);

@@ -8,6 +8,31 @@ use becket_model::{ErrorKind, ModelError, ModelInfo, ModelRef, Settings, catalog
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+/// Models to use if none is named and the key of the provider exists, in this order.
+pub(crate) const USUAL: &[(&str, &str)] = &[
+    ("anthropic", "anthropic/claude-sonnet-5-5"),
+    ("openai", "openai/gpt-5.6"),
+    ("openrouter", "openrouter/anthropic/claude-sonnet-5.5"),
+    ("deepseek", "deepseek/deepseek-v4-pro"),
+    ("xai", "xai/grok-4.3"),
+    ("mistral", "mistral/devstral-2512"),
+    ("moonshot", "moonshot/kimi-k3"),
+    ("zai", "zai/glm-5.1"),
+    ("minimax", "minimax/MiniMax-M2.5"),
+    ("google", "google/gemini-3.1-pro-preview"),
+    ("qwen", "qwen/qwen3-coder-plus"),
+    ("vercel", "vercel/anthropic/claude-sonnet-5.5"),
+    ("groq", "groq/openai/gpt-oss-120b"),
+    ("cerebras", "cerebras/gpt-oss-120b"),
+    ("together", "together/openai/gpt-oss-120b"),
+    ("fireworks", "fireworks/accounts/fireworks/models/gpt-oss-120b"),
+    ("huggingface", "huggingface/openai/gpt-oss-120b"),
+    ("nvidia", "nvidia/openai/gpt-oss-120b"),
+    ("cloudflare", "cloudflare/@cf/openai/gpt-oss-120b"),
+    ("bedrock", "bedrock/global.anthropic.claude-sonnet-4-6"),
+    ("vertex", "vertex/gemini-3.1-pro-preview"),
+];
+
 /// A user's own names of models, `models.aliases`.
 pub(crate) type Aliases = BTreeMap<String, String>;
 
@@ -41,8 +66,24 @@ pub(crate) fn find(name: &str, aliases: &Aliases, settings: &Settings) -> Result
     }
     // No server knows a name with blanks, except that of a file.
     let is_words = name.contains(' ') && !name.contains(['/', ':']);
+    let has_key = |id: &str| {
+        let provider = id.split('/').next().unwrap_or_default();
+        settings.endpoint(provider).is_some_and(|endpoint| endpoint.credential.is_some())
+    };
+    // Models that several providers serve are known by the name that each provider gives them.
+    let served: Vec<&str> = USUAL.iter().map(|(_, id)| *id).filter(|id| has_key(id)).collect();
     let error = match ModelRef::parse(&full_name(name)) {
-        Ok(reference) if !is_words => return Ok(Found { reference, note: None }),
+        Ok(reference) if !is_words => {
+            // A bare name means its maker, unless only others that serve this model have a key.
+            let is_it = |id: &&&str| id.rsplit('/').next() == Some(name);
+            if let Some(id) = served.iter().find(is_it).filter(|_| {
+                !name.contains('/') && !has_key(&reference.to_string()) && reference.provider() == "openai"
+            }) {
+                let reference = ModelRef::parse(id).map_err(|e| usage(&e))?;
+                return Ok(Found { note: Some(format!("`{name}` means the model {reference}")), reference });
+            }
+            return Ok(Found { reference, note: None });
+        }
         Ok(_) => {
             ModelError::new(ErrorKind::NotFound, format!("`{name}` names no model that becket can talk to."))
                 .hint("Write PROVIDER/NAME (`becket models` lists them).")
@@ -53,15 +94,19 @@ pub(crate) fn find(name: &str, aliases: &Aliases, settings: &Settings) -> Result
         return Err(usage(&error));
     }
     let known = known(settings);
-    let ids: Vec<&str> = known.iter().map(|info| info.id.as_str()).collect();
+    let mut ids: Vec<&str> = known.iter().map(|info| info.id.as_str()).collect();
+    ids.extend(served.into_iter().filter(|id| !known.iter().any(|info| info.id == *id)));
     let usable = |id: &str| {
         let provider = id.split('/').next().unwrap_or_default();
         settings.endpoint(provider).is_some_and(|e| e.credential.is_some() || !e.needs_key)
     };
     let fitting = fitting(name, &ids);
-    // The same model may be known at several providers. The one that can be used is meant.
-    let with_key: Vec<&str> = fitting.iter().copied().filter(|id| usable(id)).collect();
-    match (fitting.as_slice(), with_key.as_slice()) {
+    // The same model may be known at several providers. The one that can be used is meant: one with a key before one that
+    // needs none, because such a server may not run.
+    let keyed: Vec<&str> = fitting.iter().copied().filter(|id| has_key(id)).collect();
+    let usable: Vec<&str> = fitting.iter().copied().filter(|id| usable(id)).collect();
+    let usable = if keyed.len() == 1 { keyed } else { usable };
+    match (fitting.as_slice(), usable.as_slice()) {
         ([one], _) | (_, [one]) => {
             let reference = ModelRef::parse(one).map_err(|e| usage(&e))?;
             Ok(Found { note: Some(format!("`{name}` means the model {reference}")), reference })
@@ -111,7 +156,9 @@ fn fitting<'a>(name: &str, ids: &[&'a str]) -> Vec<&'a str> {
 fn rank(wanted: &[String], id: &str) -> Option<u8> {
     let name = words(id.split_once('/').map_or(id, |(_, name)| name));
     let whole = words(id);
-    if name == wanted || whole == wanted {
+    // A gateway's name of a model begins with its maker.
+    let last = words(id.rsplit('/').next().unwrap_or(id));
+    if name == wanted || whole == wanted || last == wanted {
         return Some(0);
     }
     if name.ends_with(wanted) {
@@ -225,6 +272,15 @@ mod tests {
                 Ok(want.to_owned()),
                 "{name}"
             );
+        }
+        // A key for a provider that serves the model decides.
+        let mut keyed = settings();
+        let credential = Some(becket_model::Credential::ApiKey(becket_model::Secret::new("k")));
+        keyed.others.insert("groq".into(), Endpoint { credential, needs_key: true, ..Endpoint::default() });
+        for name in ["gpt oss", "gpt-oss-120b", "GPT-OSS 120B"] {
+            let found = find(name, &aliases, &keyed).unwrap();
+            assert_eq!(found.reference.to_string(), "groq/openai/gpt-oss-120b", "{name}");
+            assert!(found.note.is_some(), "{name}");
         }
         let note = find("opus-4.5", &aliases, &settings()).unwrap().note;
         assert_eq!(note.as_deref(), Some("`opus-4.5` means the model anthropic/claude-opus-4-5"));

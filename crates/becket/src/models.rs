@@ -3,41 +3,16 @@
 use crate::environment::Environment;
 use crate::failure::Failure;
 pub(crate) use crate::model_names::usage;
-use crate::model_names::{Found, find};
+use crate::model_names::{Found, USUAL, find};
 use crate::remembered::Remembered;
 use becket_config::Settings;
-use becket_model::{BodyLimit, ModelError, ModelInfo, ModelRef, ServerFacts, catalog};
+use becket_model::{BodyLimit, ErrorKind, ModelError, ModelInfo, ModelRef, ServerFacts, catalog};
 use becket_session::context::View;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
-
-/// Models to use if none is named and the key of the provider exists, in this order.
-const DEFAULTS: &[(&str, &str)] = &[
-    ("anthropic", "anthropic/claude-sonnet-5-5"),
-    ("openai", "openai/gpt-5.6"),
-    ("openrouter", "openrouter/anthropic/claude-sonnet-5.5"),
-    ("deepseek", "deepseek/deepseek-v4-pro"),
-    ("xai", "xai/grok-4.3"),
-    ("mistral", "mistral/devstral-2512"),
-    ("moonshot", "moonshot/kimi-k3"),
-    ("zai", "zai/glm-5.1"),
-    ("minimax", "minimax/MiniMax-M2.5"),
-    ("google", "google/gemini-3.1-pro-preview"),
-    ("qwen", "qwen/qwen3-coder-plus"),
-    ("vercel", "vercel/anthropic/claude-sonnet-5.5"),
-    ("groq", "groq/openai/gpt-oss-120b"),
-    ("cerebras", "cerebras/gpt-oss-120b"),
-    ("together", "together/openai/gpt-oss-120b"),
-    ("fireworks", "fireworks/accounts/fireworks/models/gpt-oss-120b"),
-    ("huggingface", "huggingface/openai/gpt-oss-120b"),
-    ("nvidia", "nvidia/openai/gpt-oss-120b"),
-    ("cloudflare", "cloudflare/@cf/openai/gpt-oss-120b"),
-    ("bedrock", "bedrock/global.anthropic.claude-sonnet-4-6"),
-    ("vertex", "vertex/gemini-3.1-pro-preview"),
-];
 
 /// Names the models of Azure, where each customer chooses them.
 const AZURE_DEPLOYMENT: &str = "AZURE_OPENAI_DEPLOYMENT";
@@ -48,14 +23,14 @@ fn default_at(environment: &Environment, provider: &str) -> Option<String> {
         let deployment = environment.var(AZURE_DEPLOYMENT).filter(|name| !name.trim().is_empty())?;
         return Some(format!("azure/{}", deployment.trim()));
     }
-    DEFAULTS.iter().find(|(name, _)| *name == provider).map(|(_, model)| (*model).to_owned())
+    USUAL.iter().find(|(name, _)| *name == provider).map(|(_, model)| (*model).to_owned())
 }
 
 /// Returns the providers in the order in which a key of theirs decides about the model.
 fn in_order() -> impl Iterator<Item = &'static str> {
     let rest = becket_config::VENDORS.iter().map(|vendor| vendor.name);
-    let listed = |name: &&str| DEFAULTS.iter().any(|(known, _)| known == name);
-    DEFAULTS.iter().map(|(name, _)| *name).chain(rest.filter(move |name| !listed(name)))
+    let listed = |name: &&str| USUAL.iter().any(|(known, _)| known == name);
+    USUAL.iter().map(|(name, _)| *name).chain(rest.filter(move |name| !listed(name)))
 }
 
 /// Returns the failure of a start with a key whose provider has no model to begin with.
@@ -234,7 +209,7 @@ async fn unnamed(
     model: &mut becket_model::Settings,
 ) -> Result<ModelRef, Failure> {
     if model.anthropic.credential.is_some() {
-        return parse(DEFAULTS[0].1);
+        return parse(USUAL[0].1);
     }
     if let Some(base) = model.openai.base_url.clone() {
         // The user's own server lists the models that it serves.
@@ -269,37 +244,58 @@ async fn unnamed(
     }
     let failure = Failure::usage("no model is configured: there is no key and no server");
     // Nobody named that server, and on a machine with several users it may be another user's, so nothing is sent to it unasked.
-    if let Some(reference) = on_this_machine(model).await {
+    let here = asked_on_this_machine(model).await;
+    if let Some((provider, models)) = here.iter().find_map(|(name, found)| Some((name, found.as_ref().ok()?)))
+        && let Some(first) = models.first()
+    {
+        let reference = ModelRef::named(provider, &first.name);
         return Err(
             failure.hint(format!("a server on this machine has {reference}; --model {reference} uses it"))
         );
     }
-    Err(failure.hint("set ANTHROPIC_API_KEY or OPENAI_API_KEY, or OPENAI_BASE_URL for a local server; becket without arguments asks for a key and looks for servers; becket demo needs neither"))
+    let at = |wanted: ErrorKind| {
+        let is_it = |found: &Result<_, ErrorKind>| found.as_ref().err() == Some(&wanted);
+        let (name, _) = here.iter().find(|(_, found)| is_it(found))?;
+        Some((*name, model.endpoint(name)?.base_url.clone()?))
+    };
+    if let Some((_, base)) = at(ErrorKind::Loading) {
+        return Err(failure.hint(format!(
+            "the server at {base} is still loading its model; try again in a moment, then becket names the model"
+        )));
+    }
+    let refusing = at(ErrorKind::Auth)
+        .map(|(name, base)| {
+            format!("; the server at {base} wants a key: if it serves models, becket login {name} saves one")
+        })
+        .unwrap_or_default();
+    Err(failure.hint(format!("set ANTHROPIC_API_KEY or OPENAI_API_KEY, or OPENAI_BASE_URL for a local server; becket without arguments asks for a key and looks for servers; becket demo needs neither{refusing}")))
 }
 
 /// Longest time that a server on this machine may take to list its models, if nothing else is configured.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Returns the first model of a server on one of the usual ports of this machine. They are asked only if no model and no key is
-/// configured, so a configured run never waits for them.
-async fn on_this_machine(model: &becket_model::Settings) -> Option<ModelRef> {
-    let (provider, models) = listed_on_this_machine(model).await.into_iter().next()?;
-    Some(ModelRef::named(provider, &models[0].name))
+/// Asks the usual ports of this machine for models. Returns the answer of each server, or the kind of its error.
+async fn asked_on_this_machine(
+    settings: &becket_model::Settings,
+) -> Vec<(&'static str, Result<Vec<becket_model::probe::Listed>, ErrorKind>)> {
+    // LiteLLM is a gateway, whose models cost money.
+    let own = becket_config::VENDORS.iter().filter(|vendor| vendor.local && vendor.name != "litellm");
+    let asked = own.map(|vendor| async move {
+        let any = ModelRef::named(vendor.name, "");
+        let listed = tokio::time::timeout(PATIENCE, becket_model::probe::list(&any, settings)).await;
+        let listed = listed.map_err(|_| ErrorKind::Timeout);
+        (vendor.name, listed.and_then(|listed| listed.map_err(|error| error.kind)))
+    });
+    futures::future::join_all(asked).await
 }
 
 /// Returns the models of the servers that answer on the usual ports of this machine, by provider.
 pub(crate) async fn listed_on_this_machine(
     settings: &becket_model::Settings,
 ) -> Vec<(&'static str, Vec<becket_model::probe::Listed>)> {
-    // LiteLLM is a gateway, whose models cost money.
-    let own = becket_config::VENDORS.iter().filter(|vendor| vendor.local && vendor.name != "litellm");
-    let asked = own.map(|vendor| async move {
-        let any = ModelRef::named(vendor.name, "");
-        let listed = tokio::time::timeout(PATIENCE, becket_model::probe::list(&any, settings)).await;
-        (vendor.name, listed.ok().and_then(Result::ok).unwrap_or_default())
-    });
-    let answers = futures::future::join_all(asked).await;
-    answers.into_iter().filter(|(_, models)| !models.is_empty()).collect()
+    let answers = asked_on_this_machine(settings).await.into_iter();
+    let listed = answers.map(|(name, found)| (name, found.unwrap_or_default()));
+    listed.filter(|(_, models)| !models.is_empty()).collect()
 }
 
 fn parse(name: &str) -> Result<ModelRef, Failure> {
