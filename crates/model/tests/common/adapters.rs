@@ -20,7 +20,7 @@ const fn adapter(name: &'static str, wire: Wire, provider: &'static str, model: 
     Adapter { name, wire, provider, model }
 }
 
-/// The adapters. The three of Bedrock and the two of Vertex are told apart by the model's name.
+/// The adapters. The model's name decides which of the three of Bedrock, and of the two of Vertex, is used.
 pub(crate) const ADAPTERS: [Adapter; 10] = [
     adapter("Anthropic", Wire::Anthropic, "anthropic", "claude-sonnet-4-5"),
     adapter("OpenAI Chat", Wire::Chat, "openai", "org/model-x"),
