@@ -258,11 +258,13 @@ impl Vocabulary {
     /// in forms of their own: OpenAI as types, Google as their texts alone, Anthropic with instructions.
     fn head(self) -> f64 {
         match self {
-            Self::Other | Self::DeepSeek | Self::Llama => 1.0,
+            Self::Other => 1.0,
             Self::Claude => 1.18,
-            Self::O200k => 0.8,
-            Self::Gemini => 0.7,
-            Self::Qwen => 1.06,
+            Self::O200k => 0.78,
+            Self::Gemini => 0.64,
+            Self::Qwen => 1.1,
+            Self::DeepSeek => 1.07,
+            Self::Llama => 1.06,
         }
     }
 
