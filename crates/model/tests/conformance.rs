@@ -1,6 +1,7 @@
 //! One table for all adapters: what each of them makes of the same answers, and what it sends for the same messages.
 //!
 //! `streams.rs`, `requests.rs` and `crossing.rs` have the deviations of single formats. Here every adapter has every row.
+#![expect(clippy::expect_used, reason = "helpers of tests fail by panicking")]
 
 mod common;
 
@@ -161,8 +162,8 @@ async fn errors_of_each_status() {
 fn body(adapter: &Adapter, messages: Vec<Message>, blobs: &Arc<dyn Blobs>) -> Value {
     let model = adapter.open(&everywhere("http://127.0.0.1:9"));
     let (context, tools) = (context(messages), tools());
-    let prepared = model.prepare(&request(&context, &tools, blobs)).unwrap();
-    serde_json::from_slice(&prepared.body.concat()).unwrap()
+    let prepared = model.prepare(&request(&context, &tools, blobs)).expect("a request");
+    serde_json::from_slice(&prepared.body.concat()).expect("a body of JSON")
 }
 
 #[test]
