@@ -420,7 +420,8 @@ mod tests {
         let folder = own.canonicalize().unwrap().parent().unwrap().to_path_buf();
         let elsewhere = [PathBuf::from("/nowhere")];
         assert_eq!(own_program(&elsewhere, &elsewhere), Some(own));
-        for (roots, writable) in [(&[folder.clone()], &elsewhere), (&elsewhere, &[folder.clone()])] {
+        let folder = [folder];
+        for (roots, writable) in [(&folder, &elsewhere), (&elsewhere, &folder)] {
             let kept = own_program(roots, writable).unwrap();
             assert!(kept.starts_with("/proc"), "{}", kept.display());
         }

@@ -14,11 +14,13 @@ const NOT_SEARCHED: &[&str] =
 /// Limits of the search for secrets in a workspace: entries, and depth of folders.
 const MOST_ENTRIES: usize = 5_000;
 const DEEPEST: usize = 6;
+/// A number of levels that is no limit.
+const ANY: usize = usize::MAX;
 
 /// Returns secrets in a folder of the workspace: those that a search of limited depth finds first.
 pub(super) fn secrets_below(root: &Path) -> Vec<PathBuf> {
     let mut out = Vec::new();
-    walk(root, None, &mut |path| {
+    walk(root, ANY, &mut |path| {
         let is_secret = becket_guard::is_secret_below(root, path);
         if is_secret {
             out.push(path.to_path_buf());
@@ -52,7 +54,7 @@ pub(super) fn denied_places(denied: &DeniedFiles, roots: &[PathBuf], writable: &
     let mut starts: BTreeMap<PathBuf, Start<'_>> = BTreeMap::new();
     if denied.named().next().is_some() {
         // Such a rule also holds for names that differ in case.
-        let whole = |root: &PathBuf| (root.clone(), Start { rules: Vec::new(), levels: Some(None) });
+        let whole = |root: &PathBuf| (root.clone(), Start { rules: Vec::new(), levels: ANY });
         starts.extend(roots.iter().map(whole));
     }
     let mut everywhere = Vec::new();
@@ -85,7 +87,7 @@ pub(super) fn denied_places(denied: &DeniedFiles, roots: &[PathBuf], writable: &
             }
             is_hidden
         };
-        let left_out = walk(&start, levels.flatten(), &mut look);
+        let left_out = walk(&start, levels, &mut look);
         if let Some(left_out) = left_out.filter(|_| !rules.is_empty()) {
             out.beyond.get_or_insert_with(|| not_searched(&rules, &left_out));
         }
@@ -102,17 +104,14 @@ pub(super) fn denied_places(denied: &DeniedFiles, roots: &[PathBuf], writable: &
 #[derive(Default)]
 struct Start<'a> {
     rules: Vec<&'a str>,
-    /// The deepest level that a rule reaches: `Some(None)` for any.
-    levels: Option<Option<usize>>,
+    /// The deepest level that a rule reaches.
+    levels: usize,
 }
 
 impl<'a> Start<'a> {
+    /// `levels`: `None` if the rule reaches any level.
     fn add(&mut self, rule: &'a str, levels: Option<usize>) {
-        self.levels = Some(match (self.levels, levels) {
-            (None, levels) => levels,
-            (Some(Some(a)), Some(b)) => Some(a.max(b)),
-            (Some(_), _) => None,
-        });
+        self.levels = self.levels.max(levels.unwrap_or(ANY));
         self.rules.push(rule);
     }
 }
@@ -140,7 +139,7 @@ fn not_searched(rules: &[&str], left_out: &Path) -> String {
 
 /// Calls `look` with the files and folders below a folder, up to the limits. A folder is not entered if `look` returns true.
 /// Returns a folder that was not looked through, if there is one. Git's own does not count, nor do those deeper than `levels`.
-fn walk(root: &Path, levels: Option<usize>, look: &mut dyn FnMut(&Path) -> bool) -> Option<PathBuf> {
+fn walk(root: &Path, levels: usize, look: &mut dyn FnMut(&Path) -> bool) -> Option<PathBuf> {
     let mut left = MOST_ENTRIES;
     let mut folders = vec![(root.to_path_buf(), 0)];
     let mut next = 0;
@@ -158,7 +157,7 @@ fn walk(root: &Path, levels: Option<usize>, look: &mut dyn FnMut(&Path) -> bool)
                 continue;
             }
             let folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            if levels.is_some_and(|levels| depth + 1 >= levels) {
+            if depth + 1 >= levels {
                 continue;
             }
             let searched = entry.file_name().to_str().is_none_or(|name| !NOT_SEARCHED.contains(&name));
