@@ -225,7 +225,7 @@ async fn unnamed(
         };
         // A server in front of OpenAI's models need not list them.
         if is_empty && model.openai.kind == Some(becket_model::Kind::Responses) {
-            return parse(DEFAULTS[1].1);
+            return parse(USUAL[1].1);
         }
         return match listed {
             Ok(models) if !models.is_empty() => {

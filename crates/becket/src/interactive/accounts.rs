@@ -190,7 +190,7 @@ impl Accounts {
     }
 
     fn device_login(&self, provider: &str) -> Option<DeviceLogin> {
-        DeviceLogin::of(&self.environment, &self.settings, provider)
+        DeviceLogin::from_environment(&self.environment, &self.settings, provider)
     }
 
     fn running_login(&self) -> std::sync::MutexGuard<'_, Option<RunningLogin>> {

@@ -9,7 +9,7 @@ use crate::menu::Item;
 use crate::picker::{Kind, Row};
 use crate::transcript::block::Weight;
 use crate::transcript::compaction::LossReport;
-use becket_types::{Command, DeliveryMode, Seq};
+use becket_types::{DeliveryMode, Seq};
 use serde_json::Value;
 
 pub(super) fn reply(app: &mut App, reply: Reply) -> Vec<Effect> {

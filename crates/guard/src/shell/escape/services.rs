@@ -211,7 +211,12 @@ const PROGRAMS: &[Program] = &[
     },
     Program {
         names: &["svn", "svnadmin", "svnlook"],
-        options: Some(listed_options("", "diff-cmd diff3-cmd editor-cmd config-option config-dir", "", "rmFcN")),
+        options: Some(listed_options(
+            "",
+            "diff-cmd diff3-cmd editor-cmd config-option config-dir",
+            "",
+            "rmFcN",
+        )),
         ..NONE
     },
     Program {
