@@ -39,6 +39,10 @@ const FORMATS: &[(&str, &str)] = &[
     ("worktree = ", "configuration of git"),
     ("## Next steps", "the form of summaries, which the scripted model recognizes like a real one"),
     (" (`becket doctor`)", "a hint that `becket doctor` does not give to its own reader"),
+    (
+        "The context is full",
+        "the first words of a turn's end in the ledger; providers say it in words of their own",
+    ),
     (" Nothing was changed.", "both crates end a message of their own with it"),
 ];
 

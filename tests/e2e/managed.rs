@@ -237,7 +237,7 @@ fn hooks_of_the_administrator_run_whatever_the_user_switches_off() {
     assert!(bench.project.exists("made"), "{ran:?}");
 }
 
-/// The administrator's hooks run, and no other. Those of a program that drives the session are its own code.
+/// The administrator's hooks run, and no other. The hooks of a program that drives the session are its own code.
 #[test]
 fn only_managed_hooks_run_if_the_administrator_says_so() {
     if !works() {

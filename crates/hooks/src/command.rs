@@ -8,7 +8,7 @@ use becket_sandbox::{ProcessGroup, ProgramKind, Programs};
 use becket_types::HookOutput;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
@@ -185,16 +185,21 @@ pub async fn run(program: Program<'_>, programs: &Programs, printed: &Printed<'_
     if lease.is_none() {
         group.release();
     }
-    let text = |bytes: &Mutex<Vec<u8>>| String::from_utf8_lossy(&lock(bytes)).into_owned();
     match ended {
         Err(error) => ProgramResult::NotStarted(error.to_string()),
-        Ok(status) => match status.code() {
-            Some(code) => ProgramResult::Exited { code, stdout: text(&said), stderr: text(&complained) },
-            None => {
-                let signal = std::os::unix::process::ExitStatusExt::signal(&status).unwrap_or_default();
-                ProgramResult::Killed { signal, stderr: text(&complained) }
-            }
-        },
+        Ok(status) => result(status, &said, &complained),
+    }
+}
+
+/// Describes how a program ended that wrote these outputs.
+fn result(status: ExitStatus, stdout: &Mutex<Vec<u8>>, stderr: &Mutex<Vec<u8>>) -> ProgramResult {
+    let text = |bytes: &Mutex<Vec<u8>>| String::from_utf8_lossy(&lock(bytes)).into_owned();
+    match status.code() {
+        Some(code) => ProgramResult::Exited { code, stdout: text(stdout), stderr: text(stderr) },
+        None => {
+            let signal = std::os::unix::process::ExitStatusExt::signal(&status).unwrap_or_default();
+            ProgramResult::Killed { signal, stderr: text(stderr) }
+        }
     }
 }
 

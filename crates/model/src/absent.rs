@@ -73,7 +73,7 @@ async fn with_names(mut error: ModelError, reference: &ModelRef, settings: &Sett
         listed.ok().and_then(Result::ok).unwrap_or_default().into_iter().map(|one| one.name).collect();
     if let Some(has) = has(reference.provider(), reference.name(), &names) {
         // Advice of the server's own kind stays, such as how to get the model.
-        let own = error.hint.take().filter(|hint| !hint.contains("models --remote"));
+        let own = error.hint.take().filter(|hint| Some(hint.as_str()) != error.kind.default_hint());
         error.hint = Some(own.map_or_else(|| has.clone(), |own| format!("{own} {has}")));
     }
     error

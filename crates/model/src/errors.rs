@@ -98,7 +98,7 @@ impl ErrorKind {
         }
     }
 
-    fn default_hint(self) -> Option<&'static str> {
+    pub(crate) fn default_hint(self) -> Option<&'static str> {
         match self {
             Self::Auth => Some("Check the API key and that it may use this model (`becket doctor`)."),
             Self::Billing => {

@@ -190,7 +190,7 @@ impl Leases {
         Lease { number, table: Arc::clone(&self.0), may_leave_processes, ending: Mutex::default() }
     }
 
-    /// See [`Lease::undo`].
+    /// Returns what puts the protected files back if becket ends before the command; `None` if there is nothing to put back.
     pub(crate) fn undo(&self) -> Option<Undo> {
         locked(&self.0).undo()
     }

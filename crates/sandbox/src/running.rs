@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 ///
 /// # Errors
 ///
-/// If the system has no such path.
+/// Fails if the system has no such path.
 pub fn running_program() -> io::Result<PathBuf> {
     static KEPT: OnceLock<PathBuf> = OnceLock::new();
     if let Some(kept) = KEPT.get() {

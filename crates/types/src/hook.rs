@@ -64,6 +64,7 @@ pub enum EndReason {
 }
 
 impl EndReason {
+    /// Returns the word that hooks get, in Claude Code's names.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Clear => "clear",

@@ -39,7 +39,7 @@ struct Changes {
 /// Maximum number of columns for the name of the only file that changed.
 const FILE_NAME: usize = 16;
 
-/// Most bytes of the beginning and of the end of a message in the list.
+/// Maximum number of bytes of the beginning and of the end of a message in the list.
 const PART: usize = 200;
 
 /// The part of the session that a rewind would take back.

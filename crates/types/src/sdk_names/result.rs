@@ -578,9 +578,8 @@ mod tests {
     #[test]
     fn the_text_before_a_call_and_its_time_are_told() {
         let of = |tool: &str, input: Value, details: Value, original: Option<&str>| {
-            let (input, details) = (&input, &details);
-            let call =
-                EndedCall { tool, input, text: "t", details, is_error: false, original, took: Millis(1500) };
+            let (input, details, took) = (&input, &details, Millis(1500));
+            let call = EndedCall { tool, input, text: "t", details, is_error: false, original, took };
             sdk_result(&call).unwrap()
         };
         let diff = json!({"diff": "@@ -1 +1 @@\n-a\n+b\n", "hunks_rejected": 1});
@@ -596,6 +595,6 @@ mod tests {
         assert_eq!((&moved["timedOutAfterMs"], &moved["interrupted"]), (&json!(5000), &json!(false)));
         assert_eq!(of("mcp__a__b", json!({}), Value::Null, None), json!([{"type": "text", "text": "t"}]));
         let begun = of("task", json!({"prompt": "p"}), json!({"background": 2, "session": "s"}), None);
-        assert_eq!((&begun["status"], &begun["agentId"]), (&json!("async_launched"), &json!("s")));
+        assert_eq!((&begun["status"], &begun["agentId"]), (&"async_launched".into(), &"s".into()));
     }
 }
