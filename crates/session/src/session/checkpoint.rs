@@ -30,7 +30,7 @@ const LEVEL: i32 = 1;
 /// Maximum unpacked size in bytes. The text of a view is normally a small fraction of this.
 const MAX_TEXT: usize = 1 << 30;
 /// Version of the checkpoint's content. Change this number when processing entries gives another result.
-const FOLD: &str = concat!(env!("CARGO_PKG_VERSION"), " fold 8");
+const FOLD: &str = concat!(env!("CARGO_PKG_VERSION"), " fold 9");
 
 /// The content of the file.
 #[derive(Serialize, Deserialize)]

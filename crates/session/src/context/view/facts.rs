@@ -3,7 +3,7 @@
 use becket_types::{Message, Role, Seq, TurnState};
 use serde::{Deserialize, Serialize};
 
-/// State of the current turn, updated with each entry. Computed again from the start only after a message was
+/// State of the current turn, updated with each entry. Computed again only after a message was
 /// reverted.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Turn {
@@ -14,6 +14,18 @@ pub(super) struct Turn {
     pub(super) ended: Option<(Seq, TurnState)>,
     pub(super) last_end: Seq,
     pub(super) interrupted: bool,
+    /// All ends of turns and interruptions, in order. After a rewind, the newest one of the turns that remain counts.
+    stops: Vec<Stop>,
+}
+
+/// The end of a turn, or an interruption by the user.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Stop {
+    seq: Seq,
+    /// The newest prompt before it. If that is reverted, this stop belongs to a turn that was rewound.
+    prompt: Option<Seq>,
+    /// The recorded state; `None` for an interruption.
+    state: Option<TurnState>,
 }
 
 /// The newest messages of each kind.
@@ -57,16 +69,47 @@ impl Turn {
         }
     }
 
+    pub(super) fn end(&mut self, seq: Seq, state: TurnState) {
+        self.ended = Some((seq, state));
+        self.last_end = seq;
+        self.stop(seq, Some(state));
+    }
+
+    pub(super) fn interrupt(&mut self, seq: Seq) {
+        self.interrupted = true;
+        self.stop(seq, None);
+    }
+
+    fn stop(&mut self, seq: Seq, state: Option<TurnState>) {
+        self.stops.push(Stop { seq, prompt: self.newest.user.map(|(at, _)| at), state });
+    }
+
     /// Computes the state again after a revert, from the messages in memory (with their entry, and true if finished) and those
-    /// that have left it.
+    /// that have left it. `is_reverted` tells if the message of an entry is cancelled.
     pub(super) fn rescan<'a>(
         &mut self,
         left: &Words,
         messages: impl Iterator<Item = (&'a Message, Seq, bool)>,
+        is_reverted: impl Fn(Seq) -> bool,
     ) {
         self.newest = left.clone();
         for (message, seq, finished) in messages {
             self.newest.see(message, seq, finished);
+        }
+        // Becket's own messages do not begin a turn: those before a prompt stay when the prompt is rewound.
+        let newest = self.newest.assistant.max(self.newest.user.map(|(at, _)| at));
+        let remaining = self
+            .stops
+            .iter()
+            .rev()
+            .take_while(|stop| Some(stop.seq) > newest)
+            .filter(|stop| stop.prompt.is_none_or(|at| !is_reverted(at)));
+        (self.ended, self.interrupted) = (None, false);
+        for stop in remaining {
+            match stop.state {
+                Some(state) => self.ended = self.ended.or(Some((stop.seq, state))),
+                None => self.interrupted = true,
+            }
         }
     }
 
@@ -76,7 +119,8 @@ impl Turn {
         if let Some((_, state)) = self.ended {
             return state;
         }
-        if self.interrupted || (self.newest.input.is_none() && self.newest.assistant.is_none()) {
+        // Without a prompt and an answer, becket's own messages at the start are waiting for the first prompt.
+        if self.interrupted || (self.newest.user.is_none() && self.newest.assistant.is_none()) {
             return TurnState::AwaitingUser;
         }
         if self.newest.assistant > self.newest.input && self.newest.assistant.is_some_and(answer) {

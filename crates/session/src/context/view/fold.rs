@@ -114,11 +114,8 @@ impl Conversation {
             EntryKind::State { key, value } => {
                 self.record.states.insert(key.clone(), value.clone());
             }
-            EntryKind::Interrupt => self.turn.interrupted = true,
-            EntryKind::TurnEnd { state, .. } => {
-                self.turn.ended = Some((seq, *state));
-                self.turn.last_end = seq;
-            }
+            EntryKind::Interrupt => self.turn.interrupt(seq),
+            EntryKind::TurnEnd { state, .. } => self.turn.end(seq, *state),
             EntryKind::Notice { text, .. } => self.notices.note_in_ledger(text),
             EntryKind::Usage { message: Some(_), usage, cost_usd, .. } => {
                 self.record.count(*usage, Cost(*cost_usd));
@@ -332,7 +329,7 @@ impl Conversation {
         self.live.slots = live;
         let counting = log.slots().iter().filter(|slot| effects.counts(slot));
         let counting = counting.map(|slot| (slot.message.as_ref(), slot.seq, slot.finish.is_some()));
-        self.turn.rescan(&log.left, counting);
+        self.turn.rescan(&log.left, counting, |seq| effects.is_dead(seq));
         self.log.stale |= self.turn.newest.assistant.is_some_and(|seq| self.log.find(seq).is_none());
         self.reattach();
     }
