@@ -334,3 +334,32 @@ fn a_preview_keeps_as_many_turns_as_the_configuration_says() {
     });
     assert!(dropped[0] > dropped[1] && dropped[1] > 0, "{dropped:?}");
 }
+
+#[test]
+fn a_rewind_leaves_no_compaction_and_no_change_to_undo_or_redo() {
+    let (bench, server) = session();
+    let id = bench.ledgers()[0].parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    run(bench.command().args(["context", "--pin", "c1", "--yes"])).expect(0);
+    run(&mut compact(&bench, &server, &["--yes"])).expect(0);
+    run(bench.command().args(["compact", "--undo"])).expect(0);
+    let shown = run(bench.command().args(["compact", "--redo", "--dry-run"])).expect(0);
+    assert!(shown.stdout.contains("would be redone"), "{}", shown.stdout);
+    run(bench.command().args(["compact", "--redo"])).expect(0);
+    run(bench.command().args(["rewind", &id, "1", "--conversation", "--yes"])).expect(0);
+    run(bench.print(Api::Anthropic, &server).args(["-c", "a different task"])).expect(0);
+    for (arguments, said) in [
+        (&["compact", "--undo"][..], "no compaction to undo"),
+        (&["compact", "--undo", "--dry-run"], "no compaction to undo"),
+        (&["compact", "--redo"], "no undone compaction to redo"),
+        (&["compact", "--redo", "--dry-run"], "no undone compaction to redo"),
+        (&["context", "--undo", "--yes"], "no change of the context to undo"),
+        (&["context", "--redo", "--yes"], "no undone change of the context to redo"),
+    ] {
+        let ran = run(bench.command().args(arguments)).expect(2);
+        assert!(ran.stderr.contains(said), "{arguments:?}: {}", ran.stderr);
+    }
+    run(bench.print(Api::Anthropic, &server).args(["-c", "one more"])).expect(0);
+    let sent = server.requests().last().unwrap().text().to_owned();
+    assert!(sent.contains("a different task") && !sent.contains("vendor/api.rs"), "{sent}");
+    assert!(!sent.contains("context-summary"), "{sent}");
+}

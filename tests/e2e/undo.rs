@@ -1,6 +1,7 @@
 //! Undo through the binary: a scripted model edits and destroys, and everything comes back.
 
-use crate::support::{Bench, Running, ask, request, run, says};
+use crate::support::{Api, Bench, Running, ask, request, run, says};
+use becket_testkit::{Answer, MockServer};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -339,4 +340,30 @@ fn changes_of_an_imported_session_are_undone_only_if_the_user_made_the_file() {
     again(&["--trust"]);
     becket(&bench, &["undo", &id, "--yes"], 0);
     assert_eq!(bench.project.read("a.txt"), "one\n");
+}
+
+#[test]
+fn a_rewind_past_a_failed_turn_leaves_the_turn_before_it_complete() {
+    let bench = Bench::new(&[("a.txt", "text\n")]);
+    let mut n = 0;
+    let server = MockServer::with(move |request| {
+        let text = request.text();
+        n += 1;
+        if text.contains("zz-second") && !text.contains("zz-third") {
+            // Until becket stops it.
+            return Answer::tool(&format!("c{n}"), "read", json!({ "path": "a.txt" })).into();
+        }
+        Answer::text("done").into()
+    });
+    run(bench.print(Api::Chat, &server).arg("zz-first")).expect(0);
+    run(bench.print(Api::Chat, &server).args(["-c", "zz-second"])).expect(8);
+    let id = bench.ledgers()[0].parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    becket(&bench, &["rewind", &id, "2", "--conversation", "--yes"], 0);
+    // Nothing is left to continue.
+    let sent = server.requests().len();
+    let ran = run(bench.print(Api::Chat, &server).arg("-c")).expect(2);
+    assert!(ran.stderr.contains("is complete") && !ran.stderr.contains("cut off"), "{}", ran.stderr);
+    assert_eq!(server.requests().len(), sent);
+    let ran = run(bench.print(Api::Chat, &server).args(["-c", "zz-third"])).expect(0);
+    assert!(!ran.stderr.contains("cut off"), "{}", ran.stderr);
 }

@@ -6,6 +6,7 @@
 
 use crate::host::lock;
 use becket_session::blobs::BlobStore;
+use becket_session::context::rewind;
 use becket_session::store::StoreError;
 use becket_session::{Durability, Session};
 use becket_snapshot::history::{Change, Prompt};
@@ -137,24 +138,7 @@ pub(crate) fn plan_files(
 ///
 /// Fails if the ledger cannot be read.
 pub(crate) fn plan_conversation(session: &Session, to: &Prompt) -> Result<Conversation, StoreError> {
-    let decides = |kind: &EntryKind| match kind {
-        EntryKind::Message { .. }
-        | EntryKind::Compaction(_)
-        | EntryKind::Prune { .. }
-        | EntryKind::CutInputs { .. }
-        | EntryKind::Pin { .. }
-        | EntryKind::Restore { .. } => true,
-        // A revert of an entry before the message is cancelled, so that entry is in force again. A revert of an entry
-        // after the message stays.
-        EntryKind::Revert { entry } => *entry < to.seq,
-        _ => false,
-    };
-    let view = session.view();
-    let behind = session
-        .entries()?
-        .filter(|entry| entry.seq >= to.seq && decides(&entry.kind) && !view.is_reverted(entry.seq));
-    let mut entries: Vec<Seq> = behind.map(|entry| entry.seq).collect();
-    entries.reverse();
+    let entries = rewind::cancelled(session.view(), session.entries()?, to.seq);
     Ok(Conversation { to: to.clone(), entries })
 }
 

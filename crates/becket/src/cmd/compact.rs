@@ -15,7 +15,7 @@ use crate::cmd::{one_line, pick_session, short, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::{ForCommand, RunSettings};
-use becket_session::context::{View, present};
+use becket_session::context::{View, edit, present};
 use becket_session::store::SessionSummary;
 use becket_types::{Command, CompactionPlan, EntryKind, Message, MessageId};
 use serde_json::{Value, json};
@@ -161,28 +161,26 @@ fn change(
     args: &CompactArgs,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let size = || -> Result<(u64, Option<u64>), Failure> {
-        let mut reading = Reading::open(environment, summary.clone())?;
-        let entry = reading.view.compaction().map(|(seq, _)| seq.0);
-        Ok((reading.scale().total().0, entry))
-    };
-    let (before, entry) = size()?;
+    let what = if args.what.undo { "compaction to undo" } else { "undone compaction to redo" };
+    let nothing = || Failure::usage(format!("this session has no {what}"));
+    let mut reading = Reading::open(environment, summary.clone())?;
     if args.consent.dry_run {
-        return match (args.what.undo, entry) {
-            (true, Some(entry)) => write(out, &format!("The compaction of entry {entry} would be undone.\n")),
-            (true, None) => Err(Failure::usage("this session has no compaction to undo")),
-            (false, _) => write(out, "The compaction that was undone last would be redone.\n"),
+        let (entry, done) = if args.what.undo {
+            (reading.view.compaction().map(|(seq, _)| seq), "undone")
+        } else {
+            (edit::redoable_compaction(&reading.view, &reading.all_entries()?), "redone")
         };
+        let entry = entry.ok_or_else(nothing)?;
+        return write(out, &format!("The compaction of entry {entry} would be {done}.\n"));
     }
+    let before = reading.scale().total().0;
+    drop(reading);
     let mut live = Live::open(environment, summary)?;
     let command = if args.what.undo { Command::UndoCompaction } else { Command::RedoCompaction };
     let answer = live.ask(command)?;
     live.end()?;
-    let Answer::CompactionReverted(compaction) = answer else {
-        let what = if args.what.undo { "compaction to undo" } else { "undone compaction to redo" };
-        return Err(Failure::usage(format!("this session has no {what}")));
-    };
-    let after = size()?.0;
+    let Answer::CompactionReverted(compaction) = answer else { return Err(nothing()) };
+    let after = Reading::open(environment, summary.clone())?.scale().total().0;
     if args.json {
         let body = json!({ "entry": compaction, "counts": args.what.redo, "tokens_before": before, "tokens_after": after });
         return write(out, &format!("{body}\n"));

@@ -5,6 +5,7 @@
 //! that undo knows which entries belong together. Nothing is deleted. Planning changes nothing; a plan is
 //! valid until an entry is appended.
 
+use super::rewind::{MessageReverts, RevertedBy};
 use super::scale::ContextScale;
 use super::{View, budget, prune};
 use becket_types::{
@@ -135,10 +136,13 @@ enum Item {
     Call(CallId),
 }
 
-/// Returns the newest undo of a compaction that can itself be undone, and the compaction.
-fn undone_compaction<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Option<(Seq, Seq)> {
+/// Returns the newest undo of a compaction that can itself be undone, and the compaction. A rewind and a new compaction
+/// end all earlier undos. A compaction whose summary may tell of a message that was dropped since cannot be redone.
+fn undone_compaction(view: &View, entries: &[Entry]) -> Option<(Seq, Seq)> {
+    let reverts = MessageReverts::of(entries);
     let mut compactions = HashSet::new();
     let mut undos: Vec<(Seq, Seq)> = Vec::new();
+    let mut dropped: Vec<(Seq, Seq)> = Vec::new();
     for entry in entries {
         match entry.kind {
             EntryKind::Compaction(_) => {
@@ -150,17 +154,33 @@ fn undone_compaction<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Option
             EntryKind::Revert { entry: target } if compactions.contains(&target) => {
                 undos.push((entry.seq, target));
             }
-            EntryKind::Revert { entry: target } => undos.retain(|(undo, _)| *undo != target),
+            EntryKind::Revert { entry: target } => {
+                undos.retain(|(undo, _)| *undo != target);
+                match reverts.what(entry) {
+                    Some(RevertedBy::Rewind(_)) => undos.clear(),
+                    Some(RevertedBy::Change(message)) => dropped.push((entry.seq, message)),
+                    None => {}
+                }
+            }
             _ => {}
         }
     }
-    undos.pop()
+    let (undo, compaction) = undos.pop()?;
+    let tells_of_dropped = dropped
+        .iter()
+        .any(|(revert, message)| *message < compaction && *revert > compaction && view.is_reverted(*message));
+    (!tells_of_dropped).then_some((undo, compaction))
+}
+
+/// Returns the compaction that [`redo_compaction`] would redo.
+pub fn redoable_compaction(view: &View, entries: &[Entry]) -> Option<Seq> {
+    undone_compaction(view, entries).map(|(_, compaction)| compaction)
 }
 
 /// Returns the entries that redo the newest undone compaction, and the entry of that compaction. Messages
 /// pinned since its undo are pinned again afterwards, because no compaction removes a pin.
 pub fn redo_compaction(view: &View, entries: &[Entry]) -> Option<(Vec<EntryKind>, Seq)> {
-    let (undo, compaction) = undone_compaction(entries)?;
+    let (undo, compaction) = undone_compaction(view, entries)?;
     let mut kinds = vec![EntryKind::Revert { entry: undo }];
     let next = folded(view, entries, &kinds);
     let (missed, calls) = (view.lost_pins(), view.lost_pinned_calls());
@@ -341,18 +361,32 @@ pub(crate) fn by_hand(kind: &EntryKind) -> Vec<Seq> {
 /// ones.
 type Change = (Seq, String, Vec<Seq>);
 
+/// Returns the changes in force, and those that can be redone, each with the entries of its undo. A rewind brings the
+/// changes in force back to those before its prompt, and leaves nothing to redo.
 fn changes(entries: &[Entry]) -> (Vec<Change>, Vec<(Change, Vec<Seq>)>) {
+    let reverts = MessageReverts::of(entries);
     let (mut made, mut undone): (Vec<Change>, Vec<(Change, Vec<Seq>)>) = (Vec::new(), Vec::new());
+    // The changes in force after each entry that altered them.
+    let mut states: Vec<(Seq, Vec<Change>)> = Vec::new();
     for entry in entries {
-        let EntryKind::Notice { text, extra } = &entry.kind else { continue };
-        if let Some(list) = named(extra, EDIT) {
-            made.push((entry.seq, text.clone(), list));
+        if let Some(RevertedBy::Rewind(prompt)) = reverts.what(entry) {
+            let before = states.iter().rev().find(|(seq, _)| *seq < prompt);
+            made = before.map(|(_, made)| made.clone()).unwrap_or_default();
             undone.clear();
-        } else if let Some(list) = named(extra, UNDO) {
-            undone.extend(made.pop().map(|change| (change, list)));
-        } else if named(extra, REDO).is_some() {
-            made.extend(undone.pop().map(|(change, _)| change));
+        } else {
+            let EntryKind::Notice { text, extra } = &entry.kind else { continue };
+            if let Some(list) = named(extra, EDIT) {
+                made.push((entry.seq, text.clone(), list));
+                undone.clear();
+            } else if let Some(list) = named(extra, UNDO) {
+                undone.extend(made.pop().map(|change| (change, list)));
+            } else if named(extra, REDO).is_some() {
+                made.extend(undone.pop().map(|(change, _)| change));
+            } else {
+                continue;
+            }
         }
+        states.push((entry.seq, made.clone()));
     }
     (made, undone)
 }

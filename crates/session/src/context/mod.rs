@@ -18,6 +18,7 @@ pub mod present;
 pub mod prune;
 pub mod reminder;
 pub mod repair;
+pub mod rewind;
 pub mod scale;
 pub mod shrink;
 pub mod summary;

@@ -381,6 +381,12 @@ impl World {
 
     /// A compaction as the engine commits it, with its continuation; returns its entry.
     pub fn compact(&mut self, tail: usize, keep: usize, idle: bool) -> Seq {
+        let summary = if keep.is_multiple_of(9) { " " } else { "## Goal </context-summary>" };
+        self.compact_to(summary.into(), tail, keep, idle)
+    }
+
+    /// Like [`World::compact`], with this summary.
+    pub fn compact_to(&mut self, summary: String, tail: usize, keep: usize, idle: bool) -> Seq {
         let live: Vec<Arc<Message>> = self.view.live().cloned().collect();
         let at = live.len() - tail % (live.len() + 1);
         let state = if idle { TurnState::AwaitingUser } else { self.view.turn_state() };
@@ -391,7 +397,7 @@ impl World {
             continuation::last_user(&live).filter(|_| replayed).map(|i| live[i].id).into_iter().collect();
         let kept = live.get(keep).map(|m| m.id).into_iter().collect();
         let entry = self.push(EntryKind::Compaction(Box::new(Compaction {
-            summary: if keep.is_multiple_of(9) { " ".into() } else { "## Goal </context-summary>".into() },
+            summary,
             anchor: None,
             retained: RetainedMessages {
                 tail_from: live.get(at).map_or(self.view.last_seq().next(), |m| m.seq),
