@@ -235,3 +235,32 @@ fn everything_that_becket_keeps_is_for_its_owner_alone() {
         }
     }
 }
+
+#[test]
+fn an_answer_that_a_takeover_kept_from_being_written_has_that_exit_code() {
+    for (n, format) in ["text", "json", "stream-json"].into_iter().enumerate() {
+        let bench = Bench::new(&[]);
+        let id = format!("5f0c3a52-7a8e-4a41-9f7b-3f0f6a1c2d3{n}");
+        let other = MockServer::with(|_| Answer::text("said by the second").into());
+        let mut second = bench.print(Api::Chat, &other);
+        second.args(["--resume", &id, "--take-over", "zz-two"]);
+        let mut requests = 0;
+        let server = MockServer::with(move |_| {
+            requests += 1;
+            if requests == 1 {
+                return Answer::tool("c1", "bash", json!({ "command": "true" })).into();
+            }
+            // The last request of the first process is open.
+            assert!(second.output().unwrap().status.success());
+            Answer::text("said by the first").into()
+        });
+        let mut command = bench.print(Api::Chat, &server);
+        command.args(["--permission-mode", "bypassPermissions", "--session-id", &id]);
+        let ran = run(command.args(["--output-format", format, "zz-one"])).expect(14);
+        assert!(ran.stdout.contains("said by the first"), "{}", ran.stdout);
+        assert_eq!(ran.stdout.contains("\"session_saved\":false"), format != "text", "{}", ran.stdout);
+        assert!(ran.stderr.contains("taken over by another process"), "{}", ran.stderr);
+        let ledger = std::fs::read_to_string(&bench.ledgers()[0]).unwrap();
+        assert!(ledger.contains("said by the second") && !ledger.contains("said by the first"));
+    }
+}

@@ -20,7 +20,7 @@ pub use writer::BlobWriter;
 use crate::store::{FromStart, Io, OpenMode, layout, write_all};
 use becket_types::{BlobId, Blobs, hex};
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -192,8 +192,8 @@ impl BlobStore {
             && !std::mem::replace(&mut state.failing, true)
         {
             state.warnings.push(format!(
-                "Cannot save an output of this session: {error}. It is kept in memory and saved as soon as writing \
-                 works again."
+                "Cannot save an output of this session: {error}. It is kept in memory with everything after it, and saved as \
+                 soon as writing works again; free some space or make the directory writable before you leave."
             ));
         }
     }
@@ -221,6 +221,12 @@ impl BlobStore {
         }
         self.state().failing = false;
         true
+    }
+
+    /// True if one of these blobs should be on disk and is not, because the disk refused it.
+    pub(crate) fn waits_for(&self, ids: &BTreeSet<BlobId>) -> bool {
+        let state = self.state();
+        self.dir.is_some() && ids.iter().any(|id| state.memory.contains_key(id))
     }
 
     /// Makes every blob written so far durable. Called before an entry that may name them is synced to disk.

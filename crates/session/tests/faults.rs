@@ -2,19 +2,23 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod disks;
 mod given;
 
+use becket_session::blobs::{self, BlobStore};
 use becket_session::context::Policy;
 use becket_session::ledger::{Item, Ledger};
 use becket_session::store::{Disk, Io, OpenMode, Outside, ledger_path};
 use becket_session::{CreateOptions, Durability, Session};
-use becket_types::{Entry, EntryKind, Message, Millis, Seq};
+use becket_types::{BlobId, Entry, EntryKind, Message, Millis, Part, Seq};
+use disks::hooked::{Call, Hooked};
 use given::scope;
+use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// A disk that fails from one call on, for a number of calls; a failing write writes half of what it should.
 #[derive(Debug)]
@@ -288,5 +292,60 @@ fn a_fault_at_any_call_of_a_stream_keeps_its_bytes() {
         assert_eq!(again.blobs().get(&id), Some(bytes.clone()), "call {from}");
         let blobs = fs::read_dir(at.join("blobs")).unwrap().count();
         assert_eq!(blobs, 1, "call {from}: nothing is left beside the blob");
+    }
+}
+
+/// A disk with room for short writes only: an output does not fit, and a line of the ledger does.
+#[test]
+fn an_entry_is_written_after_the_blob_that_it_names() {
+    let full = Arc::new(AtomicBool::new(false));
+    let refuses = Arc::clone(&full);
+    // Blobs are written to new files; the ledger is open already.
+    let io = Hooked::new(0, move |_, call| match call {
+        Call::Rename if refuses.load(Ordering::SeqCst) => Err(io::ErrorKind::StorageFull.into()),
+        _ => Ok(()),
+    });
+    for heals in [true, false] {
+        full.store(false, Ordering::SeqCst);
+        let root = tempfile::tempdir().unwrap();
+        let outside = Outside { io: Arc::clone(&io) as Arc<dyn Io>, clock: Arc::new(|| Millis(7)) };
+        let options = CreateOptions { persist: true, outside, ..CreateOptions::default() };
+        let mut session =
+            Session::create(root.path(), root.path(), options, Policy::default(), scope()).unwrap();
+        let dir = session.dir().to_path_buf();
+        session.append(vec![user("before")], Durability::Synced).unwrap();
+        full.store(true, Ordering::SeqCst);
+        // A blob that no entry names holds nothing up.
+        session.put_blob(b"a blob that nobody names").unwrap();
+        session.append(vec![user("still written")], Durability::Synced).unwrap();
+        assert_eq!((stored(&dir).len(), session.has_unsaved()), (3, false));
+        let blob = session.put_blob(&blob()).unwrap();
+        let mut message = Message::tool_result("c1".into(), "bash", "the start", false);
+        for part in &mut message.parts {
+            if let Part::ToolResult { spill, .. } = part {
+                *spill = Some(blob.clone());
+            }
+        }
+        session.append(vec![EntryKind::Message { message }], Durability::Synced).unwrap();
+        session.append(vec![user("after")], Durability::Synced).unwrap();
+        assert!(session.has_unsaved() && session.backlog() == 2 && !session.flush());
+        assert_eq!(session.entries().unwrap().count(), 5, "the session itself has everything");
+        let notices = session.take_notices();
+        assert_eq!(notices.iter().filter(|text| text.contains("Cannot save")).count(), 1, "{notices:?}");
+        if heals {
+            full.store(false, Ordering::SeqCst);
+            assert!(session.flush() && !session.has_unsaved());
+            let notices = session.take_notices();
+            assert_eq!(notices, ["Saving works again: 2 waiting writes are on disk now."]);
+        }
+        drop(session);
+        // What is on disk is sound in either case.
+        let on_disk = stored(&dir);
+        assert_eq!(on_disk.len(), if heals { 5 } else { 3 });
+        let store = BlobStore::in_memory(Arc::new(Disk), Some(&dir));
+        let mut named = BTreeSet::new();
+        on_disk.iter().for_each(|entry| blobs::named_by(entry, &store, &mut named));
+        assert_eq!(named.contains(&blob), heals);
+        assert_eq!(blobs::missing(&dir, named.iter()), Vec::<&BlobId>::new());
     }
 }

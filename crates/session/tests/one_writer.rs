@@ -126,7 +126,7 @@ fn a_process_that_was_stopped_anywhere_notices_that_its_session_was_taken_over()
         // Whatever came between, from here on the first one can do nothing.
         let last = first.append(vec![user("afterwards")], Durability::Buffered);
         assert!(matches!(last, Err(StoreError::TakenOver { .. })), "call {at}: {last:?}");
-        first.flush();
+        assert!(first.has_unsaved() && !first.flush(), "call {at}: what was refused is not saved");
         drop(first);
         assert_eq!(texts(&entries(&dir)), kept, "call {at}: nothing came later");
         let after = kept.iter().position(|t| t == "from the second").unwrap();

@@ -115,6 +115,25 @@ impl Ledger {
         }
     }
 
+    /// True if another process took the ledger over, and a commit was refused because of that.
+    pub(crate) fn is_taken_over(&self) -> bool {
+        matches!(&self.place, LedgerStorage::Disk(disk) if disk.is_taken_over())
+    }
+
+    /// Keeps new commits in memory until [`Ledger::release`], because they depend on something that is not on disk yet.
+    pub(crate) fn hold(&mut self) {
+        if let LedgerStorage::Disk(disk) = &mut self.place {
+            disk.hold();
+        }
+    }
+
+    /// Ends a [`Ledger::hold`], and writes what has waited.
+    pub(crate) fn release(&mut self) {
+        if let LedgerStorage::Disk(disk) = &mut self.place {
+            disk.release();
+        }
+    }
+
     /// True if the ledger is kept on disk, now or as soon as the disk allows it.
     pub fn is_persistent(&self) -> bool {
         matches!(self.place, LedgerStorage::Disk(_))

@@ -69,6 +69,8 @@ pub(super) struct DiskLedger {
     pub(super) warnings: Vec<String>,
     conflict: Option<StoreError>,
     taken_over: bool,
+    /// True while new lines must wait, because a blob that they name is not on disk.
+    held: bool,
 }
 
 impl DiskLedger {
@@ -85,6 +87,26 @@ impl DiskLedger {
             warnings: Vec::new(),
             conflict: None,
             taken_over: false,
+            held: false,
+        }
+    }
+
+    pub(super) fn is_taken_over(&self) -> bool {
+        self.taken_over
+    }
+
+    pub(super) fn hold(&mut self) {
+        self.held = true;
+    }
+
+    /// Ends a hold, and writes the lines that have waited.
+    pub(super) fn release(&mut self) {
+        if !std::mem::take(&mut self.held) {
+            return;
+        }
+        let waited = self.backlog.len();
+        if waited > 0 && !self.failing && self.flush() {
+            self.warnings.push(works_again(waited));
         }
     }
 
@@ -144,14 +166,16 @@ impl DiskLedger {
     /// Writes waiting lines in order, and syncs them to disk if that is due. Returns true if none is waiting.
     pub(super) fn flush(&mut self) -> bool {
         if matches!(self.stage, Stage::Lost(_)) {
+            return self.backlog.is_empty() && !self.taken_over;
+        }
+        if self.held {
             return self.backlog.is_empty();
         }
         let waited = self.backlog.len();
         match self.write_backlog() {
             Ok(()) => {
                 if std::mem::take(&mut self.failing) {
-                    self.warnings
-                        .push(format!("Saving works again: {waited} waiting writes are on disk now."));
+                    self.warnings.push(works_again(waited));
                 }
                 self.force();
                 true
@@ -389,6 +413,10 @@ impl Drop for DiskLedger {
             let _ = self.io.unlock(lock);
         }
     }
+}
+
+fn works_again(waited: usize) -> String {
+    format!("Saving works again: {waited} waiting writes are on disk now.")
 }
 
 pub(super) fn locked(dir: &Path) -> StoreError {

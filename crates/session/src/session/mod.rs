@@ -5,13 +5,14 @@
 //! checkpoint. So the view always corresponds to the ledger.
 //!
 //! Invariants: a commit is in the ledger (or waits for the disk, in order) before the view sees it. A blob is
-//! on disk before an entry that names it is synced. Opening changes nothing in a sound session.
+//! on disk before an entry that names it is written. Opening changes nothing in a sound session.
 //!
 //! Decides nothing about the conversation; that belongs to the context engine and the agent.
 
 mod checkpoint;
 mod info;
 mod label;
+mod saving;
 mod snapshot;
 mod storable;
 
@@ -315,7 +316,7 @@ impl Session {
             draft = self.ledger.draft(&entries)?;
             self.notices.push("A value nested more than 100 levels deep was kept as text.".to_owned());
         }
-        self.blobs.flush();
+        self.settle_blobs(&entries);
         if durability == Durability::Synced {
             self.blobs.sync();
         }
@@ -438,17 +439,6 @@ impl Session {
     /// Returns the number of the last entry that was appended, also if it is still waiting for the disk.
     pub fn last_seq(&self) -> Seq {
         self.ledger.last_seq()
-    }
-
-    /// Returns the number of commits that are waiting for the disk.
-    pub fn backlog(&self) -> usize {
-        self.ledger.backlog()
-    }
-
-    /// Tries again to write everything that waits for the disk. Returns true if nothing is waiting. Call it
-    /// before exiting.
-    pub fn flush(&mut self) -> bool {
-        self.blobs.flush() && self.ledger.flush()
     }
 
     /// Returns the notices for the user since the last call, as sentences: storage first, then the view's.
