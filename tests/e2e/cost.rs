@@ -217,3 +217,35 @@ fn a_limit_is_raised_in_the_terminal() {
     terminal.send("/limits usd x\r");
     terminal.shows_words("is not an amount above 0");
 }
+
+/// A server that reports no usage does not switch a limit off.
+#[test]
+fn tokens_that_a_server_does_not_report_are_estimated() {
+    let bench = Bench::new(&[("a.txt", &"words and words\n".repeat(200))]);
+    let mut n = 0;
+    let server = MockServer::with(move |_| {
+        n += 1;
+        // Different lines, because a model that repeats itself is stopped.
+        Answer::tool(&format!("c{n}"), "read", json!({ "path": "a.txt", "offset": n })).usage(0, 0).into()
+    });
+    let limited = ["--max-tokens", "60k", "--output-format", "json"];
+    let ran = run(bench.print(Api::Chat, &server).args(limited).arg(PROMPT)).expect(4);
+    assert_eq!(ran.result()["subtype"], "error_max_tokens");
+    let sent = server.requests().len();
+    assert!((2..=15).contains(&sent), "{sent}");
+    let used = &ran.result()["usage"];
+    let input = used["input_tokens"].as_u64().unwrap();
+    assert!((10_000..=60_000).contains(&input), "{used}");
+    let shown = run(bench.command().arg("cost")).expect(0).stdout;
+    assert!(shown.contains(&format!("{sent} requests")), "{shown}");
+    assert!(shown.contains("estimated: the provider reported no usage"), "{shown}");
+    let shown = run(bench.command().args(["cost", "--json"])).expect(0).stdout;
+    let bill: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(bill["sum"]["estimated"], sent, "{bill}");
+
+    // A server that reports them is taken at its word.
+    let bench = Bench::new(&[]);
+    run(bench.print(Api::Chat, &MockServer::start([Answer::text("done")])).arg("go")).expect(0);
+    let shown = run(bench.command().arg("cost")).expect(0).stdout;
+    assert!(shown.contains("100 tokens read") && !shown.contains("estimated"), "{shown}");
+}

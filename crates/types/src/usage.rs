@@ -55,6 +55,10 @@ pub struct Usage {
     /// The cost that the provider billed, in billionths of a US dollar; 0 if it does not say.
     #[serde(skip_serializing_if = "is_zero")]
     pub billed: u64,
+    /// True if the numbers of tokens are becket's estimate, because the provider reported none. In a sum: true if that is so
+    /// for a part of it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
@@ -85,6 +89,14 @@ impl Usage {
         *self == Self::default()
     }
 
+    /// Returns the usage as the provider reported it; this estimate, if it reported no tokens.
+    pub fn or_estimate(self, input: Tokens, output: Tokens) -> Self {
+        if self.total() > Tokens(0) {
+            return self;
+        }
+        Self { input: input.0, output: output.0, estimated: true, ..self }
+    }
+
     /// The cost as the provider billed it, if it says so.
     pub fn billed_cost(&self) -> Option<Cost> {
         (self.billed > 0).then(|| Cost(self.billed as f64 / 1e9))
@@ -102,6 +114,7 @@ impl Add for Usage {
             cache_write_hour: self.cache_write_hour.saturating_add(o.cache_write_hour),
             reasoning: self.reasoning.saturating_add(o.reasoning),
             billed: self.billed.saturating_add(o.billed),
+            estimated: self.estimated || o.estimated,
         }
     }
 }

@@ -381,7 +381,7 @@ impl Conversation {
         let cost = used.cost;
         self.spending.turn.add(used.clone());
         self.spending.limits.add(used);
-        if purpose == "turn" {
+        if purpose == "turn" && !usage.estimated {
             self.wire.cache.count(&usage);
             let caches = usage.cache_read + usage.cache_write > 0;
             self.budget.cached = if caches { usage.context() } else { Tokens(0) };
@@ -413,7 +413,7 @@ impl Conversation {
             models: std::mem::take(&mut turn.models),
             denials: std::mem::take(&mut turn.denials),
             compaction: TurnCompaction { count: turn.compactions, by_hand: None },
-            unsaved: lock(&self.core.session).backlog() > 0,
+            unsaved: self.core.failed.is_some() || lock(&self.core.session).has_unsaved(),
         };
         self.spending.turn = TurnSum::new();
         result

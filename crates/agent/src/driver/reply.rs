@@ -11,7 +11,8 @@ use crate::spend::{Reservation, millis};
 use becket_model::{Model, ModelError, ModelEvent, Prepared};
 use becket_session::Durability;
 use becket_session::blobs::BlobStore;
-use becket_types::{Cost, EntryKind, Event, FinishReason};
+use becket_session::context::budget::estimate_part;
+use becket_types::{Cost, EntryKind, Event, FinishReason, Tokens, Usage};
 use futures::future::FutureExt as _;
 use futures::stream::{BoxStream, StreamExt as _};
 use std::sync::Arc;
@@ -37,6 +38,8 @@ pub(super) struct Reply {
     pub(super) step: u64,
     /// The share of the run's limits that the request holds.
     reservation: Option<Reservation>,
+    /// The expected size of the request, which counts if the server reports no usage.
+    expected: Tokens,
     /// True if becket wrote the answer, so that no request was sent.
     pub(super) is_own: bool,
 }
@@ -65,6 +68,7 @@ impl Reply {
             first_content: None,
             step,
             reservation: None,
+            expected: Tokens(0),
             is_own: false,
         }
     }
@@ -88,13 +92,25 @@ impl Reply {
             first_content: None,
             step,
             reservation: None,
+            expected: Tokens(0),
             is_own: true,
         }
     }
 
-    /// Keeps a share of the run's limits until the answer is counted.
-    pub(super) fn holding(self, reservation: Option<Reservation>) -> Self {
-        Self { reservation, ..self }
+    /// Keeps a share of the run's limits until the answer is counted. `expected`: the estimated size of the request.
+    pub(super) fn holding(self, reservation: Option<Reservation>, expected: Tokens) -> Self {
+        Self { reservation, expected, ..self }
+    }
+
+    /// Returns the usage that counts: as the server reported it, or an estimate if it reports none. A request that failed or
+    /// was interrupted counts only what was reported, because nobody knows how far the server got.
+    fn counted(&self, reason: &FinishReason) -> Usage {
+        let answer = &self.answer;
+        if self.is_own || matches!(reason, FinishReason::Error | FinishReason::Interrupted) {
+            return answer.usage;
+        }
+        let output = answer.parts.iter().map(estimate_part).sum();
+        answer.usage.or_estimate(self.expected, output)
     }
 
     /// Returns all available events, at least one.
@@ -211,7 +227,7 @@ impl Reply {
         }
         let info = self.model.info().clone();
         let usage = answer.usage;
-        let cost = conversation.spent(&info, usage, "turn", message);
+        let cost = conversation.spent(&info, self.counted(reason), "turn", message);
         drop(self.reservation.take());
         if !usage.is_empty() {
             conversation.budget.report = Some(usage);

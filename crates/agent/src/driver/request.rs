@@ -214,7 +214,7 @@ impl Agent {
                 self.conversation.wire.cache.used();
                 let blobs = lock(&self.conversation.core.session).blob_store();
                 let reply = Reply::new(self.conversation.model(), prepared, delay, step, blobs);
-                self.flow.op = Op::Reply(Box::new(reply.holding(reservation)));
+                self.flow.op = Op::Reply(Box::new(reply.holding(reservation, estimate)));
                 if attempt == 0 && !wrap_up {
                     self.compaction.prepare_summary(&mut self.conversation, step);
                 }

@@ -135,7 +135,7 @@ impl<'a> SessionCost<'a> {
 
     fn table(&self) -> String {
         let mut text = format!(
-            "{}: ${:.4}{}, {}\n{} tokens read ({} from the cache), {} written\n",
+            "{}: ${:.4}{}, {}\n{} tokens read ({} from the cache), {} written{}\n",
             one_line(self.session.label(), 60),
             self.sum.cost,
             if self.sum.cost > 0.0 || self.sum.requests == 0 {
@@ -147,6 +147,7 @@ impl<'a> SessionCost<'a> {
             short(self.sum.read),
             short(self.sum.cached),
             short(self.sum.wrote),
+            self.sum.estimated().map(|remark| format!(" ({remark})")).unwrap_or_default(),
         );
         let mut group = |title: &str, rows: Vec<(String, &Sum)>| {
             if rows.is_empty() {
@@ -179,7 +180,7 @@ impl<'a> SessionCost<'a> {
 fn numbers(sum: &Sum) -> Value {
     json!({
         "requests": sum.requests, "read": sum.read, "cached": sum.cached, "cache_write": sum.cache_write,
-        "wrote": sum.wrote, "usd": sum.cost,
+        "wrote": sum.wrote, "usd": sum.cost, "estimated": sum.estimated,
     })
 }
 
@@ -195,6 +196,9 @@ fn page(bill: &SessionCost<'_>) -> String {
         bill.sum.cost,
         count(bill.sum.requests, "request"),
     );
+    if let Some(remark) = bill.sum.estimated() {
+        let _ = write!(out, "<p>Tokens are {}</p>", escape(&remark));
+    }
     let dollars = |n: f64| format!("{n:.4}");
     for (heading, groups) in
         [("US dollars by model", &bill.models), ("US dollars by purpose", &bill.purposes)]

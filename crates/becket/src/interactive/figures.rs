@@ -74,6 +74,8 @@ pub(crate) struct Sum {
     pub cache_write: u64,
     pub wrote: u64,
     pub cost: f64,
+    /// Number of requests whose tokens are estimated, because the provider reported none.
+    pub estimated: usize,
 }
 
 impl Sum {
@@ -85,6 +87,7 @@ impl Sum {
         self.cache_write += other.cache_write;
         self.wrote += other.wrote;
         self.cost += other.cost;
+        self.estimated += other.estimated;
     }
 
     fn add(&mut self, usage: &Usage, cost: f64) {
@@ -94,6 +97,19 @@ impl Sum {
         self.cache_write += usage.cache_write;
         self.wrote += usage.output;
         self.cost += cost;
+        self.estimated += usize::from(usage.estimated);
+    }
+
+    /// Returns a remark for people, if tokens are estimated.
+    pub(crate) fn estimated(&self) -> Option<String> {
+        (self.estimated > 0).then(|| {
+            let which = if self.estimated == self.requests {
+                String::new()
+            } else {
+                format!(" for {} of {} requests", self.estimated, self.requests)
+            };
+            format!("estimated{which}: the provider reported no usage")
+        })
     }
 }
 

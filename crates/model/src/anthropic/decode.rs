@@ -170,6 +170,7 @@ impl AnthropicDecoder {
                 .unwrap_or(old.cache_write_hour),
             reasoning: value["output_tokens_details"]["thinking_tokens"].as_u64().unwrap_or(old.reasoning),
             billed: billed(value).max(old.billed),
+            estimated: false,
         });
     }
 }

@@ -256,6 +256,7 @@ impl ChatDecoder {
             reasoning: count(&usage["completion_tokens_details"]["reasoning_tokens"]),
             cache_write_hour: 0,
             billed: billed(usage),
+            estimated: false,
         });
     }
 }

@@ -104,6 +104,7 @@ impl GeminiDecoder {
             cache_write_hour: 0,
             reasoning: thoughts,
             billed: 0,
+            estimated: false,
         });
     }
 }

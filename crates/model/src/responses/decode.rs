@@ -180,6 +180,7 @@ impl ResponsesDecoder {
             cache_write_hour: 0,
             reasoning: count(&usage["output_tokens_details"]["reasoning_tokens"]),
             billed: billed(usage),
+            estimated: false,
         });
     }
 
