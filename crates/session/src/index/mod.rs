@@ -43,6 +43,11 @@ impl IndexError {
         matches!(self, Self::Sqlite(error) if schema::is_busy(error))
     }
 
+    /// True if the problem is the file, so that deleting it can help.
+    pub fn is_of_the_file(&self) -> bool {
+        matches!(self, Self::Sqlite(error) if schema::is_broken(error)) || self.is_of_the_disk()
+    }
+
     /// True if the file's location is the problem: full, read-only or missing.
     fn is_of_the_disk(&self) -> bool {
         match self {

@@ -9,8 +9,8 @@ use super::{COLUMNS, Index, IndexError, summary, unsigned};
 use crate::ledger::{Item, Reader};
 use crate::secrets;
 use crate::store::{SessionSummary, layout, path_from_bytes, project_name};
-use becket_types::{Entry, Millis, Seq, SessionId};
-use rusqlite::{Connection, Params, ToSql};
+use becket_types::{Entry, Millis, Seq, SessionId, cut_end};
+use rusqlite::{Connection, OptionalExtension, Params, ToSql};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::fs::File;
@@ -102,10 +102,11 @@ impl Index {
     ///
     /// Fails if the index cannot be read.
     pub fn find(&self, query: &Query<'_>) -> Result<Vec<Hit>, IndexError> {
-        let looked_for = spaced(query.words);
-        let (Some(pattern), Some(words)) = (pattern(&looked_for), words(&looked_for)) else {
+        let phrases = phrases(&self.connection, &spaced(query.words))?;
+        if phrases.is_empty() {
             return Ok(Vec::new());
-        };
+        }
+        let words = phrases.concat();
         let mut statement = self.connection.prepare_cached(&format!(
             "SELECT s.id, s.dir, coalesce(s.title, s.prompt, ''), e.start, e.behind
              FROM texts JOIN stretches e ON e.id = texts.rowid JOIN sessions s ON s.id = e.session
@@ -141,7 +142,7 @@ impl Index {
                 }
             }
         }
-        found.best(&pattern, query.limit)
+        found.best(&phrases, query.limit)
     }
 
     /// Returns sessions that satisfy the restrictions, regardless of words, most recently written first.
@@ -188,7 +189,10 @@ impl<'a> CandidateTexts<'a> {
         connection.execute_batch(
             "CREATE VIRTUAL TABLE IF NOT EXISTS temp.found USING fts5 (
                  text, time UNINDEXED, tokenize = 'unicode61 remove_diacritics 2');
-             DELETE FROM temp.found;",
+             DELETE FROM temp.found;
+             CREATE VIRTUAL TABLE IF NOT EXISTS temp.pieces USING fts5 (
+                 text, tokenize = 'unicode61 remove_diacritics 2');
+             DELETE FROM temp.pieces;",
         )?;
         Ok(Self { connection, hits: Vec::new() })
     }
@@ -201,25 +205,97 @@ impl<'a> CandidateTexts<'a> {
         Ok(())
     }
 
-    fn best(self, pattern: &str, limit: usize) -> Result<Vec<Hit>, IndexError> {
+    fn best(self, phrases: &[Vec<String>], limit: usize) -> Result<Vec<Hit>, IndexError> {
         let mut statement = self.connection.prepare_cached(
-            "SELECT rowid, snippet(found, 0, '', '', '…', 16), text FROM temp.found
-             WHERE found MATCH ?1 ORDER BY rank, time DESC LIMIT ?2",
+            "SELECT rowid, text FROM temp.found WHERE found MATCH ?1 ORDER BY rank, time DESC LIMIT ?2",
         )?;
-        let rows = statement.query_map((pattern, limit as i64), |row| {
-            let hit = self.hits.get(unsigned(row, 0)? as usize).cloned();
-            let snippet = masked(&row.get::<_, String>(2)?, &row.get::<_, String>(1)?).replace(JOINT, "");
-            Ok(hit.map(|hit| Hit { snippet, ..hit }))
+        let rows = statement.query_map((joined(phrases, " "), limit as i64), |row| {
+            Ok((unsigned(row, 0)?, row.get::<_, String>(1)?))
         })?;
-        let mut best = rows.filter_map(Result::transpose).collect::<Result<Vec<Hit>, _>>()?;
+        let mut best = Vec::new();
+        for row in rows {
+            let (id, text) = row?;
+            let Some(hit) = self.hits.get(id as usize).cloned() else { continue };
+            let snippet = masked(&text, &self.excerpt(&text, phrases)?).replace(JOINT, "");
+            best.push(Hit { snippet, ..hit });
+        }
         // A title mostly repeats the first message.
         let said: HashSet<SessionId> =
             best.iter().filter(|hit| hit.role != TITLE).map(|hit| hit.session).collect();
         let mut titled = HashSet::new();
         best.retain(|hit| hit.role != TITLE || !said.contains(&hit.session) && titled.insert(hit.session));
-        self.connection.execute_batch("DELETE FROM temp.found")?;
+        self.connection.execute_batch("DELETE FROM temp.found; DELETE FROM temp.pieces;")?;
         Ok(best)
     }
+
+    /// Returns the words around the best match in a text. FTS5 compares every match with every other for
+    /// this, so it gets short pieces of the text, and only the best of them is excerpted.
+    fn excerpt(&self, text: &str, phrases: &[Vec<String>]) -> Result<String, IndexError> {
+        self.connection.execute_batch("DELETE FROM temp.pieces")?;
+        let pieces = pieces(text);
+        let transaction = self.connection.unchecked_transaction()?;
+        let mut insert =
+            self.connection.prepare_cached("INSERT INTO temp.pieces (rowid, text) VALUES (?1, ?2)")?;
+        for (id, piece) in pieces.iter().enumerate() {
+            insert.execute((id as i64, &text[piece.clone()]))?;
+        }
+        transaction.commit()?;
+        let pattern = joined(phrases, " OR ");
+        let best = self
+            .connection
+            .prepare_cached(
+                "SELECT rowid FROM temp.pieces WHERE pieces MATCH ?1 ORDER BY rank, rowid LIMIT 1",
+            )?
+            .query_row((&pattern,), |row| unsigned(row, 0))
+            .optional()?;
+        // A phrase that is longer than the overlap of two pieces may be in none of them.
+        let id = best.unwrap_or_default();
+        let snippet = self
+            .connection
+            .prepare_cached(
+                "SELECT snippet(pieces, 0, '', '', '…', 16) FROM temp.pieces WHERE pieces MATCH ?1 AND rowid = ?2",
+            )?
+            .query_row((&pattern, id as i64), |row| row.get::<_, String>(0))
+            .optional()?
+            .unwrap_or_else(|| format!("{}…", cut_end(text, 200)));
+        let piece = pieces.get(id as usize).cloned().unwrap_or_default();
+        let is_cut_before = piece.start > 0 && !snippet.starts_with('…');
+        let is_cut_after = piece.end < text.len() && !snippet.ends_with('…');
+        Ok(format!(
+            "{}{snippet}{}",
+            if is_cut_before { "…" } else { "" },
+            if is_cut_after { "…" } else { "" }
+        ))
+    }
+}
+
+/// Size of a piece in bytes, and how much of it the next piece repeats.
+const PIECE: usize = 4 << 10;
+const OVERLAP: usize = 512;
+
+/// Divides a text into overlapping pieces that begin and end between words where possible.
+fn pieces(text: &str) -> Vec<Range<usize>> {
+    let (mut pieces, mut start) = (Vec::new(), 0);
+    loop {
+        let end = if text.len() - start <= PIECE { text.len() } else { word_start(text, start + PIECE) };
+        pieces.push(start..end);
+        if end == text.len() {
+            return pieces;
+        }
+        start = word_start(text, end - OVERLAP);
+    }
+}
+
+/// Returns the beginning of the last word in the 256 bytes before `at`; without one, the boundary of a character.
+fn word_start(text: &str, at: usize) -> usize {
+    let (from, at) = (text.ceil_char_boundary(at.saturating_sub(256)), text.floor_char_boundary(at));
+    let mut before = true;
+    let starts = text[from..at].char_indices().filter(|(_, c)| {
+        let is_start = c.is_alphanumeric() && !before;
+        before = c.is_alphanumeric();
+        is_start
+    });
+    starts.last().map_or(at, |(offset, _)| from + offset)
 }
 
 /// Masks the secrets in an excerpt of a text. The excerpt may begin or end inside a secret, so they are looked for in the
@@ -232,21 +308,44 @@ fn masked(text: &str, snippet: &str) -> String {
     format!("{before}{}{after}", secrets::mask_part(text, at..at + core.len()))
 }
 
-/// Splits a query into words. Combining accents belong to the letter before them.
-fn words(query: &str) -> Option<Vec<String>> {
-    let plain: String = query.chars().filter(|c| !('\u{300}'..='\u{36f}').contains(c)).collect();
-    let words: Vec<String> = plain
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .map(str::to_lowercase)
-        .collect();
-    (!words.is_empty()).then_some(words)
+/// Maximum number of words of a query that count. The last ones are left out.
+const WORDS: usize = 64;
+
+/// Splits a query into words at white space, and each into the tokens by which the index knows it. The
+/// tokenizer itself does this: it folds letters, and for it marks of many scripts (vowel signs of Bengali,
+/// points of Hebrew) are separators. A word without a token is left out.
+fn phrases(connection: &Connection, query: &str) -> Result<Vec<Vec<String>>, IndexError> {
+    connection.execute_batch(
+        "CREATE VIRTUAL TABLE IF NOT EXISTS temp.asked USING fts5 (
+             text, tokenize = 'unicode61 remove_diacritics 2');
+         CREATE VIRTUAL TABLE IF NOT EXISTS temp.asked_tokens USING fts5vocab('temp', 'asked', 'instance');
+         DELETE FROM temp.asked;",
+    )?;
+    let mut insert = connection.prepare_cached("INSERT INTO temp.asked (rowid, text) VALUES (?1, ?2)")?;
+    for (id, word) in query.split_whitespace().enumerate().take(WORDS) {
+        insert.execute((id as i64, word))?;
+    }
+    let mut statement =
+        connection.prepare_cached("SELECT doc, term FROM temp.asked_tokens ORDER BY doc, offset LIMIT ?1")?;
+    let rows =
+        statement.query_map((WORDS as i64,), |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
+    let tokens = rows.collect::<Result<Vec<_>, _>>()?;
+    connection.execute_batch("DELETE FROM temp.asked")?;
+    let words = tokens.chunk_by(|(word, _), (next, _)| word == next);
+    Ok(words.map(|word| word.iter().map(|(_, token)| token.clone()).collect()).collect())
 }
 
-/// Returns an FTS5 expression for all words, the last one as a prefix.
+/// Returns an FTS5 expression for all words, the last one as a prefix. Each is quoted, so that none is an
+/// operator. It has no phrases: the index does not know the order of words.
 fn match_all(words: &[String]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
     format!("{}*", quoted.join(" "))
+}
+
+/// Returns an FTS5 expression for phrases, the last one as a prefix.
+fn joined(phrases: &[Vec<String>], operator: &str) -> String {
+    let quoted: Vec<String> = phrases.iter().map(|words| format!("\"{}\"", words.join(" "))).collect();
+    format!("{}*", quoted.join(operator))
 }
 
 /// Returns false if the text certainly lacks one of the words.
@@ -256,14 +355,4 @@ fn may_hold(text: &str, words: &[String]) -> bool {
     }
     let text = text.to_ascii_lowercase();
     words.iter().all(|word| !word.is_ascii() || text.contains(word.as_str()))
-}
-
-/// Converts a query to FTS5: each word is quoted, so that none is an operator.
-fn pattern(query: &str) -> Option<String> {
-    let words: Vec<String> = query
-        .split_whitespace()
-        .filter(|word| word.chars().any(char::is_alphanumeric))
-        .map(|word| format!("\"{}\"", word.replace('"', "\"\"").replace('\0', "")))
-        .collect();
-    (!words.is_empty()).then(|| format!("{}*", words.join(" ")))
 }

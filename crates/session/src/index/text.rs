@@ -69,8 +69,9 @@ pub(super) fn spaced(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// True for Han characters and kana.
+/// True for Han characters and kana, and for letters of Thai, Lao, Myanmar and Khmer.
 fn is_word_alone(c: char) -> bool {
-    matches!(c, '\u{3005}'..='\u{3007}' | '\u{3040}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{3400}'..='\u{4dbf}'
+    matches!(c, '\u{e01}'..='\u{e2e}' | '\u{e81}'..='\u{eae}' | '\u{1000}'..='\u{102a}' | '\u{1780}'..='\u{17b3}'
+        | '\u{3005}'..='\u{3007}' | '\u{3040}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{3400}'..='\u{4dbf}'
         | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{ff66}'..='\u{ff9f}' | '\u{20000}'..='\u{3ffff}')
 }
