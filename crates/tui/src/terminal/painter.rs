@@ -74,6 +74,16 @@ impl Painter {
             if erased == Some(y) {
                 continue;
             }
+            let cells = row(next, y - next.area.y);
+            let from = disputed(cells).into_iter().chain(disputed(row(&shown, y - next.area.y))).min();
+            if let Some(from) = from
+                && usize::from(x - next.area.x) >= from
+                && !cells.iter().any(|cell| pictures.has(cell))
+            {
+                writer.rest(next.area.x + from as u16, y, &cells[from..])?;
+                erased = Some(y);
+                continue;
+            }
             if is_blank(cell) && updates.peek().is_some_and(|(nx, ny, _)| (*nx, *ny) == (x + 1, y)) {
                 // Only blanks follow in this row: one erasure is shorter than many spaces.
                 let row = row(next, y - next.area.y);
@@ -141,6 +151,19 @@ fn row(buffer: &Buffer, y: u16) -> &[Cell] {
     buffer.content.get(from..from + width).unwrap_or_default()
 }
 
+/// Returns the index of the first cell of a row whose width some terminals see differently: a cluster of a script whose vowel
+/// signs take a column of their own for the C library and tmux, and none by the newest rules of Unicode.
+fn disputed(row: &[Cell]) -> Option<usize> {
+    row.iter().position(|cell| {
+        let mut chars = cell.symbol().chars();
+        let base = chars.next();
+        base.is_some_and(|c| {
+            matches!(c, '\u{900}'..='\u{dff}' | '\u{f00}'..='\u{109f}' | '\u{1700}'..='\u{17ff}' | '\u{1900}'..='\u{1cff}'
+                | '\u{a800}'..='\u{abff}' | '\u{11000}'..='\u{11fff}')
+        }) && chars.next().is_some()
+    })
+}
+
 struct Writer<'a> {
     out: &'a mut Vec<u8>,
     next: &'a Buffer,
@@ -181,6 +204,30 @@ impl Writer<'_> {
             self.out.extend(cells.iter().flat_map(|cell| cell.symbol().bytes()));
         }
         plain
+    }
+
+    /// Writes the rest of a row in one piece. Placing the cursor between its clusters would overwrite vowel signs that the
+    /// terminal gave a column. Text that becomes too long there is cut at the edge and does not wrap.
+    fn rest(&mut self, x: u16, y: u16, cells: &[Cell]) -> io::Result<()> {
+        self.go(x, y)?;
+        let length = cells.iter().rposition(|cell| !is_blank(cell)).map_or(0, |last| last + 1);
+        self.out.extend_from_slice(b"\x1b[?7l");
+        let mut covered = 0;
+        for cell in &cells[..length] {
+            if covered == 0 {
+                self.pen.change(Pen::from(cell), self.out)?;
+                self.out.extend_from_slice(cell.symbol().as_bytes());
+                covered = cell.symbol().width();
+            }
+            covered = covered.saturating_sub(1);
+        }
+        if length < cells.len() {
+            self.pen.change(Pen::default(), self.out)?;
+            self.out.extend_from_slice(b"\x1b[K");
+        }
+        self.out.extend_from_slice(b"\x1b[?7h");
+        self.at = None;
+        Ok(())
     }
 
     fn cell(&mut self, x: u16, y: u16, cell: &Cell) -> io::Result<()> {
@@ -346,6 +393,22 @@ mod tests {
             down[1],
             "\x1b[?2026h\x1b[1;4r\x1b[1;1H\x1bM\x1b[r\x1b[1;1Ha line of some length\x1b[?2026l"
         );
+    }
+
+    #[test]
+    fn vowel_signs_are_never_overwritten_by_the_next_letter() {
+        let (first, second) = ("উত্তর দাও বাংলা |", "উত্তর দাও বাংলা, নমস্কার |");
+        let written = frames(&[buffer(&[first]), buffer(&[second]), buffer(&["plain"])]);
+        assert!(written[0].contains(&format!("{}\x1b[K\x1b[?7h", &first["উ".len()..])), "{:?}", written[0]);
+        assert!(written[1].contains(&format!("{}\x1b[K\x1b[?7h", &second["উ".len()..])), "{:?}", written[1]);
+        // The old row may reach further than becket knows, so it is erased to its end.
+        assert!(written[2].ends_with("lain\x1b[K\x1b[?7h\x1b[?2026l"), "{:?}", written[2]);
+        for script in ["हिन्दी में", "தமிழ் கொடு", "မြန်မာ", "ភាសាខ្មែរ", "తెలుగు"]
+        {
+            let written = frames(&[buffer(&[script])]);
+            let first = script.char_indices().nth(1).map_or(0, |(at, _)| at);
+            assert!(written[0].contains(&script[first..]), "{:?}", written[0]);
+        }
     }
 
     #[test]
