@@ -68,12 +68,21 @@ pub(crate) struct Scan {
     pub(crate) hash: Option<String>,
     pub(crate) bytes: u64,
     pub(crate) cancelled: bool,
+    /// True if the lines end with CR, because the whole file has no line feed.
+    pub(crate) only_cr: bool,
+    /// True if the last line of the file has no end.
+    pub(crate) ends_open: bool,
 }
 
 /// Collects lines `first..first + limit` (from 1) from bytes that arrive in pieces.
 struct Collector {
     first: u64,
     limit: usize,
+    /// The byte that ends a line.
+    end: u8,
+    /// True if a line feed was seen, and if a carriage return was.
+    has_lf: bool,
+    has_cr: bool,
     /// Number of the line that the next byte belongs to.
     line: u64,
     open: Option<Line>,
@@ -85,7 +94,18 @@ struct Collector {
 impl Collector {
     fn new(first: u64, limit: usize) -> Self {
         let first = first.max(1);
-        Self { first, limit, line: 1, open: None, lines: Vec::new(), kept: 0, ends_open: false }
+        Self {
+            first,
+            limit,
+            end: b'\n',
+            has_lf: false,
+            has_cr: false,
+            line: 1,
+            open: None,
+            lines: Vec::new(),
+            kept: 0,
+            ends_open: false,
+        }
     }
 
     fn complete(&self) -> bool {
@@ -96,22 +116,24 @@ impl Collector {
 
     fn push(&mut self, mut piece: &[u8]) {
         if let Some(last) = piece.last() {
-            self.ends_open = *last != b'\n';
+            self.ends_open = *last != self.end;
         }
+        self.has_lf |= !self.has_lf && memchr::memchr(b'\n', piece).is_some();
+        self.has_cr |= !self.has_lf && !self.has_cr && memchr::memchr(b'\r', piece).is_some();
         while !piece.is_empty() {
             if self.line < self.first || self.complete() {
-                let breaks = memchr::memchr_iter(b'\n', piece).count() as u64;
+                let breaks = memchr::memchr_iter(self.end, piece).count() as u64;
                 if self.complete() || self.line + breaks < self.first {
                     self.line += breaks;
                     return;
                 }
                 let skip = (self.first - self.line) as usize;
-                let Some(at) = memchr::memchr_iter(b'\n', piece).nth(skip - 1) else { return };
+                let Some(at) = memchr::memchr_iter(self.end, piece).nth(skip - 1) else { return };
                 self.line = self.first;
                 piece = &piece[at + 1..];
                 continue;
             }
-            let end = memchr::memchr(b'\n', piece);
+            let end = memchr::memchr(self.end, piece);
             let part = &piece[..end.unwrap_or(piece.len())];
             let open = self.open.get_or_insert_default();
             let room = LINE_BYTES.saturating_sub(open.bytes.len());
@@ -141,7 +163,7 @@ impl Collector {
 }
 
 /// Scans a source from its beginning for `limit` lines starting with line `first` (from 1). UTF-16 is
-/// decoded.
+/// decoded. In a file without any line feed, a carriage return ends a line, as it does for `edit`.
 ///
 /// # Errors
 ///
@@ -153,10 +175,28 @@ pub(crate) fn scan(
     limit: usize,
     cancel: &CancellationToken,
 ) -> io::Result<Scan> {
+    let found = scan_lines(source, encoding, Collector::new(first, limit), cancel)?;
+    if !found.only_cr {
+        return Ok(found);
+    }
+    // If the file fits into one chunk, its whole content is still in the buffer.
+    if found.bytes != source.filled as u64 {
+        source.file.seek(SeekFrom::Start(0))?;
+        source.filled = 0;
+    }
+    let lines = Collector { end: b'\r', ..Collector::new(first, limit) };
+    scan_lines(source, encoding, lines, cancel)
+}
+
+fn scan_lines(
+    source: &mut Source,
+    encoding: &'static Encoding,
+    mut lines: Collector,
+    cancel: &CancellationToken,
+) -> io::Result<Scan> {
     let mut hasher = (source.size <= HASH_BYTES).then(Sha256::new);
     let mut decoder = (encoding != UTF_8).then(|| encoding.new_decoder_with_bom_removal());
     let mut decoded = String::new();
-    let mut lines = Collector::new(first, limit);
     let mut bytes = 0;
     let mut filled = source.filled;
     let mut ended = false;
@@ -193,7 +233,16 @@ pub(crate) fn scan(
     }
     let total = ended.then(|| lines.total());
     let hash = hasher.filter(|_| ended).map(|h| becket_types::hex(&h.finalize()));
-    Ok(Scan { lines: lines.lines, total, hash, bytes, cancelled })
+    let only_cr = ended && lines.has_cr && !lines.has_lf;
+    Ok(Scan {
+        lines: lines.lines,
+        total,
+        hash,
+        bytes,
+        cancelled,
+        only_cr,
+        ends_open: ended && lines.ends_open,
+    })
 }
 
 fn decode<'a>(decoder: &mut Decoder, mut piece: &[u8], last: bool, out: &'a mut String) -> &'a [u8] {

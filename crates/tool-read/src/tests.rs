@@ -110,6 +110,13 @@ async fn encodings_are_decoded_and_said() {
         ("sjis", b"\x82\xb1\x82\xf1\x82\xc9\x82\xbf\x82\xcd\x90\xa2\x8a\x45\n"),
         ("bom", b"\xef\xbb\xbfx\n"),
         ("crlf", b"a\r\nb\n"),
+        ("crlf-open", b"a\r\nb"),
+        ("one-open", b"a"),
+        ("cr", b"one\rtwo\r"),
+        ("cr-open", b"one\rtwo"),
+        ("cr-last", b"a\r\nb\r"),
+        ("utf16-open", &"\u{FEFF}a\r\nb\r\nc".encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>()),
+        ("utf16-cr", &"\u{FEFF}a\rb\r".encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>()),
         ("hidden", "a\u{202E}b\n".as_bytes()),
     ]);
     for (path, want) in [
@@ -120,10 +127,21 @@ async fn encodings_are_decoded_and_said() {
         ("sjis", "1\tこんにちは世界\n[encoding: Shift_JIS, a guess]\n"),
         ("bom", "1\tx\n"),
         ("crlf", "1\ta\n2\tb\n[some lines end with CRLF]\n"),
+        ("crlf-open", "1\ta\n2\tb\n[lines end with CRLF]\n"),
+        ("one-open", "1\ta\n"),
+        ("cr", "1\tone\n2\ttwo\n[lines end with CR]\n"),
+        ("cr-open", "1\tone\n2\ttwo\n[lines end with CR]\n"),
+        ("cr-last", "1\ta\n2\tb\n[lines end with CRLF]\n"),
+        ("utf16-open", "1\ta\n2\tb\n3\tc\n[encoding: UTF-16LE]\n[lines end with CRLF]\n"),
+        ("utf16-cr", "1\ta\n2\tb\n[encoding: UTF-16LE]\n[lines end with CR]\n"),
         ("hidden", "1\ta<U+202E>b\n"),
     ] {
         assert_eq!(f.text(json!({"path": path})).await, want, "{path}");
     }
+    let second = f.text(json!({"path": "cr", "offset": 2})).await;
+    assert_eq!(second, "2\ttwo\n[lines 2-2 of 2]\n[lines end with CR]\n");
+    let last = f.text(json!({"path": "cr-open", "offset": -1})).await;
+    assert_eq!(last, "2\ttwo\n[lines 2-2 of 2]\n[lines end with CR]\n");
 }
 
 #[tokio::test]

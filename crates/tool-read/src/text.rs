@@ -73,6 +73,10 @@ pub(crate) fn read(
         }
     }
     let last = first + shown.count as u64 - 1;
+    shown.only_cr = found.only_cr;
+    if found.ends_open && found.total == Some(last) {
+        shown.leave_last_open(found.lines.get(shown.count - 1));
+    }
     match found.total {
         Some(total) if first > 1 || last < total => {
             let _ = write!(shown.out, "[lines {first}-{last} of {total}");
@@ -158,6 +162,9 @@ struct Shown {
     /// The encoding that was guessed, because the bytes are not UTF-8.
     guessed: Option<&'static Encoding>,
     carriage_returns: usize,
+    only_cr: bool,
+    /// True if the last line has no end in the file.
+    last_is_open: bool,
     cut_lines: Vec<u64>,
     replaced: bool,
 }
@@ -171,6 +178,8 @@ impl Shown {
             encoding,
             guessed,
             carriage_returns: 0,
+            only_cr: false,
+            last_is_open: false,
             cut_lines: Vec::new(),
             replaced: false,
         }
@@ -208,6 +217,14 @@ impl Shown {
         true
     }
 
+    /// Notes that the last line has no end in the file, so that its ending is not counted.
+    fn leave_last_open(&mut self, line: Option<&Line>) {
+        self.last_is_open = true;
+        let is_counted =
+            line.is_some_and(|line| line.len == line.bytes.len() as u64 && line.bytes.ends_with(b"\r"));
+        self.carriage_returns -= usize::from(is_counted);
+    }
+
     fn decode<'l>(&self, bytes: &'l [u8], whole: bool) -> Cow<'l, str> {
         if let Some(encoding) = self.guessed {
             return encoding.decode_without_bom_handling(bytes).0;
@@ -238,8 +255,11 @@ impl Shown {
         if self.replaced {
             self.out.push_str("[bytes that are not UTF-8 are shown as \u{FFFD}]\n");
         }
-        if self.carriage_returns > 0 {
-            let which = if self.carriage_returns == self.count { "lines end" } else { "some lines end" };
+        if self.only_cr {
+            self.out.push_str("[lines end with CR]\n");
+        } else if self.carriage_returns > 0 {
+            let ends = self.count - usize::from(self.last_is_open);
+            let which = if self.carriage_returns == ends { "lines end" } else { "some lines end" };
             let _ = writeln!(self.out, "[{which} with CRLF]");
         }
         ToolOutput { details, ..ToolOutput::text(self.out) }
