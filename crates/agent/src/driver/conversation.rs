@@ -229,7 +229,10 @@ impl Conversation {
     pub(super) fn full(&mut self, reason: StopReason) -> String {
         let entry = self.budget.governor.entry();
         self.core.push(entry);
-        self.stop_text(reason)
+        let text = self.stop_text(reason);
+        // No answer reports the size of a request that is not sent or is refused.
+        self.tell_used();
+        text
     }
 
     /// The message for the user when the context is full and cannot be compacted.

@@ -68,6 +68,21 @@ async fn overflow_after_overflow_ends_with_what_fills_the_window() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_size_of_a_context_that_was_refused_is_told() {
+    let mut setup =
+        Setup::with_window(200_000, vec![Reply::Refuse(ErrorKind::ContextOverflow, Some(400)); 2]);
+    setup.policy.auto_compact = false;
+    let mut rig = setup.start();
+    let end = rig.turn(&"a pasted line of text\n".repeat(20_000)).await.end;
+    assert!(matches!(end, TurnEnd::ContextFull { .. }), "{end:?}");
+    let told = rig.log.iter().rev().find_map(|event| match event {
+        Event::ContextUsed { used, .. } => Some(used.0),
+        _ => None,
+    });
+    assert!(told.is_some_and(|used| used > 50_000), "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn with_auto_off_the_session_stops_with_the_choices_that_there_are() {
     for (headless, there, not_there) in [(false, "/compact", "--model"), (true, "context.auto", "/compact")] {
         let mut setup = Setup::with_window(32_000, busy(8));
