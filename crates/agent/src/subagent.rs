@@ -6,7 +6,7 @@
 pub use crate::kind::{Kind, KindRun, KindTools, TASK};
 use becket_tool::input::Parser;
 use becket_tool::{Delegation, Tool, ToolEnv, text};
-use becket_types::{Access, Effect, Part, ToolOutput, ToolSpec, cut_end, is_blank};
+use becket_types::{Access, Effect, Part, ToolOutput, ToolSpec, cut_end, is_blank, quoted};
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -114,7 +114,11 @@ impl TaskTool {
         let kind = found.or_else(|| self.kinds.first().filter(|_| name.is_none()));
         let Some(kind) = kind.cloned() else {
             let names: Vec<&str> = self.kinds.iter().map(|kind| kind.name.as_str()).collect();
-            return Err(format!("There is no agent {wanted:?}. Agents: {}.", names.join(", ")));
+            return Err(format!(
+                "There is no agent {wanted}. Agents: {}.",
+                names.join(", "),
+                wanted = quoted(&wanted)
+            ));
         };
         let said = [input.description.as_str(), input.prompt.as_str()];
         let line = said.into_iter().find(|text| !is_blank(text)).unwrap_or_default();

@@ -95,7 +95,8 @@ fn answer(hub: &Hub, query: &str) -> String {
         let servers: Vec<String> =
             hub.statuses().into_iter().map(|s| format!("{} ({})", s.name, s.state.word())).collect();
         return format!(
-            "No tool matches {query:?}. Servers: {}. An empty query lists all names of tools.",
+            "No tool matches {}. Servers: {}. An empty query lists all names of tools.",
+            becket_types::quoted(&query),
             servers.join(", ")
         );
     }

@@ -55,7 +55,7 @@ impl ModelRef {
         }
         if text.contains(char::is_control) {
             return Err(unknown(
-                &text.escape_debug().to_string(),
+                &becket_types::invisible::escaped(text),
                 "A name is one line without control characters.",
             ));
         }

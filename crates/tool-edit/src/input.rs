@@ -96,7 +96,7 @@ pub(crate) fn target(env: &ToolEnv, written: &str) -> Result<PathBuf, String> {
     if unseen && real.symlink_metadata().is_err() {
         return Err(format!(
             "`path` contains invisible characters: {}; there is no such file, and none was created. Nothing was changed.",
-            becket_types::cut_end(&path.escape_debug().to_string(), 200)
+            becket_types::cut_end(&becket_types::invisible::escaped(&path), 200)
         ));
     }
     Ok(real)

@@ -227,7 +227,9 @@ impl LspTool {
         }
         match (lines.is_empty(), why) {
             (true, Some(why)) => Err(why),
-            (true, None) => Ok(ToolOutput::text(format!("No symbol matches {query:?}."))),
+            (true, None) => {
+                Ok(ToolOutput::text(format!("No symbol matches {}.", becket_types::quoted(&query))))
+            }
             _ => Ok(ToolOutput::text(capped(lines))),
         }
     }

@@ -5,7 +5,7 @@
 
 use becket_tool::input::Parser;
 use becket_tool::{PersonQuestion, Tool, ToolEnv, text};
-use becket_types::{Access, ToolOutput, ToolSpec, is_blank};
+use becket_types::{Access, ToolOutput, ToolSpec, is_blank, quoted};
 use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -141,7 +141,7 @@ fn answered(questions: &[Question], input: &Value) -> ToolOutput {
     let mut parts = Vec::new();
     for question in questions {
         if let Some(answer) = given.get(&question.question).and_then(answer_text) {
-            parts.push(format!("{:?}={answer:?}", question.question));
+            parts.push(format!("{}={}", quoted(&question.question), quoted(&answer)));
             answers.insert(question.question.clone(), Value::String(answer));
         }
     }

@@ -14,7 +14,7 @@ use crate::head::{Action, SessionTool};
 use becket_tool::ToolEnv;
 use becket_tool::input::Parser;
 use becket_tool::limits::{self, Keep, Limits};
-use becket_types::{CallId, Part, RecallMatch, Seq, ToolOutput, at_words, cut_end};
+use becket_types::{CallId, Part, RecallMatch, Seq, ToolOutput, at_words, cut_end, quoted};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -66,8 +66,8 @@ impl Action for RecallOperation {
                 && span(text).is_none()
             {
                 return Err(format!(
-                    "`{name}` must be a range such as 120-300, got {:?}.",
-                    cut_end(text, 60)
+                    "`{name}` must be a range such as 120-300, got {}.",
+                    quoted(cut_end(text, 60))
                 ));
             }
         }
@@ -78,7 +78,7 @@ impl Action for RecallOperation {
             (None, None) => Err("Give an `id`, or a `query` of words to look for.".to_owned()),
             (Some(_), Some(_)) => Err("Give either `id` or `query`.".to_owned()),
             (None, Some(query)) if !query.contains(char::is_alphanumeric) => {
-                Err(format!("`query` needs words or names to look for, got {:?}.", cut_end(query, 60)))
+                Err(format!("`query` needs words or names to look for, got {}.", quoted(cut_end(query, 60))))
             }
             _ => Ok(()),
         }?;
@@ -101,9 +101,9 @@ impl Action for RecallOperation {
         let found = env.host.original_output(&CallId::from(id)).or_else(message).or_else(images_alone);
         let Some((who, text)) = found else {
             return Err(format!(
-                "There is no earlier tool output with the id {:?}. Ids are in the stub or the notice of the cut; a \
+                "There is no earlier tool output with the id {}. Ids are in the stub or the notice of the cut; a \
                  `query` finds them, too.",
-                cut_end(id, 128)
+                quoted(cut_end(id, 128))
             ));
         };
         recall(id, &who, &text, &input, images)
@@ -128,7 +128,7 @@ fn search(query: &str, env: &ToolEnv) -> Result<ToolOutput, String> {
     let found = env.host.search_past(query, PLACES)?;
     let words = cut_end(query, 100);
     let mut text = if found.places.is_empty() {
-        format!("[nothing that is not shown anyway holds any word of {words:?}]\n")
+        format!("[nothing that is not shown anyway holds any word of {words}]\n", words = quoted(&words))
     } else {
         let (shown, total) = (found.places.len(), found.total);
         let cap = if total > shown {

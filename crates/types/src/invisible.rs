@@ -57,6 +57,24 @@ pub fn show_hidden(
     if any { Cow::Owned(out) } else { Cow::Borrowed(text) }
 }
 
+/// Returns a text of a user or a model in quotation marks, for a sentence. Quotation marks, backslashes, line
+/// ends and characters that nobody can see are written out (`\u{202e}`). What real writing needs stays:
+/// combining marks, and joiners and selectors between visible characters.
+///
+/// Rust's own form for debugging (`{:?}`) is not for this: it also writes out the marks of many scripts.
+pub fn quoted<T: AsRef<str> + ?Sized>(text: &T) -> String {
+    format!("\"{}\"", escaped(text.as_ref()))
+}
+
+/// Like [`quoted`], without the quotation marks around the text.
+pub fn escaped(text: &str) -> Cow<'_, str> {
+    let also = |c: char| c.is_control() || matches!(c, '"' | '\\' | '\u{2028}' | '\u{2029}');
+    show_hidden(text, also, |out, c| match c {
+        '\n' | '\r' | '\t' | '"' | '\\' => out.extend(c.escape_default()),
+        c => out.extend(c.escape_unicode()),
+    })
+}
+
 /// True if every byte is ASCII and no control that a terminal acts on. Looks at eight bytes at a time: every line that a tool
 /// shows passes here, and the release build is made for size, so the compiler does not do this by itself.
 fn is_plain(bytes: &[u8]) -> bool {
@@ -276,6 +294,16 @@ mod tests {
             assert_eq!(clean(text), want);
             assert_eq!(clean(want), want, "showing twice");
         }
+    }
+
+    #[test]
+    fn quotes_hide_no_mark_and_show_what_is_hidden() {
+        for text in
+            ["नमस्ते 👨\u{200d}👩\u{200d}👧", "مَرْحَبًا", "বাংলা", "cafe\u{301}", "می\u{200c}خواهم", "❤\u{fe0f}"]
+        {
+            assert_eq!(quoted(text), format!("\"{text}\""));
+        }
+        assert_eq!(quoted("a\u{202e}b\u{200b}\n\"c\\\u{1b}"), r#""a\u{202e}b\u{200b}\n\"c\\\u{1b}""#);
     }
 
     #[test]

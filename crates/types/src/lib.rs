@@ -63,6 +63,7 @@ pub use hook::{
     HookResult, HookRun, HookSpecial, HookText, HookWatch,
 };
 pub use ids::{BlobId, CallId, EntryId, MessageId, Millis, Seq, SessionId, unique};
+pub use invisible::quoted;
 pub use message::{
     FinishReason, ImageSource, Message, Metadata, Origin, Part, Role, Synthetic, TimeMeta, Visibility,
     visibility,

@@ -22,7 +22,7 @@ use becket_session::Durability;
 use becket_session::context::View;
 use becket_types::{
     CallId, EntryKind, Event, JournalState, Message, NoticeLevel, Origin, Part, Role, Synthetic, SystemItem,
-    SystemKind, TurnState,
+    SystemKind, TurnState, quoted,
 };
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
@@ -108,7 +108,10 @@ fn tell_unfinished(conversation: &Conversation) {
         let last = session.view().live().rev().find(|message| message.origin == Origin::User);
         last.and_then(|message| prompt::title(&message.text()))
     };
-    let turn = words.map_or_else(|| "The last turn".to_owned(), |words| format!("The last turn ({words:?})"));
+    let turn = words.map_or_else(
+        || "The last turn".to_owned(),
+        |words| format!("The last turn ({words})", words = quoted(&words)),
+    );
     let next = if conversation.settings.asking.headless {
         "To continue it, send a message, or run `becket -p --continue` without a task."
     } else {

@@ -10,7 +10,7 @@ use super::scale::ContextScale;
 use super::{View, budget, prune};
 use becket_types::{
     CallId, Context, ContextChange, ContextPlan, Entry, EntryKind, Message, MessageId, Millis, Origin,
-    PinTarget, Prices, PruneReason, PrunedCall, Role, Seq, Tokens, Usage,
+    PinTarget, Prices, PruneReason, PrunedCall, Role, Seq, Tokens, Usage, quoted,
 };
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeSet, HashSet};
@@ -230,7 +230,10 @@ fn find(view: &View, query: &str) -> Result<Vec<Item>, Refused> {
             Some(_) => "the summary is undone as a whole: becket compact SESSION --undo",
             None => "becket context SESSION lists the items with their numbers",
         };
-        return refused(format!("the context holds no item {query:?} that can be changed"), hint);
+        return refused(
+            format!("the context holds no item {query} that can be changed", query = quoted(&query)),
+            hint,
+        );
     }
     Ok(found)
 }
@@ -338,7 +341,7 @@ fn restore(entries: &[Entry], view: &View, list: &[String]) -> Result<Vec<EntryK
             _ => None,
         }));
         if messages.len() == found {
-            let why = format!("no message {query:?} was removed by a compaction");
+            let why = format!("no message {query} was removed by a compaction", query = quoted(&query));
             return refused(why, "becket compact SESSION --removed lists the removed ones");
         }
     }

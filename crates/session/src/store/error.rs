@@ -1,6 +1,6 @@
 //! Errors of stored sessions, with messages for people: what happened, and what to do.
 
-use becket_types::{Millis, SessionId};
+use becket_types::{Millis, SessionId, quoted};
 use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub enum StoreError {
          leaves the session unchanged: update becket, or read it with `becket export {id}`"
     )]
     Newer { id: SessionId, format: u32, known: u32, version: String },
-    #[error("there is no session {query:?}; `becket sessions` lists the existing ones")]
+    #[error("there is no session {}; `becket sessions` lists the existing ones", quoted(query))]
     NotFound { query: String },
     /// The session was removed, and can be brought back.
     #[error("session {id} is in the trash; bring it back first: becket sessions restore {id}")]
@@ -36,7 +36,7 @@ pub enum StoreError {
     #[error("session {id} exists already; resume it (--resume {id}) or choose another id")]
     Exists { id: SessionId },
     /// An id prefix or a title that several sessions have.
-    #[error("{query:?} could be any of {} sessions; give more of the id:{}", candidates.len(), candidate_lines(candidates))]
+    #[error("{} could be any of {} sessions; give more of the id:{}", quoted(query), candidates.len(), candidate_lines(candidates))]
     Ambiguous { query: String, candidates: Vec<Candidate> },
     /// One commit is larger than a ledger line may be.
     #[error("{bytes} bytes are too much for one ledger line (limit {limit}); keep large content as a blob")]

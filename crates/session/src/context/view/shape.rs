@@ -4,7 +4,7 @@
 use super::super::{ModelScope, escape, media, reminder, repair};
 use super::super::{cut, input};
 use becket_types::{
-    CallId, CutInput, CutOutput, Message, Millis, Origin, Part, Role, Synthetic, TimeMeta, is_blank,
+    CallId, CutInput, CutOutput, Message, Millis, Origin, Part, Role, Synthetic, TimeMeta, is_blank, quoted,
 };
 use serde_json::{Map, Value};
 use std::borrow::Cow;
@@ -179,7 +179,7 @@ fn call<'a>(part: &'a Part, how: &RenderOptions<'_>, out: &mut Shaped<'a>) {
     if matches!(safe, Cow::Owned(_)) {
         out.did_and_say(
             "repaired: tool name",
-            format!("tool name {name:?} is sent as {safe:?}: providers refuse it"),
+            format!("tool name {name} is sent as {safe:?}: providers refuse it", name = quoted(&name)),
         );
     }
     if invalid.is_some() || !input.is_object() {
