@@ -367,3 +367,47 @@ fn a_rewind_past_a_failed_turn_leaves_the_turn_before_it_complete() {
     let ran = run(bench.print(Api::Chat, &server).args(["-c", "zz-third"])).expect(0);
     assert!(!ran.stderr.contains("cut off"), "{}", ran.stderr);
 }
+
+#[test]
+fn a_repository_below_the_project_comes_back_with_its_commits() {
+    let bench = Bench::new(&[("proj/f.txt", "s\n")]);
+    for args in
+        [&["init", "-q", "proj"][..], &["-C", "proj", "add", "."], &["-C", "proj", "commit", "-qm", "first"]]
+    {
+        git(&bench, args);
+    }
+    bench.project.write("proj/f.txt", "s2\n");
+    git(&bench, &["-C", "proj", "commit", "-qam", "second"]);
+    play(&bench, &bash(&["cd proj && git reset -q --hard HEAD~1", "rm -rf proj"]), "destroy", &[]);
+    assert!(!bench.project.path("proj").exists());
+    let shown = becket(&bench, &["undo", "--yes"], 0);
+    assert_eq!(git(&bench, &["-C", "proj", "log", "--format=%s"]), "second\nfirst\n", "{shown}");
+    assert_eq!(git(&bench, &["-C", "proj", "status", "--porcelain"]), "", "{shown}");
+    git(&bench, &["-C", "proj", "fsck", "--full"]);
+}
+
+#[test]
+fn a_project_folder_that_was_renamed_is_not_made_again_in_silence() {
+    let bench = Bench::new(&[("old/f.txt", "1\n"), ("old/g.txt", "1\n"), ("third/x", "")]);
+    let script = script(&bench, &bash(&["echo 2 > f.txt; rm g.txt"]));
+    let model = format!("script:{}", script.display());
+    let mut command = bench.command();
+    command.args(["-p", "--model", &model, "--permission-mode", "bypassPermissions", "go"]);
+    run(command.current_dir(bench.project.path("old"))).expect(0);
+    let id = bench.ledgers()[0].parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    let (old, new) = (bench.project.path("old"), bench.project.path("new"));
+    let undo = |from: &Path, code: i32, more: &[&str]| {
+        let mut command = bench.command();
+        command.args(["undo", &id]).args(more).current_dir(from);
+        run(&mut command).expect(code).stdout
+    };
+    let whole = |name: &str| old.join(name).display().to_string();
+    let shown = undo(&bench.project.path("third"), 0, &["--dry-run"]);
+    assert!(shown.contains(&whole("f.txt")) && shown.contains(&whole("g.txt")), "{shown}");
+    std::fs::rename(&old, &new).unwrap();
+    let shown = undo(&new, 1, &["--yes"]);
+    let why = format!("its folder {} does not exist any more", old.display());
+    assert_eq!(shown.matches(&why).count(), 2, "{shown}");
+    assert!(shown.contains(&whole("f.txt")) && shown.contains("No file is changed."), "{shown}");
+    assert!(!old.exists() && !new.join("g.txt").exists());
+}

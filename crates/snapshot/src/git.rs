@@ -59,6 +59,16 @@ impl Repo {
         dir.join("HEAD").exists().then(|| Self { top: top.to_path_buf(), dir, common })
     }
 
+    /// The repository with this `.git`. A damaged one is at least this folder.
+    pub(crate) fn of(dot: &Path) -> Option<Self> {
+        let top = dot.parent()?;
+        Self::at(top).or_else(|| {
+            let is_dir = sys::lstat(dot).is_ok_and(|meta| meta.kind == sys::Kind::Dir);
+            let dot = || dot.to_path_buf();
+            is_dir.then(|| Self { top: top.to_path_buf(), dir: dot(), common: dot() })
+        })
+    }
+
     /// Contents of these objects, in the same order; `None` for each that git cannot read.
     pub(crate) fn objects(&self, ids: &[&str]) -> Vec<Option<Vec<u8>>> {
         self.ask("--batch", ids, answer).unwrap_or_else(|| vec![None; ids.len()])
@@ -135,6 +145,37 @@ impl Repo {
         let _ = writer.join();
         let _ = child.lock().unwrap_or_else(PoisonError::into_inner).wait();
         Some(found)
+    }
+}
+
+/// True if this folder has the layout of a repository's own files: that of a main one, a bare one, a submodule, or an
+/// additional working tree.
+pub(crate) fn is_git_dir(dir: &Path) -> bool {
+    let is = |name: &str, kind: sys::Kind| sys::lstat(&dir.join(name)).is_ok_and(|meta| meta.kind == kind);
+    (is("HEAD", sys::Kind::File) || is("HEAD", sys::Kind::Symlink))
+        && (is("refs", sys::Kind::Dir)
+            || is("packed-refs", sys::Kind::File)
+            || is("commondir", sys::Kind::File))
+}
+
+/// Tells the objects of repositories from other files: they are below a folder `objects` of a repository. Remembers the
+/// folders that it looked at.
+#[derive(Default)]
+pub(crate) struct Objects(HashMap<PathBuf, bool>);
+
+impl Objects {
+    pub(crate) fn contains(&mut self, path: &Path) -> bool {
+        let folders = path.ancestors().filter(|at| at.file_name().is_some_and(|name| name == "objects"));
+        folders.filter_map(Path::parent).any(|dir| self.is_repository(dir))
+    }
+
+    fn is_repository(&mut self, dir: &Path) -> bool {
+        if let Some(known) = self.0.get(dir) {
+            return *known;
+        }
+        let found = dir.ends_with(".git") || is_git_dir(dir);
+        self.0.insert(dir.to_path_buf(), found);
+        found
     }
 }
 

@@ -4,6 +4,8 @@
 //! path is not in the state that the change left (a person or another program has changed it), that is a conflict, and the
 //! path stays as it is unless the undo is forced.
 
+mod whole;
+
 use crate::git::index_meaning;
 use crate::history::Change;
 use crate::keep::{Packs, content};
@@ -126,15 +128,20 @@ pub fn plan_redo(history: &History, force: bool, store: &dyn Store) -> Option<Pl
 
 fn build(
     cause: ChangeCause,
-    steps: BTreeMap<PathBuf, Step>,
+    mut steps: BTreeMap<PathBuf, Step>,
     labels: Vec<String>,
     skipped: Vec<SkippedPath>,
     force: bool,
     store: &dyn Store,
 ) -> Plan {
+    whole::keep_objects(&mut steps);
     let mut packs = Packs::default();
     let mut paths: Vec<PlannedPath> =
         steps.into_iter().map(|(path, step)| plan_path(path, step, force, store, &mut packs)).collect();
+    whole::repositories(&mut paths, force);
+    if !force {
+        whole::folders(&mut paths);
+    }
     keep_full_directories(&mut paths);
     Plan { cause, paths, labels, skipped }
 }
@@ -268,7 +275,7 @@ fn as_left(
         (Some(FileNode::File(left)), Some(FileNode::File(now))) if left.sha256.is_none() => {
             left.stamp == now.stamp && left.size == now.size && left.mode == now.mode
         }
-        (Some(FileNode::File(left)), Some(FileNode::File(_))) if path.ends_with(".git/index") => {
+        (Some(FileNode::File(left)), Some(FileNode::File(_))) if path.ends_with("index") => {
             same_index(path, bytes, content(left, store, packs).as_deref())
         }
         _ => false,
@@ -279,7 +286,7 @@ fn as_left(
 /// differ.
 fn same_index(path: &Path, a: Option<&[u8]>, b: Option<&[u8]>) -> bool {
     match (a, b) {
-        (Some(a), Some(b)) if path.ends_with(".git/index") => {
+        (Some(a), Some(b)) if path.ends_with("index") => {
             index_meaning(a).is_some_and(|a| index_meaning(b).is_some_and(|b| a == b))
         }
         _ => false,

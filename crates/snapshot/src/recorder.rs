@@ -12,18 +12,20 @@
 //! anything waits up to that limit for everything. The size limits apply to all.
 
 mod calls;
+mod look;
 
 pub use calls::summary;
 
-use crate::command::{GitRisk, Level, Risk};
-use crate::git::{Index, Repo};
+use crate::command::{Level, Risk};
+use crate::git::{Index, Objects, Repo};
 use crate::keep::{Caps, Content, Keeper, Pack, Refused};
 use crate::sys;
-use crate::walk::{Scope, Seen, Sweep, Walker};
+use crate::walk::{Seen, Sweep, Walker};
 use crate::{History, Store, observe};
 use becket_types::{
     CallId, FileChanges, FileContent, FileNode, FilePath, FileSnapshot, FileState, SkippedPath,
 };
+use look::RepoRisks;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -121,6 +123,8 @@ pub struct Recorder {
     round: u64,
     walker: Walker,
     repos: HashMap<PathBuf, Option<Repo>>,
+    /// The other repositories that the last look met.
+    nested: Vec<Repo>,
     indexes: HashMap<PathBuf, Index>,
     /// The call that is running.
     open: Option<Open>,
@@ -132,6 +136,9 @@ struct Open {
     what: What,
     /// Paths that existed before the call but were not looked into. Files below them are not taken for the call's work.
     passed: HashSet<PathBuf>,
+    /// Paths for which there was no time, or no permission.
+    missed: Vec<PathBuf>,
+    risks: RepoRisks,
 }
 
 enum What {
@@ -166,6 +173,7 @@ impl Recorder {
             round: 0,
             walker: Walker::default(),
             repos: HashMap::new(),
+            nested: Vec::new(),
             indexes: HashMap::new(),
             open: None,
         }
@@ -180,33 +188,6 @@ impl Recorder {
         }
     }
 
-    /// The roots that may be walked, each once.
-    fn roots(&self) -> Vec<PathBuf> {
-        let home = self.settings.home.as_deref();
-        let wide = |root: &Path| root.parent().is_none() || home.is_some_and(|home| home.starts_with(root));
-        let mut roots: Vec<PathBuf> = Vec::new();
-        for root in self.settings.roots.iter().filter(|root| !wide(root)) {
-            if !roots.iter().any(|other| root.starts_with(other)) {
-                roots.retain(|other| !other.starts_with(root));
-                roots.push(root.clone());
-            }
-        }
-        roots
-    }
-
-    /// Targets outside of all roots that may be walked: not the home directory and none of its ancestors.
-    fn outside(&self, risk: &Risk, roots: &[PathBuf]) -> Vec<PathBuf> {
-        let home = self.settings.home.as_deref();
-        let allowed = |path: &&PathBuf| {
-            path.parent().is_some()
-                && !home.is_some_and(|home| home.starts_with(path))
-                && !roots.iter().any(|root| path.starts_with(root))
-                && !["/proc", "/sys", "/dev"].iter().any(|dir| path.starts_with(dir))
-                && !roots.iter().any(|root| root.starts_with(path))
-        };
-        risk.targets.iter().filter(allowed).filter_map(|path| canonical_parent(path)).collect()
-    }
-
     /// Updates the known state after an undo or a redo.
     pub fn restored(&mut self, changes: &FileChanges) {
         for change in self.listed(changes) {
@@ -219,98 +200,6 @@ impl Recorder {
                 Some(node) => self.known.insert(change.path.0, (node, self.round)),
                 None => self.known.remove(&change.path.0),
             };
-        }
-    }
-
-    fn repo(&mut self, root: &Path) -> Option<Repo> {
-        // A command may create or delete a repository, so look again; that costs only a few stats.
-        let found = Repo::find(root);
-        self.repos.insert(root.to_path_buf(), found.clone());
-        found
-    }
-
-    /// Looks at all files that the risk covers, those that the command names first.
-    fn look(&mut self, risk: &Risk, until: Deadlines) -> Sweep {
-        let mut sweep = Sweep::default();
-        let roots = self.roots();
-        let outside = self.outside(risk, &roots);
-        let mut targets = risk.targets.clone();
-        if risk.everything {
-            targets.extend(roots.iter().cloned());
-        }
-        let exclude = self.settings.exclude.clone();
-        let scope = |deadline: Instant| Scope {
-            ignored: risk.ignored,
-            targets: &targets,
-            inside_git: risk.git == GitRisk::Objects,
-            exclude: &exclude,
-            deadline,
-        };
-        for root in &roots {
-            let repo = self.repo(root);
-            let index = match &repo {
-                Some(repo) => Index::load(repo, self.indexes.remove(&repo.dir)),
-                None => Index::default(),
-            };
-            for target in risk.targets.iter().filter(|target| target.starts_with(root) && *target != root) {
-                let ignored = self.walker.is_ignored(root, repo.as_ref(), target);
-                if let Ok(meta) = sys::lstat(target)
-                    && meta.kind == sys::Kind::Dir
-                {
-                    sweep.seen.push(Seen { path: target.clone(), meta, ignored });
-                }
-                self.walker.sweep(target, ignored, &index, repo.as_ref(), &scope(until.named), &mut sweep);
-            }
-            self.walker.sweep(root, false, &index, repo.as_ref(), &scope(until.rest), &mut sweep);
-            if let Some(repo) = repo {
-                self.look_into_git(&repo, risk.git, until.named, &mut sweep);
-                self.indexes.insert(repo.dir.clone(), index);
-            }
-        }
-        for target in outside {
-            let whole = Scope { ignored: true, inside_git: true, ..scope(until.named) };
-            if let Ok(meta) = sys::lstat(&target)
-                && meta.kind == sys::Kind::Dir
-            {
-                sweep.seen.push(Seen { path: target.clone(), meta, ignored: false });
-            }
-            self.walker.sweep(&target, false, &Index::default(), None, &whole, &mut sweep);
-        }
-        // One sweep yields no duplicates, so deduplicate only after several.
-        if roots.len() > 1 || !targets.is_empty() || risk.git != GitRisk::None {
-            let mut once = HashSet::new();
-            sweep.seen.retain(|seen| once.insert(seen.path.clone()));
-            sweep.passed.retain(|path| !once.contains(path));
-        }
-        sweep
-    }
-
-    /// Looks at a repository's own files: references, index, logs, settings, and objects if they are at risk.
-    fn look_into_git(&mut self, repo: &Repo, risk: GitRisk, deadline: Instant, sweep: &mut Sweep) {
-        if risk == GitRisk::None {
-            return;
-        }
-        let objects = repo.common.join("objects");
-        let mut exclude = vec![objects.clone()];
-        if risk == GitRisk::Objects {
-            exclude.clear();
-        }
-        let mut dirs = vec![&repo.common];
-        if !repo.dir.starts_with(&repo.common) {
-            dirs.push(&repo.dir);
-        }
-        for dir in dirs {
-            let scope = Scope {
-                ignored: true,
-                targets: std::slice::from_ref(dir),
-                inside_git: true,
-                exclude: &exclude,
-                deadline,
-            };
-            if let Ok(meta) = sys::lstat(dir) {
-                sweep.seen.push(Seen { path: dir.clone(), meta, ignored: false });
-            }
-            self.walker.sweep(dir, false, &Index::default(), None, &scope, sweep);
         }
     }
 
@@ -329,6 +218,7 @@ impl Recorder {
         let mut fresh: Vec<(PathBuf, FileNode)> = Vec::new();
         let mut wanted: Vec<Wanted> = Vec::new();
         let round = self.round;
+        let mut objects = Objects::default();
         for seen in &sweep.seen {
             let direct = risk.everything
                 || risk.targets.iter().any(|target| seen.path.starts_with(target))
@@ -363,7 +253,7 @@ impl Recorder {
                 self.known.insert(seen.path.clone(), (node, round));
             } else {
                 let rank = match direct {
-                    _ if calls::is_object(&seen.path) || (seen.ignored && (direct || risk.ignored)) => {
+                    _ if objects.contains(&seen.path) || (seen.ignored && (direct || risk.ignored)) => {
                         Rank::Bulk
                     }
                     true => Rank::Named,

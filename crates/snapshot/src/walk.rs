@@ -12,6 +12,7 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -32,6 +33,8 @@ pub(crate) struct Scope<'a> {
     pub targets: &'a [PathBuf],
     /// Enter repositories' own folders below a target or root.
     pub inside_git: bool,
+    /// Enter repositories' folders of objects.
+    pub objects: bool,
     pub exclude: &'a [PathBuf],
     pub deadline: Instant,
 }
@@ -63,6 +66,8 @@ pub(crate) struct Sweep {
     /// Paths left out for lack of time or permission.
     pub missed: Vec<PathBuf>,
     pub special: Vec<PathBuf>,
+    /// Each `.git` that was met: a repository's own folder, or a file that names it.
+    pub repositories: Vec<PathBuf>,
 }
 
 struct Rules {
@@ -211,7 +216,12 @@ impl Walker {
         out: &mut Sweep,
         stack: &mut Vec<(PathBuf, Arc<Rules>, bool)>,
     ) {
-        let Ok(listing) = Listing::open(dir) else { return out.missed.push(dir.to_path_buf()) };
+        let listing = match Listing::open(dir) {
+            Ok(listing) => listing,
+            // Another program has just deleted it.
+            Err(error) if error.kind() == ErrorKind::NotFound => return,
+            Err(_) => return out.missed.push(dir.to_path_buf()),
+        };
         let Ok(meta) = listing.meta() else { return out.missed.push(dir.to_path_buf()) };
         let cached = self.dirs.get(dir).filter(|c| c.stamp == meta.stamp && c.rules == rules.id);
         let fresh;
@@ -241,6 +251,9 @@ impl Walker {
             // The file may have been deleted since the names were read.
             let Ok(meta) = listing.child(name) else { continue };
             let path = dir.join(name);
+            if name == ".git" && matches!(meta.kind, Kind::Dir | Kind::File) {
+                out.repositories.push(path.clone());
+            }
             match meta.kind {
                 Kind::Special => out.special.push(path),
                 Kind::Symlink => out.seen.push(Seen { path, meta, ignored: *ignored }),
@@ -262,7 +275,9 @@ impl Walker {
                         && !scope.ignored
                         && !scope.leads_to_target(&path)
                         && !index.has_tracked_below(&path);
-                    if hidden || shut || scope.exclude.contains(&path) {
+                    let objects =
+                        !scope.objects && name == "objects" && names.iter().any(|(name, _)| name == "HEAD");
+                    if hidden || shut || objects || scope.exclude.contains(&path) {
                         out.passed.insert(path);
                         continue;
                     }

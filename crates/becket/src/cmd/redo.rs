@@ -20,7 +20,7 @@ pub(crate) fn run(
     let summary = pick_session(environment, cwd, args.session.as_deref())?;
     let mut live = Live::open(environment, &summary)?;
     match live.ask(Command::Redo)? {
-        Answer::UndoPlanned(plan) => carry_out(live, &plan, &summary, &args.consent, args.json, out),
+        Answer::UndoPlanned(plan) => carry_out(live, &plan, (&summary, cwd), &args.consent, args.json, out),
         Answer::Nothing(why) => {
             live.end()?;
             nothing(&why, args.json, out)

@@ -43,7 +43,7 @@ pub(crate) fn run(
     };
     let mut live = Live::open(environment, &summary)?;
     match live.ask(Command::Rewind { to, what })? {
-        Answer::UndoPlanned(plan) => carry_out(live, &plan, &summary, &args.consent, args.json, out),
+        Answer::UndoPlanned(plan) => carry_out(live, &plan, (&summary, cwd), &args.consent, args.json, out),
         Answer::Nothing(why) => {
             live.end()?;
             nothing(&why, args.json, out)

@@ -43,7 +43,7 @@ pub(crate) fn run(
     match live.ask(command)? {
         Answer::UndoPlanned(mut plan) => {
             plan.kind = UndoKind::Undo;
-            carry_out(live, &plan, &summary, &args.consent, args.json, out)
+            carry_out(live, &plan, (&summary, cwd), &args.consent, args.json, out)
         }
         _ => {
             let label = one_line(summary.label(), 40);
@@ -147,11 +147,12 @@ pub(crate) fn list(prompts: &[Prompt]) -> String {
     text
 }
 
-/// Shows the plan, asks, has the agent carry it out, and prints the result.
+/// Shows the plan, asks, has the agent carry it out, and prints the result. `here` is the session and the folder in which
+/// becket runs. Paths are whole if that folder is not in the session's.
 pub(crate) fn carry_out(
     mut live: Live,
     plan: &UndoPlan,
-    summary: &SessionSummary,
+    (summary, here): (&SessionSummary, &Path),
     consent: &Consent,
     as_json: bool,
     out: &mut dyn Write,
@@ -165,8 +166,9 @@ pub(crate) fn carry_out(
     let changes = plan.conversation.as_ref().is_some_and(|c| c.entries > 0) || plan.paths.len() > left;
     let status = if left == 0 { ExitStatus::Ok } else { ExitStatus::Error };
     if !as_json {
+        let folder = here.starts_with(&summary.cwd).then_some(summary.cwd.as_path());
         let is_done = changes && consent.yes && !consent.dry_run;
-        write(out, &describe_plan(plan, &summary.cwd, consent.force, is_done))?;
+        write(out, &describe_plan(plan, folder, consent.force, is_done))?;
         if !consent.dry_run && !changes {
             write(out, "No file is changed.\n")?;
         }
@@ -246,8 +248,8 @@ pub(crate) fn agreed(yes: bool, out: &mut dyn Write) -> Result<bool, Failure> {
     Ok(line.trim().eq_ignore_ascii_case("yes"))
 }
 
-/// Describes a plan. Paths below `cwd` are shown relative to it. `is_done`: it is carried out without a question.
-fn describe_plan(plan: &UndoPlan, cwd: &Path, force: bool, is_done: bool) -> String {
+/// Describes a plan. Paths below `folder` are shown relative to it. `is_done`: it is carried out without a question.
+fn describe_plan(plan: &UndoPlan, folder: Option<&Path>, force: bool, is_done: bool) -> String {
     let mut text = String::new();
     if let Some(back) = &plan.conversation {
         let entries = usize::try_from(back.entries).unwrap_or(usize::MAX);
@@ -272,7 +274,7 @@ fn describe_plan(plan: &UndoPlan, cwd: &Path, force: bool, is_done: bool) -> Str
         text.push_str("Files:\n");
     }
     for path in plan.paths.iter().take(SHOWN) {
-        let _ = writeln!(text, "{}", line(path, plan.kind, cwd, force));
+        let _ = writeln!(text, "{}", line(path, plan.kind, folder, force));
     }
     if plan.paths.len() > SHOWN {
         let _ = writeln!(text, "  … and {} more", count(plan.paths.len() - SHOWN, "path"));
@@ -337,8 +339,9 @@ fn heading(plan: &UndoPlan, is_done: bool, text: &mut String) {
     }
 }
 
-fn line(path: &PathPlan, kind: UndoKind, cwd: &Path, force: bool) -> String {
-    let name = path.path.0.strip_prefix(cwd).unwrap_or(&path.path.0).display();
+fn line(path: &PathPlan, kind: UndoKind, folder: Option<&Path>, force: bool) -> String {
+    let inside = folder.and_then(|folder| path.path.0.strip_prefix(folder).ok());
+    let name = inside.filter(|name| !name.as_os_str().is_empty()).unwrap_or(&path.path.0).display();
     let (word, why) = match &path.fate {
         PathFate::Restore if kind == UndoKind::Redo => ("restore", ", as after the calls".to_owned()),
         PathFate::Restore => ("restore", ", as before the calls".to_owned()),

@@ -60,23 +60,35 @@ const HARMLESS: &[&str] = &[
 const DROPS_OBJECTS: &[&str] =
     &["gc", "prune", "repack", "prune-packed", "lfs", "filter-repo", "maintenance", "reflog"];
 
-/// Adds the risk of one git command to `risk`. `args` are the words after `git`. Returns the directory given by `-C`.
-pub(super) fn classify<'a>(args: &'a [Word], cwd: &Path, risk: &mut Risk) -> Option<&'a str> {
-    let (mut at, mut dir) = (0, None);
+/// Adds the risk of one git command that begins in `cwd` to `risk`. `args` are the words after `git`.
+pub(super) fn classify(args: &[Word], cwd: &Path, risk: &mut Risk) {
+    let (mut at, mut dir, mut known) = (0, cwd.to_path_buf(), true);
+    let mut named: Vec<&str> = Vec::new();
     while let Some(word) = args.get(at).filter(|word| word.text.starts_with('-')) {
         match word.text.as_str() {
             "-C" => {
-                dir = args.get(at + 1).map(|word| word.text.as_str());
+                if let Some(word) = args.get(at + 1) {
+                    known &= word.known != Known::Dynamic;
+                    dir = becket_types::lexical(&dir.join(&word.text));
+                }
                 at += 2;
             }
-            "-c" | "--git-dir" | "--work-tree" | "--namespace" | "--exec-path" => at += 2,
-            _ => at += 1,
+            "-c" | "--namespace" | "--exec-path" => at += 2,
+            "--git-dir" | "--work-tree" => {
+                (at, known) = (at + 2, false);
+                named.extend(args.get(at - 1).map(|word| word.text.as_str()));
+            }
+            text => {
+                known &= !text.starts_with("--git-dir") && !text.starts_with("--work-tree");
+                named.extend(text.strip_prefix("--git-dir="));
+                at += 1;
+            }
         }
     }
-    let Some(sub) = args.get(at) else { return dir };
+    let Some(sub) = args.get(at) else { return };
     let dynamic = sub.known == Known::Dynamic;
     if HARMLESS.contains(&sub.text.as_str()) && !dynamic {
-        return dir;
+        return;
     }
     let rest = args.get(at + 1..).unwrap_or_default();
     risk.raise(Level::Destructive);
@@ -88,7 +100,18 @@ pub(super) fn classify<'a>(args: &'a [Word], cwd: &Path, risk: &mut Risk) -> Opt
         rest.iter().any(|w| w.text.starts_with('-') && !w.text.starts_with("--") && w.text.contains(letters))
     };
     match sub.text.as_str() {
-        "clean" => risk.ignored |= flag(['x', 'X']),
+        "clean" => {
+            risk.ignored |= flag(['x', 'X']);
+            let forced = |word: &Word| match word.text.strip_prefix('-') {
+                Some("-force") => 1,
+                Some(letters) if !letters.starts_with('-') => letters.matches('f').count(),
+                _ => 0,
+            };
+            // Forced twice, it deletes repositories.
+            if rest.iter().map(forced).sum::<usize>() > 1 {
+                risk.nested = GitRisk::Objects;
+            }
+        }
         // This moves the repository to another folder.
         "init" if rest.iter().any(|word| word.text.starts_with("--separate-git-dir")) => {
             risk.raise_git(GitRisk::Objects);
@@ -96,11 +119,17 @@ pub(super) fn classify<'a>(args: &'a [Word], cwd: &Path, risk: &mut Risk) -> Opt
         }
         "stash" => risk.ignored |= flag(['a', 'a']) || rest.iter().any(|word| word.text == "--all"),
         "worktree" | "submodule" => {
-            let base = dir.map_or_else(|| cwd.to_path_buf(), |dir| cwd.join(dir));
+            if rest.iter().any(|word| word.text == "foreach") {
+                risk.nested = GitRisk::Objects;
+            }
             let paths = rest.iter().skip(1).filter(|word| !word.text.starts_with('-'));
-            risk.targets.extend(paths.map(|word| becket_types::lexical(&base.join(&word.text))));
+            risk.targets.extend(paths.map(|word| becket_types::lexical(&dir.join(&word.text))));
         }
         _ => {}
     }
-    dir
+    if !known {
+        risk.nested = risk.nested.max(risk.git);
+    }
+    risk.git_dirs.extend(named.iter().map(|named| becket_types::lexical(&dir.join(named))));
+    risk.git_dirs.push(dir);
 }

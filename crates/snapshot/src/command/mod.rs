@@ -42,7 +42,12 @@ pub struct Risk {
     pub everything: bool,
     /// True if ignored directories are at risk.
     pub ignored: bool,
+    /// The risk of the workspace's own repository, and of each repository in which git runs.
     pub git: GitRisk,
+    /// Folders in which git runs.
+    pub git_dirs: Vec<PathBuf>,
+    /// The risk of all other repositories in the workspace. A repository below a target is always at risk as a whole.
+    pub nested: GitRisk,
 }
 
 impl Risk {
@@ -61,12 +66,15 @@ impl Risk {
         self.everything |= other.everything;
         self.ignored |= other.ignored;
         self.targets.extend(other.targets);
+        self.git_dirs.extend(other.git_dirs);
+        self.nested = self.nested.max(other.nested);
     }
 
     /// Sets the highest risk: the command destroys files, and it is not known which.
     fn all(&mut self) {
         self.raise(Level::Destructive);
         self.raise_git(GitRisk::Objects);
+        self.nested = GitRisk::Objects;
         (self.everything, self.ignored) = (true, true);
     }
 }

@@ -101,7 +101,7 @@ impl<'a> Reader<'a> {
             }
             "source" | "." => return self.run_file(args.first(), depth),
             "echo" | "printf" | "true" | ":" => return,
-            "git" => return self.git(args),
+            "git" => return self.git(command, args),
             "find" | "fd" | "fdfind" | "gfind" => self.find(args, command, depth),
             "dd" => {
                 args.iter().filter_map(|w| Some((w, w.text.strip_prefix("of=")?))).for_each(|(w, file)| {
@@ -147,12 +147,17 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn git(&mut self, args: &[Word]) {
+    /// Adds the risk of git.
+    fn git(&mut self, command: &Simple, args: &[Word]) {
+        let known = self.dirs.is_some() && !command.assigns.iter().any(|set| set.starts_with("GIT_"));
         for cwd in self.dirs.clone().unwrap_or_else(|| vec![self.around.cwd.to_path_buf()]) {
             let mut risk = Risk::default();
-            let dir = git::classify(args, &cwd, &mut risk);
-            if let Some(dir) = dir.filter(|_| risk.level > Level::default()) {
-                risk.targets.push(becket_types::lexical(&cwd.join(dir)));
+            git::classify(args, &cwd, &mut risk);
+            if !known && risk.level > Level::default() {
+                risk.nested = risk.nested.max(risk.git);
+                let dirs = command.assigns.iter().filter_map(|set| set.strip_prefix("GIT_DIR="));
+                let dirs = dirs.map(|dir| becket_types::lexical(&cwd.join(dir.trim_matches(['"', '\'']))));
+                risk.git_dirs.extend(dirs);
             }
             self.risk.add(risk);
         }

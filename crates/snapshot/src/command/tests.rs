@@ -127,6 +127,25 @@ fn a_repository_is_at_risk_by_what_is_done_to_it() {
     assert_eq!(risk("find . -delete").git, GitRisk::Objects);
     assert_eq!(risk("rm -rf *").git, GitRisk::None);
     assert!(risk("git clean -fdx").ignored && !risk("git clean -fd").ignored);
+    for (command, dirs, nested) in [
+        ("git reset --hard", &["/w"][..], GitRisk::None),
+        ("cd inner && git gc", &["/w/inner"], GitRisk::None),
+        ("git -C a -C b gc", &["/w/a/b"], GitRisk::None),
+        ("git log", &[], GitRisk::None),
+        ("git clean -fdx", &["/w"], GitRisk::None),
+        ("git clean -ffdx", &["/w"], GitRisk::Objects),
+        ("git clean -f -d --force", &["/w"], GitRisk::Objects),
+        ("git submodule -q foreach 'git gc'", &["/w"], GitRisk::Objects),
+        ("git --git-dir y update-ref -d y", &["/w/y", "/w"], GitRisk::State),
+        ("git --git-dir=x update-ref -d y", &["/w/x", "/w"], GitRisk::State),
+        ("GIT_DIR=x git gc", &["/w", "/w/x"], GitRisk::Objects),
+    ] {
+        let found = risk(command);
+        let dirs: Vec<PathBuf> = dirs.iter().map(PathBuf::from).collect();
+        assert_eq!((found.git_dirs, found.nested), (dirs, nested), "{command}");
+    }
+    assert_eq!(risk("git -C \"$X\" gc").nested, GitRisk::Objects);
+    assert_eq!(risk("cd \"$X\" && git gc").nested, GitRisk::Objects);
 }
 
 #[test]

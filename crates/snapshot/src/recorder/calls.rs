@@ -1,9 +1,11 @@
 //! Records one call, from its start to its end, also one that a dead process left open.
 
+use super::look::RepoRisks;
 use super::{
     Before, Deadlines, INLINE, Open, Rank, Recorder, Wanted, What, canonical_parent, is_absent, shorten,
 };
 use crate::command::{GitRisk, Level, Risk};
+use crate::git::Objects;
 use crate::history::OpenCall;
 use crate::keep::{Content, Pack};
 use crate::observe;
@@ -29,16 +31,24 @@ impl Recorder {
         all.sort();
         all.dedup();
         let (files, skipped) = self.observe(&all);
-        self.open = Some(Open { call: call.clone(), what: What::Paths(all), passed: HashSet::new() });
+        self.open = Some(Open {
+            call: call.clone(),
+            what: What::Paths(all),
+            passed: HashSet::new(),
+            missed: Vec::new(),
+            risks: RepoRisks::new(),
+        });
         Before { snapshot: self.snapshot(call, files, skipped, None), warning: None }
     }
 
     /// Called before a shell command: keeps the files that it puts at risk.
     pub fn before_command(&mut self, call: &CallId, mut risk: Risk) -> Before {
+        self.name_git_dirs(&mut risk);
         risk.targets = real(risk.targets);
+        risk.git_dirs = real(risk.git_dirs);
         let until = Deadlines::new(&self.settings, risk.level, 1);
         self.round += 1;
-        let sweep = self.look(&risk, until);
+        let (sweep, risks) = self.look(&risk, until, None);
         let (files, mut skipped) = self.take_in(&sweep, &risk, until);
         skipped.extend(
             sweep.special.iter().filter(|path| risk.targets.iter().any(|t| path.starts_with(t))).map(
@@ -46,8 +56,11 @@ impl Recorder {
             ),
         );
         let warning = warning(&risk, &skipped);
-        let snapshot = self.snapshot(call, files, skipped, Some(&risk));
-        self.open = Some(Open { call: call.clone(), what: What::Command(risk), passed: sweep.passed_over() });
+        let mut snapshot = self.snapshot(call, files, skipped, Some(&risk));
+        snapshot.git = risks.values().any(|risk| *risk != GitRisk::None);
+        let passed = sweep.passed_over();
+        let (call, what, missed) = (call.clone(), What::Command(risk), sweep.missed);
+        self.open = Some(Open { call, what, passed, missed, risks });
         Before { snapshot, warning }
     }
 
@@ -148,10 +161,12 @@ impl Recorder {
             }
             What::Command(risk) => {
                 let until = Deadlines::new(&self.settings, risk.level, 2);
-                let sweep = self.look(risk, until);
-                self.compare(&sweep, until, &|path: &Path, _: &sys::Meta| {
+                let (sweep, _) = self.look(risk, until, Some(&open.risks));
+                let (mut changes, skipped) = self.compare(&sweep, until, &|path: &Path, _: &sys::Meta| {
                     !path.ancestors().any(|above| open.passed.contains(above))
-                })
+                });
+                lose(&mut changes, &open.missed);
+                (changes, skipped)
             }
         };
         self.changes(ChangeCause::Call(open.call), files, skipped)
@@ -160,17 +175,19 @@ impl Recorder {
     /// Finds the changes of a call that a dead process left open, from the records alone: paths that differ from their
     /// record, and unrecorded files that are newer than the call.
     pub fn recover(&mut self, left: &OpenCall) -> FileChanges {
-        let risk = Risk {
-            ignored: left.snapshot.ignored,
-            git: if left.snapshot.git { GitRisk::State } else { GitRisk::None },
-            ..Risk::default()
+        let mut objects = Objects::default();
+        let git = match left.snapshot.git {
+            false => GitRisk::None,
+            true if self.known.keys().any(|path| objects.contains(path)) => GitRisk::Objects,
+            true => GitRisk::State,
         };
+        let risk = Risk { ignored: left.snapshot.ignored, git, nested: git, ..Risk::default() };
         let until = Deadlines::new(&self.settings, Level::Destructive, 1);
         let since = i64::try_from(left.time.0).unwrap_or(i64::MAX).saturating_mul(1_000_000);
         for (_, round) in self.known.values_mut() {
             *round = self.round;
         }
-        let sweep = self.look(&risk, until);
+        let (sweep, _) = self.look(&risk, until, None);
         let passed = sweep.passed_over();
         let hidden: Vec<PathBuf> = self
             .known
@@ -210,13 +227,14 @@ impl Recorder {
         let mut wanted: Vec<Wanted> = Vec::new();
         let mut fresh: Vec<(PathBuf, FileNode)> = Vec::new();
         let mut there: HashSet<&Path> = HashSet::with_capacity(sweep.seen.len());
+        let mut objects = Objects::default();
         for seen in &sweep.seen {
             there.insert(&seen.path);
             let was = match self.known.get(&seen.path) {
                 Some((_, round)) if *round != self.round => continue,
                 Some((node, _)) if observe::unchanged(node, &seen.meta) => continue,
                 Some((node, _)) => Some(node.clone()),
-                None if is_new(&seen.path, &seen.meta) && !is_object(&seen.path) => None,
+                None if is_new(&seen.path, &seen.meta) && !objects.contains(&seen.path) => None,
                 None => continue,
             };
             let Some(node) = observe::node(&seen.path, &seen.meta) else { continue };
@@ -267,7 +285,7 @@ impl Recorder {
     fn leave_out_packed(&self, changes: &mut Vec<PathChange>) {
         let in_git = |path: &Path| path.components().any(|part| part.as_os_str() == ".git");
         changes.retain(|change| !(change.path.0.ends_with("gc.pid") && in_git(&change.path.0)));
-        for repo in self.repos.values().flatten() {
+        for repo in self.repos.values().flatten().chain(&self.nested) {
             let loose = |change: &PathChange| {
                 let is_gone = change.after.is_none() && matches!(change.before, Some(FileNode::File(_)));
                 repo.loose_object(&change.path.0).filter(|_| is_gone)
@@ -360,10 +378,14 @@ impl Sweep {
     }
 }
 
-/// True for an object of a repository. New objects harm nothing, so they are not recorded as changes.
-pub(super) fn is_object(path: &Path) -> bool {
-    let mut parts = path.components().map(|part| part.as_os_str());
-    parts.any(|part| part == ".git") && parts.next().is_some_and(|part| part == "objects")
+/// Adds the folders that could not be looked into before the call, and that it deleted, as files whose content was not kept.
+fn lose(changes: &mut Vec<PathChange>, missed: &[PathBuf]) {
+    for path in missed.iter().filter(|path| is_absent(path)) {
+        changes.retain(|change| change.path.0 != *path);
+        let before = Some(FileNode::File(FileContent::default()));
+        changes.push(PathChange { path: FilePath(path.clone()), before, after: None });
+    }
+    changes.sort_by(|a, b| a.path.cmp(&b.path));
 }
 
 /// A sentence for people if the command could destroy files that could not be kept. For a command that destroys only the

@@ -96,10 +96,10 @@ fn name(kind: UndoKind) -> &'static str {
     }
 }
 
-/// Returns the path relative to the folder of the session, if it is in it.
+/// Returns the path relative to the folder of the session, if it is in it. The folder itself has its whole path.
 fn relative<'a>(path: &'a Path, folder: &Path) -> &'a Path {
     // An empty folder, before the session is known, is a prefix of every path.
-    path.strip_prefix(folder).unwrap_or(path)
+    path.strip_prefix(folder).ok().filter(|inside| !inside.as_os_str().is_empty()).unwrap_or(path)
 }
 
 /// Describes the plan in Markdown. Paths in `folder` are relative to it.
