@@ -378,7 +378,7 @@ fn a_repository_below_the_project_comes_back_with_its_commits() {
     }
     bench.project.write("proj/f.txt", "s2\n");
     git(&bench, &["-C", "proj", "commit", "-qam", "second"]);
-    play(&bench, &bash(&["cd proj && git reset -q --hard HEAD~1", "rm -rf proj"]), "destroy", &[]);
+    play(&bench, &bash(&["(cd proj && git reset -q --hard HEAD~1)", "rm -rf proj"]), "destroy", &[]);
     assert!(!bench.project.path("proj").exists());
     let shown = becket(&bench, &["undo", "--yes"], 0);
     assert_eq!(git(&bench, &["-C", "proj", "log", "--format=%s"]), "second\nfirst\n", "{shown}");
