@@ -10,6 +10,7 @@ use becket_tool_lsp::{
     AfterEdit, CustomFormatter, CustomServer, FormatSettings, LspSettings, Settings, formatter_names,
 };
 use becket_tool_web::{FetchSettings, Provider, Proxies, SearchSettings, WebFetch, WebSearch};
+use becket_types::quoted;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -41,7 +42,11 @@ pub(crate) fn build(
     for name in &config.integrations.format.always {
         if !formatter_names().any(|known| known.eq_ignore_ascii_case(name)) {
             let known: Vec<&str> = formatter_names().collect();
-            notes.push(format!("format.use names no known formatter: {name:?}; known: {}", known.join(", ")));
+            notes.push(format!(
+                "format.use names no known formatter: {name}; known: {}",
+                known.join(", "),
+                name = quoted(&name)
+            ));
         }
     }
     Integrations { hook, tools, notes }

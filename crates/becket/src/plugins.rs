@@ -5,6 +5,7 @@
 //! the caller's own files are. A part that cannot be read is reported, and the others are used. Runs nothing.
 
 use crate::command_files;
+use becket_types::quoted;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
@@ -160,7 +161,10 @@ impl Plugin {
         };
         let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
         if name.is_empty() || name.chars().count() > 64 || !name.chars().all(plain) {
-            let why = format!("its name {name:?} is not 1 to 64 letters, digits, `-`, `_` and `.`");
+            let why = format!(
+                "its name {name} is not 1 to 64 letters, digits, `-`, `_` and `.`",
+                name = quoted(&name)
+            );
             return Err(("manifest-validation-error", why));
         }
         let mut wrong =

@@ -20,7 +20,7 @@ use becket_config::{
 use becket_print::{Format, Schema};
 use becket_session::context::cache::{CachePolicy, CacheTtl, CacheWarm};
 use becket_session::context::{Policy, SummaryPolicy};
-use becket_types::{CacheLifetime, PermissionMode};
+use becket_types::{CacheLifetime, PermissionMode, quoted};
 use host::HostLimits;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -475,7 +475,7 @@ fn flags(args: &Run) -> Result<Vec<Flag>, Failure> {
             let names = ["auto", "required", "workspace-write", "read-only", "off", "danger-full-access"];
             let near = becket_tool::text::nearest(text, names);
             let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-            Failure::usage(format!("--sandbox: unknown level {text:?}{near}"))
+            Failure::usage(format!("--sandbox: unknown level {text}{near}", text = quoted(&text)))
                 .hint("use auto, required (workspace-write), read-only or off (danger-full-access)")
         })?;
         put("sandbox.mode", "--sandbox", Some(json!(mode.as_str())));
@@ -556,20 +556,26 @@ fn session_choice(args: &crate::args::SessionArgs, drops: Option<&str>) -> Resul
     let id = match &args.session_id {
         None => None,
         Some(text) => Some(text.parse().map_err(|_| {
-            Failure::usage(format!("--session-id takes a UUID, got {text:?}"))
+            Failure::usage(format!("--session-id takes a UUID, got {text}", text = quoted(&text)))
                 .hint("for example 01890a5d-ac96-774b-bcce-b302099a8057")
         })?),
     };
     let at = match &args.resume_session_at {
         None => None,
         Some(text) => Some(text.parse().map_err(|_| {
-            Failure::usage(format!("--resume-session-at takes the uuid of a message, got {text:?}"))
+            Failure::usage(format!(
+                "--resume-session-at takes the uuid of a message, got {text}",
+                text = quoted(&text)
+            ))
         })?),
     };
     let drops = match drops {
         None => None,
         Some(text) => Some(text.parse().map_err(|_| {
-            Failure::usage(format!("Resume rejected by --resume-drops-turn: {text:?} is no uuid"))
+            Failure::usage(format!(
+                "Resume rejected by --resume-drops-turn: {text} is no uuid",
+                text = quoted(&text)
+            ))
         })?),
     };
     // A run that is not kept must not write to the session that it continues, so it uses a copy. So does one that begins in

@@ -8,7 +8,7 @@ use becket_sandbox::Sandbox;
 use becket_tool::{Registry, Tool};
 use becket_tool_shell::{Shell, ShellSettings};
 use becket_tool_skill::{Scope, SkillDir, SkillTool, Skills};
-use becket_types::ToolSpec;
+use becket_types::{ToolSpec, quoted};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -74,9 +74,9 @@ pub(crate) fn registry(
         let mut unknown = enabled.iter().filter(|name| registry.get(name).is_none());
         // A program may name tools of the agent that it was written for.
         if lenient {
-            notes.extend(
-                unknown.map(|name| format!("--tools: there is no tool {name:?} here; it is left out")),
-            );
+            notes.extend(unknown.map(|name| {
+                format!("--tools: there is no tool {name} here; it is left out", name = quoted(&name))
+            }));
         } else if let Some(unknown) = unknown.next() {
             let names = registry.all_names();
             let near = becket_tool::text::nearest(unknown, names.iter().map(String::as_str));
@@ -114,7 +114,11 @@ pub(crate) fn not_disabled(config: &Config, names: &[String]) -> Vec<String> {
     };
     unknown
         .map(|name| {
-            format!("tools.disabled: there is no tool {name:?}, so nothing is disabled{}", near(name))
+            format!(
+                "tools.disabled: there is no tool {name}, so nothing is disabled{}",
+                near(name),
+                name = quoted(&name)
+            )
         })
         .collect()
 }

@@ -7,7 +7,7 @@
 use becket_agent::subagent::{Kind, KindRun};
 use becket_tool::text::nearest;
 use becket_tool_skill::Head;
-use becket_types::PermissionMode;
+use becket_types::{PermissionMode, quoted};
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -117,7 +117,10 @@ impl Definition {
         let name = head.text("name").unwrap_or(name).to_lowercase();
         let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
         if name.is_empty() || name.chars().count() > 64 || !name.chars().all(plain) {
-            return Err(format!("its name {name:?} is not 1 to 64 letters, digits, `-` and `_`"));
+            return Err(format!(
+                "its name {name} is not 1 to 64 letters, digits, `-` and `_`",
+                name = quoted(&name)
+            ));
         }
         let description = head.text("description").ok_or("it has no description")?;
         let mut wrong = Vec::new();
@@ -272,7 +275,7 @@ fn max_turns(head: &Head, wrong: &mut impl FnMut(String)) -> Option<u64> {
     let text = head.text("maxTurns")?;
     let turns = text.parse::<u64>().ok().filter(|turns| *turns > 0);
     if turns.is_none() {
-        wrong(format!("`maxTurns` is a number from 1 on, not {text:?}"));
+        wrong(format!("`maxTurns` is a number from 1 on, not {text}", text = quoted(&text)));
     }
     turns
 }

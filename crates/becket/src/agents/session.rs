@@ -11,6 +11,7 @@ use becket_agent::subagent::{Kind, KindTools};
 use becket_config::{Settings, Source};
 use becket_model::ErrorKind;
 use becket_tool::ToolSource;
+use becket_types::quoted;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
@@ -45,8 +46,11 @@ impl SessionAgents {
         match (&found, &given.main, kept) {
             (None, Some(name), _) => {
                 let names: Vec<&str> = agents.all.iter().map(|agent| agent.kind.name.as_str()).collect();
-                return Err(Failure::usage(format!("--agent: there is no agent {name:?}"))
-                    .hint(format!("agents: {}", names.join(", "))));
+                return Err(Failure::usage(format!(
+                    "--agent: there is no agent {name}",
+                    name = quoted(&name)
+                ))
+                .hint(format!("agents: {}", names.join(", "))));
             }
             (None, None, Some(name)) => agents.warnings.push(format!(
                 "this session ran as the agent {name}, which is not defined any more; it continues without it"

@@ -33,7 +33,7 @@ use becket_session::context::ModelScope;
 use becket_session::secrets::mask;
 use becket_session::store::{self, Candidate, SessionSummary};
 use becket_session::{Session, StoreError};
-use becket_types::Millis;
+use becket_types::{Millis, quoted};
 use std::io::Write;
 use std::path::Path;
 
@@ -66,10 +66,10 @@ pub(crate) fn newest(environment: &Environment, cwd: &Path) -> Result<Option<New
         return Ok(Some(Newest { session: newest, note: None }));
     };
     let note = format!(
-        "the newest session ({:?}) got no answer from its model, so this is the previous one ({:?}); to continue the \
+        "the newest session ({}) got no answer from its model, so this is the previous one ({}); to continue the \
          newest: becket --resume {}",
-        one_line(newest.label(), 40),
-        one_line(session.label(), 40),
+        quoted(&one_line(newest.label(), 40)),
+        quoted(&one_line(session.label(), 40)),
         newest.id
     );
     Ok(Some(Newest { session, note: Some(note) }))
@@ -134,8 +134,11 @@ pub(crate) fn store_failure(error: StoreError) -> Failure {
 /// Lists the sessions that a name may mean, with what tells them apart: the time of the last change, and the folder.
 fn ambiguous(query: &str, candidates: &[Candidate]) -> Failure {
     const SHOWN: usize = 10;
-    let mut lines =
-        vec![format!("{query:?} could be any of {} sessions; give more of the id:", candidates.len())];
+    let mut lines = vec![format!(
+        "{query} could be any of {} sessions; give more of the id:",
+        candidates.len(),
+        query = quoted(&query)
+    )];
     lines.extend(candidates.iter().take(SHOWN).map(|candidate| {
         let (label, place) = (one_line(&candidate.label, 40), candidate.cwd.display());
         format!("  {}  {}  {label}  {place}", candidate.id, when(candidate.updated))

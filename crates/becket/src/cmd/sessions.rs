@@ -13,7 +13,7 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_session::index::{self, Hit, Index, IndexError, Query};
 use becket_session::store::{self, SessionSummary};
-use becket_types::{FilePath, Millis};
+use becket_types::{FilePath, Millis, quoted};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
@@ -138,7 +138,7 @@ impl ListQuery<'_> {
     fn search(&self, words: &str, out: &mut dyn Write) -> Result<(), Failure> {
         if !words.chars().any(char::is_alphanumeric) {
             let words = one_line(words, 60);
-            return Err(Failure::usage(format!("\"{words}\" contains no word to search for")));
+            return Err(Failure::usage(format!("{} contains no word to search for", quoted(&words))));
         }
         self.warn_of_unreadable()?;
         let query = self.query(words, self.limit)?;
@@ -160,7 +160,7 @@ impl ListQuery<'_> {
             let near = crate::args::near_sessions_command(words);
             let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
             let words = one_line(words, 60);
-            return write(out, &format!("No session contains \"{words}\"{fits}{all}{near}\n"));
+            return write(out, &format!("No session contains {}{fits}{all}{near}\n", quoted(&words)));
         }
         for h in &hits {
             write(
@@ -223,15 +223,17 @@ fn searched<T>(
     let asked = index::serve(&environment.index_path(), &environment.sessions_dir(), |index| look(index));
     asked.map_err(|e| match e {
         IndexError::Sessions(error) => store_failure(error),
-        e => Failure::error(format!("cannot search: {e}"))
+        e if e.is_of_the_file() => Failure::error(format!("cannot search: {e}"))
             .hint(format!("the index can be deleted at any time: {}", environment.index_path().display())),
+        e => Failure::error(format!("cannot search: {e}")),
     })
 }
 
 /// Parses a day: `2026-11-21` in the local time zone, or `7d` for seven days ago.
 pub(crate) fn day(text: &str) -> Result<Millis, Failure> {
     let wrong = || {
-        Failure::usage(format!("{text:?} is not a day")).hint("such as 2026-11-21, or 7d for seven days ago")
+        Failure::usage(format!("{text} is not a day", text = quoted(&text)))
+            .hint("such as 2026-11-21, or 7d for seven days ago")
     };
     let millis = |t: jiff::Timestamp| u64::try_from(t.as_millisecond()).map(Millis).map_err(|_| wrong());
     if let Some(days) = text.strip_suffix('d').and_then(|n| n.parse::<i64>().ok()) {

@@ -12,6 +12,7 @@ use becket_snapshot::history::Prompt;
 use becket_snapshot::{History, Store};
 use becket_types::{
     BlobId, Blobs as _, Command, NodeKind, PathFate, PathPlan, RewindWhat, UndoKind, UndoOutcome, UndoPlan,
+    quoted,
 };
 use serde_json::json;
 use std::fmt::Write as _;
@@ -48,8 +49,9 @@ pub(crate) fn run(
         _ => {
             let label = one_line(summary.label(), 40);
             let mut why = format!(
-                "Nothing to undo in {} ({label:?}): it changed no files, or all its changes are already undone.",
-                summary.id
+                "Nothing to undo in {} ({label}): it changed no files, or all its changes are already undone.",
+                summary.id,
+                label = quoted(&label)
             );
             if args.session.is_none()
                 && let Some(other) = changed_before(environment, cwd, &summary)
@@ -57,9 +59,10 @@ pub(crate) fn run(
                 let label = one_line(other.label(), 40);
                 let _ = write!(
                     why,
-                    " The newest session that changed files is {label:?}, {}: becket undo {}",
+                    " The newest session that changed files is {label}, {}: becket undo {}",
                     when(other.ledger.updated),
-                    other.id
+                    other.id,
+                    label = quoted(&label)
                 );
             }
             live.end()?;
@@ -126,7 +129,7 @@ pub(crate) fn choose(prompts: &[Prompt], query: &str) -> Result<Prompt, Failure>
         found.next_back().filter(|_| found.next().is_none())
     };
     by_number.or_else(by_id).cloned().ok_or_else(|| {
-        Failure::usage(format!("this session has no message {query:?}"))
+        Failure::usage(format!("this session has no message {query}", query = quoted(&query)))
             .hint(format!("messages by number or id:\n{}", list(prompts)))
     })
 }
@@ -224,8 +227,9 @@ fn outcome_text(done: &UndoOutcome, plan: &UndoPlan, summary: &SessionSummary) -
         let message = plan.conversation.as_ref().map(|back| one_line(&back.text, 60)).unwrap_or_default();
         let _ = writeln!(
             text,
-            "The conversation went back to before {message:?}. To continue from there: becket --resume {}",
-            summary.id
+            "The conversation went back to before {message}. To continue from there: becket --resume {}",
+            summary.id,
+            message = quoted(&message)
         );
     }
     text
@@ -257,8 +261,9 @@ fn describe_plan(plan: &UndoPlan, folder: Option<&Path>, force: bool, is_done: b
         let message = one_line(&back.text, 60);
         let _ = writeln!(
             text,
-            "The conversation {} back to before {message:?}: {entries} are no longer part of it.",
-            if is_done { "goes" } else { "would go" }
+            "The conversation {} back to before {message}: {entries} are no longer part of it.",
+            if is_done { "goes" } else { "would go" },
+            message = quoted(&message)
         );
     }
     if !plan.calls.is_empty() || !plan.turns.is_empty() {
@@ -315,9 +320,10 @@ fn heading(plan: &UndoPlan, is_done: bool, text: &mut String) {
             let message = one_line(&turn.text, 60);
             let _ = writeln!(
                 text,
-                "{what}: {} of the turn {message:?}, {}",
+                "{what}: {} of the turn {message}, {}",
                 count(plan.calls.len(), "call"),
-                when(turn.time)
+                when(turn.time),
+                message = quoted(&message)
             );
         }
         turns => {

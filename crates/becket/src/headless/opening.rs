@@ -11,6 +11,7 @@ use crate::plugins::{PluginDir, Plugins};
 use crate::settings::{RunSettings, SystemPrompts};
 use becket_hooks::{Group, Origin, Source};
 use becket_print::Schema;
+use becket_types::quoted;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -334,7 +335,7 @@ fn servers(
         servers.as_object().ok_or_else(|| wrong("mcpServers", "an object of servers by name", servers))?;
     for (name, server) in servers {
         let (_, odd) = becket_mcp::config::server(name, server, variable)
-            .map_err(|why| format!("mcpServers: {name:?} cannot be used: {why}"))?;
+            .map_err(|why| format!("mcpServers: {name} cannot be used: {why}", name = quoted(&name)))?;
         notes.extend(odd.into_iter().map(|odd| format!("initialize: {odd}")));
         configs.push(json!({ "mcpServers": { name: server } }).to_string());
     }

@@ -12,7 +12,7 @@ use becket_tui::input::{Keep, Place};
 use becket_tui::keymap::Keymap;
 use becket_tui::notify::Notifications;
 use becket_tui::theme::Theme;
-use becket_types::{RuleChange, RuleKind};
+use becket_types::{RuleChange, RuleKind, quoted};
 use serde_json::Value;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -42,7 +42,11 @@ pub(super) fn load(environment: &Environment, config: &Config) -> (Preferences, 
         _ if environment.var("NO_COLOR").is_some() => Theme::plain(),
         Some(Ok(theme)) => theme,
         Some(Err(name)) => {
-            wrong.push(format!("ui.theme: there is no theme {name:?}; themes: {}", Theme::NAMES.join(", ")));
+            wrong.push(format!(
+                "ui.theme: there is no theme {name}; themes: {}",
+                Theme::NAMES.join(", "),
+                name = quoted(&name)
+            ));
             fitting(environment)
         }
         None => fitting(environment),
@@ -151,7 +155,11 @@ fn fitting(environment: &Environment) -> Theme {
 pub(super) fn notifications(environment: &Environment, ui: &UiConfig) -> Result<Notifications, String> {
     if let Some(name) = &ui.notifications {
         return Notifications::by_name(name).ok_or_else(|| {
-            format!("ui.notifications: {name:?} is none of {}", Notifications::NAMES.join(", "))
+            format!(
+                "ui.notifications: {name} is none of {}",
+                Notifications::NAMES.join(", "),
+                name = quoted(&name)
+            )
         });
     }
     // A multiplexer does not pass such sequences on.

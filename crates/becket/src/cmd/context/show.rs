@@ -6,7 +6,7 @@ use crate::args::ContextArgs;
 use crate::cmd::{one_line, short, when, write};
 use crate::failure::{Failure, unwritten};
 use becket_session::context::view::CacheState;
-use becket_types::{Entry, Tokens, Usage};
+use becket_types::{Entry, Tokens, Usage, quoted};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write;
@@ -113,7 +113,7 @@ pub(crate) fn request_of<'a, 'b>(
 fn no_request(count: usize, name: &str) -> Failure {
     let what = match count {
         0 => "this session has no record of a request".to_owned(),
-        n => format!("there is no request {name:?}: they are numbered 1 to {n}"),
+        n => format!("there is no request {name}: they are numbered 1 to {n}", name = quoted(&name)),
     };
     Failure::usage(what).hint("becket context SESSION --requests lists them")
 }

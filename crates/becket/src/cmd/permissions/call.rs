@@ -2,7 +2,7 @@
 
 use crate::environment::Environment;
 use crate::failure::Failure;
-use becket_types::{Access, Effect};
+use becket_types::{Access, Effect, quoted};
 use std::path::{Path, PathBuf};
 
 /// A call, and the access that it needs.
@@ -19,14 +19,15 @@ impl Call {
             let text = text.trim();
             let hint = format!("for a command write 'Bash({text})'; otherwise ");
             let hint = if text.contains(['(', ')']) { String::new() } else { hint };
-            Failure::usage(format!("{text:?} is not a tool call"))
+            Failure::usage(format!("{text} is not a tool call", text = quoted(&text)))
                 .hint(hint + "write the tool and its command, path, host or name, such as 'Bash(git push)' or 'Read(src/main.rs)'")
         })?;
         if inner.is_none() && is_command(name) {
-            return Err(Failure::usage(format!("{name:?} may be a tool or a command")).hint(format!(
-                "write 'Bash({name})' for the command, or '{}(PATH)' for the tool",
-                capital(name)
-            )));
+            return Err(Failure::usage(format!("{name} may be a tool or a command", name = quoted(&name)))
+                .hint(format!(
+                    "write 'Bash({name})' for the command, or '{}(PATH)' for the tool",
+                    capital(name)
+                )));
         }
         let tool = name.to_ascii_lowercase();
         let needs = |what: &str| {

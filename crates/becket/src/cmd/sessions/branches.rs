@@ -11,7 +11,7 @@ use crate::models::info;
 use becket_session::index::Query;
 use becket_session::store::SessionSummary;
 use becket_session::{CreateOptions, Durability, Session};
-use becket_types::{Entry, EntryKind, Message, MessageId, Seq, SessionId, Usage};
+use becket_types::{Entry, EntryKind, Message, MessageId, Seq, SessionId, Usage, quoted};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt::Write as _;
@@ -111,7 +111,7 @@ pub(crate) fn place_in(summary: &SessionSummary, end: Seq, query: &str) -> Resul
     if let Some(number) = query.strip_prefix('@') {
         let place = number.parse().ok().map(Seq).filter(|seq| (Seq(1)..=end).contains(seq));
         return place.ok_or_else(|| {
-            Failure::usage(format!("{query:?} is not an entry of this session"))
+            Failure::usage(format!("{query} is not an entry of this session", query = quoted(&query)))
                 .hint(format!("its entries are @1 to @{end}"))
         });
     }

@@ -11,7 +11,7 @@ use becket_session::context::ModelScope;
 use becket_session::index;
 use becket_session::store::{self, Outside, SessionSummary, trash};
 use becket_session::{SessionLabel, StoreError};
-use becket_types::{EntryKind, Millis};
+use becket_types::{EntryKind, Millis, quoted};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub(super) fn run(
             if *json {
                 return write(out, &format!("{}\n", json!({ "session": summary.id, "title": title })));
             }
-            write(out, &format!("{} is now called {title:?}.\n", summary.id))
+            write(out, &format!("{} is now called {title}.\n", summary.id, title = quoted(&title)))
         }
         SessionsWhat::Tag { session, tags, remove, json } => {
             tag(environment, &pick(session)?, tags, *remove, *json, out)
@@ -188,9 +188,12 @@ fn restore(
 ) -> Result<(), Failure> {
     let summary = store::find(&trash_dir(environment), query, None).map_err(|error| match error {
         StoreError::NotFound { .. } => match store::find(&environment.sessions_dir(), query, None) {
-            Ok(there) => Failure::usage(format!("{query:?} is not in the trash: it is among your sessions"))
-                .hint(format!("continue it: becket --resume {}", there.id)),
-            Err(_) => Failure::usage(format!("{query:?} is not in the trash"))
+            Ok(there) => Failure::usage(format!(
+                "{query} is not in the trash: it is among your sessions",
+                query = quoted(&query)
+            ))
+            .hint(format!("continue it: becket --resume {}", there.id)),
+            Err(_) => Failure::usage(format!("{query} is not in the trash", query = quoted(&query)))
                 .hint("`becket sessions trash` lists its sessions"),
         },
         error => store_failure(error),

@@ -8,7 +8,7 @@ use crate::environment::Environment;
 use crate::settings::ServerPolicies;
 use becket_guard::{Guard, Verdict};
 use becket_mcp::Hub;
-use becket_types::{Access, Effect};
+use becket_types::{Access, Effect, quoted};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,7 +56,7 @@ impl Servers {
                 return None;
             }
             (_, Some(name)) if !hub.has(&name) => {
-                Err(format!("there is no MCP server {name:?} in this session"))
+                Err(format!("there is no MCP server {name} in this session", name = quoted(&name)))
             }
             ("mcp_toggle", Some(name)) => {
                 let Some(enabled) = body.get("enabled").and_then(Value::as_bool) else {
