@@ -223,6 +223,34 @@ fn only_the_binary_prints_exits_or_reads_the_environment() {
     }
 }
 
+/// Rust's form for debugging writes out the vowel signs and joiners of many scripts, so people cannot read it.
+#[test]
+fn texts_for_people_are_quoted_by_one_function() {
+    let banned = [
+        "escape_debug",
+        "{label:?}",
+        "{title:?}",
+        "{message:?}",
+        "{query:?}",
+        "{words:?}",
+        "{prompt:?}",
+        "{answer:?}",
+    ];
+    for file in rust_files(&root().join("crates")) {
+        let path = file.strip_prefix(root()).unwrap_or(&file).to_string_lossy();
+        let is_code = path.contains("/src/") && !path.contains("test") && !path.contains("fuzzing");
+        if !is_code {
+            continue;
+        }
+        let source = std::fs::read_to_string(&file).unwrap();
+        for (number, line) in without_tests(&source).lines().enumerate() {
+            for word in banned {
+                assert!(!line.contains(word), "{path}:{}: {word}; use becket_types::quoted", number + 1);
+            }
+        }
+    }
+}
+
 #[test]
 fn what_the_platform_decides_lives_in_sys_modules() {
     let sources: Vec<PathBuf> = std::fs::read_dir(root().join("crates"))
