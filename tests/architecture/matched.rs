@@ -43,6 +43,7 @@ const FORMATS: &[(&str, &str)] = &[
         "The context is full",
         "the first words of a turn's end in the ledger; providers say it in words of their own",
     ),
+    ("the agent ", "the first words of warnings about agents, which becket itself writes"),
     (" Nothing was changed.", "both crates end a message of their own with it"),
 ];
 

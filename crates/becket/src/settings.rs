@@ -563,19 +563,13 @@ fn session_choice(args: &crate::args::SessionArgs, drops: Option<&str>) -> Resul
     let at = match &args.resume_session_at {
         None => None,
         Some(text) => Some(text.parse().map_err(|_| {
-            Failure::usage(format!(
-                "--resume-session-at takes the uuid of a message, got {text}",
-                text = quoted(&text)
-            ))
+            Failure::usage(format!("--resume-session-at takes the uuid of a message, got {}", quoted(&text)))
         })?),
     };
     let drops = match drops {
         None => None,
         Some(text) => Some(text.parse().map_err(|_| {
-            Failure::usage(format!(
-                "Resume rejected by --resume-drops-turn: {text} is no uuid",
-                text = quoted(&text)
-            ))
+            Failure::usage(format!("Resume rejected by --resume-drops-turn: {} is no uuid", quoted(&text)))
         })?),
     };
     // A run that is not kept must not write to the session that it continues, so it uses a copy. So does one that begins in

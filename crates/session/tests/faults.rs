@@ -339,7 +339,7 @@ fn an_entry_is_written_after_the_blob_that_it_names() {
             assert_eq!(notices, ["Saving works again: 2 waiting writes are on disk now."]);
         }
         drop(session);
-        // What is on disk is sound in either case.
+        // The files on disk are sound in either case.
         let on_disk = stored(&dir);
         assert_eq!(on_disk.len(), if heals { 5 } else { 3 });
         let store = BlobStore::in_memory(Arc::new(Disk), Some(&dir));

@@ -41,7 +41,7 @@ git -c protocol.file.allow=always submodule add -q ../origin sub
 git add .; git commit -qm outer
 ";
 
-/// What git and the file system say about all of it.
+/// Everything that git and the file system say about it.
 fn state(lab: &Lab) -> Vec<String> {
     let repositories = ["", "inner", "linked", "sub"].map(|name| lab.root.join(name));
     let of = |dir: &PathBuf| {

@@ -58,7 +58,7 @@ pub fn show_hidden(
 }
 
 /// Returns a text of a user or a model in quotation marks, for a sentence. Quotation marks, backslashes, line
-/// ends and characters that nobody can see are written out (`\u{202e}`). What real writing needs stays:
+/// ends and characters that nobody can see are written out (`\u{202e}`). The marks that real writing needs stay:
 /// combining marks, and joiners and selectors between visible characters.
 ///
 /// Rust's own form for debugging (`{:?}`) is not for this: it also writes out the marks of many scripts.

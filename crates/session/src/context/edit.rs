@@ -139,7 +139,7 @@ enum Item {
 /// Returns the newest undo of a compaction that can itself be undone, and the compaction. A rewind and a new compaction
 /// end all earlier undos. A compaction whose summary may tell of a message that was dropped since cannot be redone.
 fn undone_compaction(view: &View, entries: &[Entry]) -> Option<(Seq, Seq)> {
-    let reverts = MessageReverts::of(entries);
+    let reverts = reverts_of(entries);
     let mut compactions = HashSet::new();
     let mut undos: Vec<(Seq, Seq)> = Vec::new();
     let mut dropped: Vec<(Seq, Seq)> = Vec::new();
@@ -360,6 +360,11 @@ pub(crate) fn by_hand(kind: &EntryKind) -> Vec<Seq> {
     [EDIT, UNDO, REDO].iter().find_map(|key| named(extra, key)).unwrap_or_default()
 }
 
+/// Returns the reverts of messages among `entries`.
+fn reverts_of(entries: &[Entry]) -> MessageReverts {
+    MessageReverts::of(entries, entries.iter().flat_map(|entry| by_hand(&entry.kind)).collect())
+}
+
 /// A change: its notice, its description and its entries. [`changes`] separates those in force from undone
 /// ones.
 type Change = (Seq, String, Vec<Seq>);
@@ -367,7 +372,7 @@ type Change = (Seq, String, Vec<Seq>);
 /// Returns the changes in force, and those that can be redone, each with the entries of its undo. A rewind brings the
 /// changes in force back to those before its prompt, and leaves nothing to redo.
 fn changes(entries: &[Entry]) -> (Vec<Change>, Vec<(Change, Vec<Seq>)>) {
-    let reverts = MessageReverts::of(entries);
+    let reverts = reverts_of(entries);
     let (mut made, mut undone): (Vec<Change>, Vec<(Change, Vec<Seq>)>) = (Vec::new(), Vec::new());
     // The changes in force after each entry that altered them.
     let mut states: Vec<(Seq, Vec<Change>)> = Vec::new();

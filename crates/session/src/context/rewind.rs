@@ -3,7 +3,7 @@
 //! Owns the choice of the entries that a rewind cancels, and recognises rewinds in a ledger, so that nothing that a rewind
 //! discarded is undone or redone later. Writes nothing.
 
-use super::{View, edit};
+use super::View;
 use becket_types::{Entry, EntryKind, Seq};
 use std::collections::{HashMap, HashSet};
 
@@ -39,7 +39,7 @@ pub(super) struct MessageReverts {
     targets: HashMap<Seq, Seq>,
 }
 
-/// What a revert of a message belongs to.
+/// The change of the session that a revert of a message belongs to.
 pub(super) enum RevertedBy {
     /// A rewind. The conversation before this prompt is the same before and after it.
     Rewind(Seq),
@@ -48,8 +48,8 @@ pub(super) enum RevertedBy {
 }
 
 impl MessageReverts {
-    pub(super) fn of(entries: &[Entry]) -> Self {
-        let by_hand = entries.iter().flat_map(|entry| edit::by_hand(&entry.kind)).collect();
+    /// Finds the reverts among `entries`. `by_hand`: the entries that belong to manual changes.
+    pub(super) fn of(entries: &[Entry], by_hand: HashSet<Seq>) -> Self {
         let (mut messages, mut targets) = (HashMap::new(), HashMap::new());
         for entry in entries {
             match &entry.kind {
@@ -65,7 +65,7 @@ impl MessageReverts {
         Self { by_hand, messages, targets }
     }
 
-    /// Returns what the entry belongs to, if it reverts a message, or brings one back that a rewind took.
+    /// Returns the change that the entry belongs to, if it reverts a message, or brings one back that a rewind took.
     pub(super) fn what(&self, entry: &Entry) -> Option<RevertedBy> {
         let EntryKind::Revert { entry: mut target } = entry.kind else { return None };
         let is_by_hand = self.by_hand.contains(&entry.seq);

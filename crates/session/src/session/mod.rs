@@ -316,7 +316,7 @@ impl Session {
             draft = self.ledger.draft(&entries)?;
             self.notices.push("A value nested more than 100 levels deep was kept as text.".to_owned());
         }
-        self.settle_blobs(&entries);
+        saving::settle_blobs(self, &entries);
         if durability == Durability::Synced {
             self.blobs.sync();
         }
@@ -448,6 +448,26 @@ impl Session {
         notices.extend(self.blobs.take_warnings());
         notices.extend(self.view.take_notices());
         notices
+    }
+
+    /// Returns the number of commits that are waiting for the disk.
+    pub fn backlog(&self) -> usize {
+        self.ledger.backlog()
+    }
+
+    /// True if commits are waiting for the disk, or were refused because another process has taken the session over.
+    pub fn has_unsaved(&self) -> bool {
+        self.backlog() > 0 || self.ledger.is_taken_over()
+    }
+
+    /// Tries again to write everything that waits for the disk. Returns true if nothing is waiting, and nothing was
+    /// refused. Call it before exiting.
+    pub fn flush(&mut self) -> bool {
+        let blobs = self.blobs.flush();
+        if blobs {
+            self.ledger.release();
+        }
+        self.ledger.flush() && blobs
     }
 
     /// Reads the ledger from its start, including commits that wait for the disk.

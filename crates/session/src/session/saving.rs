@@ -8,39 +8,17 @@ use crate::blobs::named_by;
 use becket_types::Entry;
 use std::collections::BTreeSet;
 
-impl Session {
-    /// Writes waiting blobs. If that fails, and one of these new entries names a waiting blob, the entries wait from now on.
-    pub(super) fn settle_blobs(&mut self, entries: &[Entry]) {
-        if self.blobs.flush() {
-            self.ledger.release();
-            return;
-        }
-        let mut named = BTreeSet::new();
-        for entry in entries {
-            named_by(entry, &self.blobs, &mut named);
-        }
-        if self.blobs.waits_for(&named) {
-            self.ledger.hold();
-        }
+/// Writes waiting blobs. If that fails, and one of these new entries names a waiting blob, the entries wait from now on.
+pub(super) fn settle_blobs(session: &mut Session, entries: &[Entry]) {
+    if session.blobs.flush() {
+        session.ledger.release();
+        return;
     }
-
-    /// Returns the number of commits that are waiting for the disk.
-    pub fn backlog(&self) -> usize {
-        self.ledger.backlog()
+    let mut named = BTreeSet::new();
+    for entry in entries {
+        named_by(entry, &session.blobs, &mut named);
     }
-
-    /// True if commits are waiting for the disk, or were refused because another process has taken the session over.
-    pub fn has_unsaved(&self) -> bool {
-        self.ledger.backlog() > 0 || self.ledger.is_taken_over()
-    }
-
-    /// Tries again to write everything that waits for the disk. Returns true if nothing is waiting, and nothing was
-    /// refused. Call it before exiting.
-    pub fn flush(&mut self) -> bool {
-        let blobs = self.blobs.flush();
-        if blobs {
-            self.ledger.release();
-        }
-        self.ledger.flush() && blobs
+    if session.blobs.waits_for(&named) {
+        session.ledger.hold();
     }
 }

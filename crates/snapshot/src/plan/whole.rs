@@ -1,4 +1,4 @@
-//! What a plan decides for several paths together: repositories that calls created, and folders that are gone.
+//! Decisions of a plan for several paths together: repositories that calls created, and folders that are gone.
 
 use super::{Action, PlannedPath, Step, look};
 use crate::git::{Objects, Repo, is_git_dir};

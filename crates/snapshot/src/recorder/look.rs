@@ -31,7 +31,7 @@ impl Recorder {
         roots
     }
 
-    /// Those of the paths outside of all roots that may be walked: not the home directory and none of its ancestors.
+    /// Returns the paths outside of all roots that may be walked: not the home directory and none of its ancestors.
     fn outside(&self, paths: &[PathBuf], roots: &[PathBuf]) -> Vec<PathBuf> {
         let home = self.settings.home.as_deref();
         let allowed = |path: &&PathBuf| {
@@ -64,8 +64,8 @@ impl Recorder {
     }
 
     /// Looks at all files that the risk covers, those that the command names first. Returns them, and the risk of each
-    /// repository. `before` is the latter from before the command; a repository that is not in it was created by the
-    /// command.
+    /// repository. `before`: the risks that were found when the command started; a repository that is not
+    /// among them was created by the command.
     pub(super) fn look(
         &mut self,
         risk: &Risk,
