@@ -438,7 +438,7 @@ fn times_of_zero_and_far_names_are_refused_with_advice() {
     for (text, want) in [
         ("shell.timeout = 0", "0 would stop every command at once"),
         ("limits.max_wall = '0s'", "0 would stop every run at once"),
-        ("sandbox.mode = 'on'", "read-only; correct the value"),
+        ("sandbox.mode = 'on'", "read-only (The commands that run in the sandbox); correct the value"),
     ] {
         let error = run(Case { files: vec![(Scope::User, text)], ..Case::default() }).unwrap_err();
         assert!(error.to_string().contains(want), "{text}: {error}");

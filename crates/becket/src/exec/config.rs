@@ -416,6 +416,7 @@ mod tests {
             "providers": {
                 "corp": {"kind": "openai-chat", "base_url": "https://models.corp.example/v1", "api_key_env": "CORP_KEY", "headers": {"X-Team": "blue"}},
                 "ollama": {"base_url": "http://127.0.0.1:9/v1"},
+                "openai": {"kind": "openai-responses"},
             },
             "sandbox": {"network": "full"},
             "shell": {"env": {"CI": "1"}},
