@@ -189,7 +189,7 @@ async fn a_mode_that_is_set_meanwhile_holds_for_it_too() {
     rig.send(prompt("go")).await;
     rig.event(|e| matches!(nested(e, "t"), Some(Event::ToolStarted { .. }))).await;
     rig.send(Command::SetMode { mode: "plan".to_owned() }).await;
-    rig.event(|e| matches!(e, Event::Notice { .. })).await;
+    rig.event(|e| matches!(e, Event::ModeChanged { .. })).await;
     rig.world.go.notify_one();
     let result = rig.finished().await;
     assert_eq!(rig.ran(), ["read wait"]);

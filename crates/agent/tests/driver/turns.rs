@@ -55,9 +55,9 @@ async fn t5_a_steering_message_is_wrapped_once_and_keeps_its_bytes() {
     rig.send(prompt(" also this ")).await;
     // The prompt is in the inbox before the tool goes on.
     rig.send(Command::SetMode { mode: "plan".into() }).await;
-    rig.event(|event| matches!(event, Event::Notice { .. })).await;
+    rig.event(|event| matches!(event, Event::ModeChanged { .. })).await;
     rig.send(Command::SetMode { mode: "bypassPermissions".into() }).await;
-    rig.event(|event| matches!(event, Event::Notice { .. })).await;
+    rig.event(|event| matches!(event, Event::ModeChanged { .. })).await;
     rig.world.go.notify_one();
     let result = rig.finished().await;
     assert_eq!((result.end, result.steps), (TurnEnd::Completed, 4));
