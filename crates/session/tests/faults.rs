@@ -344,7 +344,9 @@ fn an_entry_is_written_after_the_blob_that_it_names() {
         assert_eq!(on_disk.len(), if heals { 5 } else { 3 });
         let store = BlobStore::in_memory(Arc::new(Disk), Some(&dir));
         let mut named = BTreeSet::new();
-        on_disk.iter().for_each(|entry| blobs::named_by(entry, &store, &mut named));
+        for entry in &on_disk {
+            blobs::named_by(entry, &store, &mut named);
+        }
         assert_eq!(named.contains(&blob), heals);
         assert_eq!(blobs::missing(&dir, named.iter()), Vec::<&BlobId>::new());
     }

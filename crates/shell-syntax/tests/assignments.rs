@@ -1,4 +1,5 @@
 //! Assignments that are read from a text and never run: bash itself says what each of them sets.
+#![expect(clippy::expect_used, reason = "helpers of tests fail by panicking")]
 
 use becket_shell_syntax::assignments;
 use proptest::prelude::*;

@@ -18,6 +18,10 @@ use std::sync::Arc;
 
 /// One event that the interface reacts to.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "inputs are handled one by one; a box for each event would cost more than its move"
+)]
 pub enum Input {
     Key(KeyEvent),
     /// Bracketed paste. It is never read as keys and never submits.

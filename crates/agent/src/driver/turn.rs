@@ -301,7 +301,7 @@ impl Agent {
             }
             AfterHooks::Stop { .. } => self.flow.feed(Input::StopAsked { go_on: false }),
             AfterHooks::EndBatch { touched, hook_texts } => {
-                self.tool_runner().end_batch(&touched, hook_texts)
+                self.tool_runner().end_batch(&touched, hook_texts);
             }
         }
     }

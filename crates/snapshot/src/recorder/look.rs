@@ -161,7 +161,9 @@ impl Recorder {
         if before.is_none()
             && (risk.git != GitRisk::None || risks.values().any(|risk| *risk != GitRisk::None))
         {
-            risks.values_mut().for_each(|risk| *risk = (*risk).max(GitRisk::State));
+            for risk in risks.values_mut() {
+                *risk = (*risk).max(GitRisk::State);
+            }
         }
         for (repo, _) in found.values() {
             let level = risks.get(&repo.dir).copied().unwrap_or_default();

@@ -20,6 +20,7 @@ impl Expected {
     }
 
     /// Compares a text with `NAME.txt`, or writes the file.
+    #[expect(clippy::expect_used, reason = "helpers of tests fail by panicking")]
     pub(crate) fn check(&mut self, name: &str, text: &str) {
         let path = self.dir.join(format!("{name}.txt"));
         if self.writes {

@@ -5,6 +5,7 @@
 //! flags, and one that asks for a confirmation gets `--yes`. Lines that cannot run here are in [`NOT_RUN`], with the reason.
 
 use super::shell;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Beginnings of lines that are not run, and why.
@@ -163,12 +164,13 @@ impl Prepared {
         let mut steps = String::new();
         for at in 0..6 {
             let comma = if at == 0 { "" } else { "," };
-            steps.push_str(&format!(
+            let _ = write!(
+                steps,
                 "{comma}{{\"calls\":[{{\"name\":\"write\",\"input\":{{\"path\":\"hello.txt\",\"content\":\"hello {at}\"}}}}]}},\
                  {{\"text\":\"I wrote hello.txt. {}\"}}",
                 // A compaction must be worth while.
                 "It says what the task asks for, and no more than that. ".repeat(40)
-            ));
+            );
         }
         write("script.json", &format!("{{\"loop\":true,\"window\":16000,\"steps\":[{steps}]}}"))?;
         let config = format!(
@@ -195,7 +197,7 @@ impl Prepared {
         let name = "becket sessions rename \"$(becket sessions --json | sed 's/.*\"id\":\"\\([^\"]*\\)\".*/\\1/')\" \"parser work\"";
         prepared.succeeds(becket, name)?;
         let can_confine = shell(becket, &prepared.home, "becket sandbox -- true")?.0;
-        let copied = prepared.copy_of(&prepared.home, &prepared.copy);
+        let copied = Self::copy_of(&prepared.home, &prepared.copy);
         copied.map(|()| Self { can_confine, ..prepared })
     }
 
@@ -204,7 +206,7 @@ impl Prepared {
         if succeeded { Ok(()) } else { Err(format!("{command}: {printed}")) }
     }
 
-    fn copy_of(&self, from: &Path, to: &Path) -> Result<(), String> {
+    fn copy_of(from: &Path, to: &Path) -> Result<(), String> {
         let copied = std::process::Command::new("cp").arg("-a").arg(from).arg(to).status();
         match copied {
             Ok(status) if status.success() => Ok(()),
@@ -216,7 +218,7 @@ impl Prepared {
     /// Undoes what a command has done.
     pub(super) fn restore(&self) -> Result<(), String> {
         std::fs::remove_dir_all(&self.home).map_err(|e| format!("{}: {e}", self.home.display()))?;
-        self.copy_of(&self.copy, &self.home)
+        Self::copy_of(&self.copy, &self.home)
     }
 }
 
