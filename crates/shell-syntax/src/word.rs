@@ -242,7 +242,10 @@ impl Word {
                     self.text.push(c);
                     match chars.as_str().as_bytes() {
                         [b'/' | b':', ..] => self.expands(start, "HOME"),
-                        [] if self.raw.ends_with('~') => self.expands(start, "HOME"),
+                        // The end of this part is the end of the word: with quotes after the tilde, bash keeps it.
+                        [] if self.raw.ends_with('~') && self.raw.matches('~').count() == 1 => {
+                            self.expands(start, "HOME");
+                        }
                         // The home of another person.
                         _ => self.expansions = None,
                     }

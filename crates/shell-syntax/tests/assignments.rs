@@ -133,9 +133,15 @@ fn what_does_more_than_assign_is_left_out() {
 /// Texts of which the grammar splits or expands more than bash.
 #[test]
 fn texts_that_the_grammar_reads_otherwise() {
-    for text in
-        ["V0=\"\\$x\"\\ \n", "V0=''~/x\n", "V0='a'\\n'b'\n", "V0=:~$OLD\n", "V0=~\"/x\"\n", "V0=a & V1=b\n"]
-    {
+    for text in [
+        "V0=\"\\$x\"\\ \n",
+        "V0=''~/x\n",
+        "V0='a'\\n'b'\n",
+        "V0=:~$OLD\n",
+        "V0=:~''~\n",
+        "V0=~\"/x\"\n",
+        "V0=a & V1=b\n",
+    ] {
         let want = by_bash(text).expect("bash runs it");
         for (name, value) in by_reader(text) {
             assert_eq!(want.get(&name), Some(&value), "{name} in {text:?}");
