@@ -257,4 +257,44 @@ mod tests {
         assert_eq!(real_path(&at("in/link/x")), at("out/x"));
         assert_eq!(real_path(&at("in/absent/x")), at("in/absent/x"));
     }
+
+    #[test]
+    fn folders_that_are_looked_up_once_give_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let at = |name: &str| root.join(name);
+        fs::create_dir_all(at("in/a")).unwrap();
+        fs::create_dir(at("out")).unwrap();
+        fs::write(at("in/f"), "text").unwrap();
+        fs::write(at("out/f"), "more").unwrap();
+        symlink("../out", at("in/link")).unwrap();
+        symlink("nowhere", at("dangling")).unwrap();
+        symlink("loop", at("loop")).unwrap();
+        let mut folders = Folders::default();
+        let names = [
+            "in",
+            "in/f",
+            "in/a",
+            "in/a/g",
+            "in/link",
+            "in/link/f",
+            "in/link/d/f",
+            "absent/d/f",
+            "dangling/f",
+            "loop/f",
+        ];
+        for name in names.into_iter().chain(names) {
+            let path = at(name);
+            let real = real_path(&path);
+            assert_eq!(folders.real_path(&path), real, "{name}");
+            assert_eq!(folders.state(&path, &real), state(&path, &real), "{name}");
+            let is_link = |up: &&Path| up.symlink_metadata().is_ok_and(|found| found.is_symlink());
+            let links: Vec<&Path> = path.ancestors().skip(1).filter(is_link).collect();
+            let found = folders.links_above(&path);
+            assert_eq!(found.keys().rev().map(PathBuf::as_path).collect::<Vec<_>>(), links, "{name}");
+        }
+        for odd in ["/", "a", "..", ""] {
+            assert_eq!(folders.real_path(Path::new(odd)), real_path(Path::new(odd)), "{odd}");
+        }
+    }
 }
