@@ -227,7 +227,7 @@ fn what_a_server_writes_is_undone_while_it_lives_and_what_the_user_writes_stays(
         // A last look follows when it has been killed.
         server.does("(while :; do echo evil > .mcp.json; done) & true");
         // On a busy machine the loop may not have begun yet.
-        let until = Instant::now() + Duration::from_secs(60);
+        let until = Instant::now() + Duration::from_mins(1);
         while !ws.join(".mcp.json").exists() && Instant::now() < until {
             std::thread::yield_now();
         }
