@@ -177,8 +177,9 @@ pub(crate) fn put_back(real: &Path, kind: &Kind) -> io::Result<()> {
 /// Names with a small number that are tried before one that nobody can prepare.
 const NUMBERED: u32 = 20;
 
-/// Renames the file, folder or link at a resolved path to a name in the same folder that no program obeys. A command may have
-/// taken names and rights away to prevent that.
+/// Renames the file, folder or link at a resolved path to a name in the same folder that no program obeys, and returns that name.
+/// A command may have prepared for this: if `NAME.refused` exists, another name is tried, and if the folder cannot be written,
+/// it gets the permission for the moment of the rename.
 pub(crate) fn put_aside(real: &Path) -> Option<PathBuf> {
     let (dir, name) = folder(real).ok()?;
     let shown = name.to_string_lossy().into_owned();

@@ -184,7 +184,7 @@ pub fn refusal(path: &Path) -> Option<&'static str> {
     let of_process = first.bytes().all(|b| b.is_ascii_digit()) || matches!(first, "self" | "thread-self");
     if !of_process {
         let known = OF_MACHINE.contains(&first);
-        return (!known).then_some("it is kernel memory or a kernel control");
+        return (!known).then_some("it is kernel memory or a setting of the kernel");
     }
     // `/proc/7` itself is only a listing.
     let second = parts.get(1)?;
@@ -353,7 +353,7 @@ mod tests {
             (PathBuf::from(format!("/proc/{pid}/mem")), "memory of a process"),
             (PathBuf::from(format!("/proc/{pid}/fd/0")), "reaches into a running process"),
             (PathBuf::from("/proc/kcore"), "kernel memory"),
-            (PathBuf::from("/proc/kmsg"), "kernel control"),
+            (PathBuf::from("/proc/kmsg"), "setting of the kernel"),
             (PathBuf::from(format!("/proc/{pid}/cmdline")), "reaches into a running process"),
             (PathBuf::from(format!("/proc/{pid}/task/{pid}/fd/0")), "reaches into a running process"),
             (PathBuf::from("/sys/kernel/tracing/trace_pipe"), "belongs to the kernel"),

@@ -171,7 +171,7 @@ impl Reading {
         let mut keys =
             vec![("Enter", "opens"), ("c", "copies"), ("/", "searches"), ("u, d", "your messages")];
         if transcript.may_bring_back() {
-            keys.insert(2, ("b", "brings back"));
+            keys.insert(2, ("b", "restores"));
         }
         keys.push(("Esc", "closes"));
         let place = format!("{at} of {count}");

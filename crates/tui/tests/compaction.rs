@@ -263,7 +263,7 @@ fn messages_are_brought_back() {
     // Two messages are brought back at once from the focused compaction.
     stage.screen();
     stage.update(Input::Key(KeyEvent::new(KeyCode::Up, KeyModifiers::ALT)));
-    assert!(stage.screen().contains("b brings back"), "{}", stage.screen());
+    assert!(stage.screen().contains("b restores"), "{}", stage.screen());
     stage.key(KeyCode::Char('b'));
     stage.key(KeyCode::Tab);
     stage.key(KeyCode::Tab);

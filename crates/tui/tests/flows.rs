@@ -271,7 +271,7 @@ fn the_edge_shows_a_title_that_is_no_message_while_becket_rests() {
     assert!(!title(&mut stage), "{}", stage.screen());
     let rule = format!("\n{}\n", "─".repeat(60));
     assert_eq!(stage.screen().matches(&rule).count(), 2, "a plain edge: {}", stage.screen());
-    // After another message, it is still the beginning of the first one.
+    // After another message, the title is still the beginning of the first one, which the screen shows anyway.
     say(&mut stage, "now the lexer");
     stage.event(Event::TextDelta { message: MessageId::new(), index: 0, text });
     stage.event(turn_end(TurnEnd::Completed));

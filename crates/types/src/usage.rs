@@ -142,7 +142,7 @@ impl CacheLifetime {
         }
     }
 
-    /// True for five minutes. The default is left out of the JSON.
+    /// Whether this is five minutes, the default, which is left out of the JSON.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }

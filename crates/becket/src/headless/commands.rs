@@ -52,7 +52,8 @@ impl Front {
         self.show_commands(now)
     }
 
-    /// Shows a change of the commands that hooks have judged, unless they refuse it.
+    /// Prints the list of slash commands and skills after it has changed and the hooks for such changes have answered. If a hook
+    /// refused the change, prints that instead.
     pub(super) fn commands_judged(
         &mut self,
         now: KnownCommands,

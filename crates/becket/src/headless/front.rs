@@ -333,7 +333,8 @@ impl Front {
                     self.known.messages.insert(id.clone(), message.id);
                 }
             }
-            // The prompt may be a question of the printer itself, such as one about a schema.
+            // A message that the user does not see: becket itself may have asked the model again, such as for an answer that fits
+            // the schema.
             Event::UserMessage { client_id, .. } => {
                 self.state.in_turn = true;
                 self.pending.delivered(client_id.as_ref());

@@ -58,7 +58,7 @@ impl HostLink {
         answer.await.unwrap_or_else(|_| Err(GONE.to_owned()))
     }
 
-    /// Sends a line that needs no answer. A program that is gone misses nothing.
+    /// Sends a line that needs no answer. If the other program has ended, the line is dropped: nobody needs it.
     fn tell(&self, subtype: &'static str, body: Value) {
         let _ = self.0.send(HostMessage::Line(subtype, body));
     }

@@ -123,7 +123,7 @@ fn by_table(entry: &Entry, words: &[Word]) -> Result<Vec<PathArg>, String> {
     if entry.names == "ps"
         && let Some((_, value)) = parsed.values.iter().find(|(_, value)| value.to_lowercase().contains("env"))
     {
-        return Err(format!("the column {value} may show secrets of the environment"));
+        return Err(format!("the column {value} may show environment variables, which can hold secrets"));
     }
     let mut positional = parsed.positional;
     match entry.args {

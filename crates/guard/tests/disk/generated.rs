@@ -17,7 +17,8 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Number of commands of each mode for edits that run. They are the same few programs in many frames.
+/// How many of the generated commands are run for each permission mode that allows edits. A part is enough, because they are the
+/// same few programs in many constructs of the shell.
 const MOST_WRITING: usize = 400;
 
 /// A world with what the words of the generator name.

@@ -120,7 +120,7 @@ struct Server {
 }
 
 impl Server {
-    /// Starts it. A start is repeated if a path was replaced in that moment, as becket's message asks for.
+    /// Starts the program. If a path was replaced while it was starting, starts it again, as becket's error message says.
     fn start(ground: &Ground, programs: &Programs) -> Self {
         let answers = |server: &mut Self| {
             let mut line = String::new();

@@ -91,7 +91,7 @@ impl Messages {
         Some((*id, text))
     }
 
-    /// Returns the part of the session that begins with this message.
+    /// Returns how many messages there are from this one to the end of the session, and what their turns changed in files.
     pub(super) fn since(&self, to: &MessageId) -> Since {
         let later = self.said.iter().skip_while(|(_, id, _)| id != to);
         let (mut messages, mut sum) = (0, Some(Changes::default()));

@@ -248,14 +248,14 @@ impl Inspector {
                 &["PageUp, PageDown and the wheel scroll · Esc goes back", "PageDown scrolls · Esc goes back"]
             }
             Some(Level::Spans { .. }) => &[
-                "↑ ↓ select · Enter shows it · = compares · d drops · c collapses · p pins · b brings back · u undoes · r redoes · Esc goes back",
+                "↑ ↓ select · Enter shows it · = compares · d drops · c collapses · p pins · b restores · u undoes · r redoes · Esc goes back",
                 "Enter shows it · d drops · c collapses · p pins · u undoes · Esc goes back",
                 "Enter shows it · d drops · u undoes · Esc goes back",
                 "Enter shows it · Esc goes back",
             ],
             _ => &[
-                "↑ ↓ select · Enter opens it · = compares with the one before · b brings back · u undoes · r redoes · Esc closes",
-                "Enter opens it · = compares · b brings back · u undoes · Esc closes",
+                "↑ ↓ select · Enter opens it · = compares with the one before · b restores · u undoes · r redoes · Esc closes",
+                "Enter opens it · = compares · b restores · u undoes · Esc closes",
                 "Enter opens it · Esc closes",
             ],
         };
