@@ -93,7 +93,9 @@ pub(crate) fn guard_in(
     Ok(guard)
 }
 
-/// True if a permission rule would match this call as a deny rule. The call is given by the SDK's tool names.
+/// True if a permission rule would match this call as a deny rule, or if that cannot be decided: a command whose words are known only
+/// when it runs (`$X -f file`), or that another program reads, may be the one that the rule means. The call is given by the SDK's
+/// tool names.
 pub(crate) fn rule_fits(
     rule: &str,
     tool: &str,
@@ -130,7 +132,12 @@ pub(crate) fn rule_fits(
             ..Access::session()
         },
     };
-    Ok(matches!(guard.check(&own, &access, input), becket_guard::Verdict::Deny { .. }))
+    Ok(match guard.check(&own, &access, input) {
+        becket_guard::Verdict::Deny { .. } => true,
+        // In this mode, with this one rule, the guard asks about a command only if it cannot check the rule on it.
+        becket_guard::Verdict::Ask { .. } => own == "bash",
+        becket_guard::Verdict::Allow { .. } => false,
+    })
 }
 
 /// Creates a guard that resolves symbolic links and reads the files that patterns match.
@@ -166,5 +173,34 @@ pub(crate) fn place(origin: &Origin) -> String {
     match origin.line {
         Some(line) => format!("{}, line {line}", origin.source),
         None => origin.source.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_condition_fits_a_command_that_may_be_the_one_it_means() {
+        let fits = |rule: &str, tool: &str, input: serde_json::Value| {
+            rule_fits(rule, tool, &input, &[PathBuf::from("/w")], Path::new("/home/u")).unwrap()
+        };
+        for (command, expected) in [
+            ("rm -f victim", true),
+            ("X=rm; $X -f victim", true),
+            ("$(echo rm) -f victim", true),
+            ("echo 'rm -f victim' | sh", true),
+            ("ls; env rm victim", true),
+            ("ls src", false),
+            ("git status", false),
+            ("for f in *.txt; do wc -l \"$f\"; done", false),
+        ] {
+            assert_eq!(fits("Bash(rm *)", "Bash", json!({"command": command})), expected, "{command}");
+        }
+        assert!(fits("Edit(src/**)", "Edit", json!({"file_path": "src/a.rs"})));
+        assert!(!fits("Edit(src/**)", "Edit", json!({"file_path": "docs/a.md"})));
+        assert!(!fits("Bash(rm *)", "Edit", json!({"file_path": "docs/a.md"})));
+        assert!(rule_fits("Bash(", "Bash", &json!({}), &[], Path::new("/")).is_err());
     }
 }
