@@ -4,6 +4,7 @@
 //! denies the whole. The files that a command names are judged in `files`.
 
 mod files;
+mod shown;
 
 use crate::findings::{Ask, Findings, PartNotes};
 use crate::path::{inside, is_sink};
@@ -17,6 +18,7 @@ use becket_shell_syntax::{
     Dirs, Known, Redirect, Script, Simple, Unwrapped, Word, base_name, is_launcher, read, unwrap,
 };
 use becket_types::edit_distance;
+use shown::{Hidden, traces};
 use std::path::PathBuf;
 
 const MAX_NESTING: usize = 6;
@@ -31,6 +33,10 @@ pub(crate) struct Judge<'a> {
     reads_file: bool,
     /// An earlier command of the script that may change where paths lead.
     moved: Option<String>,
+    /// Variables of the scripts so far that may hold a secret of the environment.
+    hidden: Hidden,
+    /// A secret of the environment that the judged script names, and that a trace of it would show.
+    traced: Option<String>,
     /// Findings about the present part; `None` if parts are not recorded.
     now: Option<PartNotes>,
 }
@@ -44,6 +50,8 @@ impl<'a> Judge<'a> {
             source: String::new(),
             reads_file: false,
             moved: None,
+            hidden: Hidden::default(),
+            traced: None,
             now: None,
         }
     }
@@ -102,7 +110,12 @@ impl<'a> Judge<'a> {
         }
         self.whole(source);
         source.clone_into(&mut self.source);
-        let Script { commands, redirects, doubts, unordered, .. } = read(source, dirs, &self.paths());
+        let Script { mut commands, redirects, given, doubts, unordered, .. } =
+            read(source, dirs, &self.paths());
+        self.hidden.add(&given);
+        commands.iter_mut().for_each(|command| self.hidden.mark(&mut command.words));
+        let secret = self.hidden.secret_in(source);
+        let traced_outside = std::mem::replace(&mut self.traced, secret);
         if !doubts.is_empty() {
             self.part(
                 || source.trim().to_owned(),
@@ -133,6 +146,15 @@ impl<'a> Judge<'a> {
                 self.moved = Some(raw(&command.words));
             }
         }
+        self.traced = traced_outside;
+    }
+
+    /// Returns the reason why a command that only reads would print a secret of the environment.
+    fn shows(&self, words: &[Word], command: &Simple) -> Option<String> {
+        let traced = self.traced.as_ref().filter(|_| traces(words));
+        let given = || command.input.as_ref().and_then(|text| self.hidden.secret_in(text));
+        let name = traced.cloned().or_else(given)?;
+        Some(format!("it may show {name}, a secret of the environment"))
     }
 
     /// Called when a path is used after or beside a command that may change where it leads.
@@ -281,6 +303,11 @@ impl<'a> Judge<'a> {
                         self.found.uncertain |= inner.found.uncertain;
                         self.found.read_only = false;
                     } else {
+                        if let Some(name) = self.hidden.secret_in(&text).filter(|_| traces(&words)) {
+                            let reason =
+                                format!("`{}` may show {name}, a secret of the environment", raw(&words));
+                            self.ask(reason, Some(exact_rule(&raw(&words))));
+                        }
                         self.depth += 1;
                         self.script(&text, command.dirs.clone());
                         self.depth -= 1;
@@ -395,6 +422,7 @@ impl<'a> Judge<'a> {
 
     fn plain(&mut self, words: &[Word], command: &Simple, covered: Option<Rule>) {
         let free = self.free(words, command.dirs.as_deref());
+        let free = free.and_then(|paths| self.shows(words, command).map_or(Ok(paths), Err));
         let git = base_name(&words[0].text) == "git";
         // A rule for git allows it to obey the repository's configuration. A command that only reads does not need that.
         if let Ok(paths) = free

@@ -99,6 +99,8 @@ pub struct Script {
     pub redirects: Vec<Redirect>,
     /// Variables that the script sets, with the values as far as they are known, in the order of the text.
     pub assigns: Vec<(String, Word)>,
+    /// The same variables and those of `for` loops, each with a value as written.
+    pub given: Vec<(String, String)>,
     /// Reasons why the script cannot be understood reliably, each in a few words.
     pub doubts: Vec<String>,
     /// True if a part could not be parsed: its effects may be missing above.

@@ -60,6 +60,11 @@ impl Word {
         }
     }
 
+    /// The value of a variable that is not known.
+    pub(crate) fn of_unknown(variable: &str) -> Self {
+        Self { known: Known::Dynamic, variables: Some(vec![variable.to_owned()]), ..Self::literal("$?") }
+    }
+
     /// True if the program gets exactly `text`.
     pub fn is_literal(&self) -> bool {
         self.known == Known::Literal

@@ -109,11 +109,13 @@ pub(crate) fn harm_of(
     harmful.find(|line| !is_expected(words, line, &searchers, &threads)).cloned()
 }
 
-/// Runs a command with a secret in its environment. True if the secret is in its output, which may be without end.
+/// Runs a command with a secret in its environment. True if the secret is in its output or its messages, which may be without end.
 fn tells_secret(command: &mut Command) -> bool {
-    command.env("CANARY_API_KEY", CANARY).stdout(Stdio::piped());
+    let (mut output, end) = std::io::pipe().unwrap();
+    command.env("CANARY_API_KEY", CANARY).stdout(end.try_clone().unwrap()).stderr(end);
     let mut child = command.spawn().unwrap();
-    let mut output = child.stdout.take().unwrap();
+    // The command holds the other end of the pipe until it is started again.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
     let (mut window, mut piece, mut told) = (Vec::new(), vec![0; 65_536], false);
     while let Ok(count) = output.read(&mut piece)
         && count > 0

@@ -76,6 +76,7 @@ impl Walker<'_> {
                 _ => {}
             }
         }
+        self.out.given.extend(values.iter().map(|value| (name.clone(), value.raw.clone())));
         // Without values, the loop sets what the shell was called with.
         let is_known = |value: &Word| value.known == Known::Literal && vars::may_set_to(&name, &value.raw);
         let may_set = vars::may_set(&name)
@@ -87,8 +88,8 @@ impl Walker<'_> {
             && !self.known.contains_key(&name)
             && values.iter().all(|v| matches!(v.known, Known::Literal | Known::Glob))
             && !set_elsewhere(self.source, &name);
-        let unknown = vec![Word { known: Known::Dynamic, ..Word::literal("$?") }];
-        self.known.insert(name, if followed { values } else { unknown });
+        let known = if followed { values } else { vec![Word::of_unknown(&name)] };
+        self.known.insert(name, known);
         self.rounds(&bodies, depth + 1);
     }
 }

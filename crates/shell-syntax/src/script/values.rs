@@ -4,7 +4,7 @@
 use super::grammar::children;
 use super::{Script, Walker, read_long};
 use crate::vars;
-use crate::word::{Known, Word, is_name, text_of};
+use crate::word::{Word, is_name, text_of};
 use tree_sitter::Node;
 
 impl Walker<'_> {
@@ -77,12 +77,14 @@ impl Walker<'_> {
         if !vars::may_set_to(&variable, given) {
             self.doubt(format!("it sets {variable}, which other programs may obey"));
         }
+        self.out.given.push((variable.clone(), given.to_owned()));
         if let Some(value) = value {
             self.visit(value, depth + 1);
             self.out.assigns.push((variable.clone(), Word::decode(value, self.source)));
         }
         // A value that changes more than once, or in a loop, is not followed.
-        self.known.insert(variable, vec![Word { known: Known::Dynamic, ..Word::literal("$?") }]);
+        let unknown = vec![Word::of_unknown(&variable)];
+        self.known.insert(variable, unknown);
         Some(text_of(node, self.source).to_owned())
     }
 
@@ -146,7 +148,7 @@ impl Walker<'_> {
         let Some(inner) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) else {
             return self.unread("a test could not be read");
         };
-        let Script { commands, redirects, assigns, doubts, unread, unordered } =
+        let Script { commands, redirects, assigns, given, doubts, unread, unordered } =
             read_long(&format!("test {inner}"), self.dirs.clone(), self.paths);
         self.out.unread |= unread;
         self.out.unordered |= unordered;
@@ -156,6 +158,7 @@ impl Walker<'_> {
         self.out.commands.extend(commands);
         self.out.redirects.extend(redirects);
         self.out.assigns.extend(assigns);
+        self.out.given.extend(given);
     }
 }
 
