@@ -1,5 +1,6 @@
 //! The layers and how they are merged: each leaf key separately, keeping the sources of its value.
 
+use crate::anchors::anchor_rules;
 use crate::config::{Config, json_schema, known_keys};
 use crate::document::{Kind, Node, parse_json, parse_toml, position};
 use crate::error::{ConfigError, Problem, UNKNOWN_KEY};
@@ -285,7 +286,16 @@ impl Builder<'_> {
             let parsed = if json {
                 // The mode and the model of a managed file are for the other agent alone: here, they would bind every run.
                 let driven = inputs.driven && scope != Scope::Managed;
-                parse_json(&origin, &layer.text).map(|root| translate(of_claude(root, driven)))
+                parse_json(&origin, &layer.text).map(|root| {
+                    let mut root = of_claude(root, driven);
+                    match scope {
+                        Scope::User | Scope::Project => anchor_rules(&mut root, base, inputs.cwd),
+                        Scope::Local => anchor_rules(&mut root, inputs.cwd, inputs.cwd),
+                        // No folder belongs to a managed file.
+                        Scope::Managed => {}
+                    }
+                    translate(root)
+                })
             } else {
                 parse_toml(&origin, &layer.text)
             };

@@ -17,6 +17,7 @@
 //! - Secrets are never shown, and a key goes only to the host that it belongs to.
 
 mod amend;
+mod anchors;
 mod checks;
 mod config;
 mod document;

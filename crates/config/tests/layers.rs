@@ -724,6 +724,48 @@ fn settings_of_claude_code_count_as_far_as_they_may() {
     assert_eq!((odd.name, odd.effort), (None, None));
 }
 
+/// In these files, a path with one leading slash starts at the folder that belongs to the file. A place that is denied without that
+/// stays denied.
+#[test]
+fn paths_in_rules_of_claude_code_start_at_the_folder_of_their_file() {
+    let text = r#"{"permissions": {
+        "allow": ["Edit(/src/**)", "Read( /a/{b,c}.md )", "Edit(//tmp/x)", "Read(~/n/**)", "Edit(./g/**)", "Read(*.md)", "Bash(/bin/ls /x)",
+                  "notebook_edit(/n.ipynb)", "Edit(/", "Edit"],
+        "ask": ["Write(/gen/**)"], "deny": ["Read(/secrets/**)", "Read(.env)"]}}"#;
+    let tail = ["Edit(//tmp/x)", "Read(~/n/**)", "Edit(./g/**)", "Read(*.md)", "Bash(/bin/ls /x)"];
+    let rules = |scope, path: &str| of_claude(scope, path, text, true, false).config.permissions.rules;
+    for (scope, path, folder) in [
+        (Scope::User, "/home/u/.claude/settings.json", "/home/u/.claude"),
+        (Scope::Project, "/top [1]/.claude/settings.json", "/top [[]1[]]"),
+        (Scope::Project, "/repo/.claude/settings.json", "/repo"),
+        (Scope::Local, "/top/.claude/settings.local.json", "/repo"),
+    ] {
+        let rules = rules(scope, path);
+        let edit = format!("Edit(/{folder}/src/**)");
+        let read = format!("Read(/{folder}/a/{{b,c}}.md)");
+        let notebook = format!("notebook_edit(/{folder}/n.ipynb)");
+        let all: Vec<&str> = [edit.as_str(), read.as_str()]
+            .into_iter()
+            .chain(tail)
+            .chain([notebook.as_str(), "Edit(/", "Edit"])
+            .collect();
+        assert_eq!(rules.allow, all, "{path}");
+        let (ask, deny) = (format!("Write(/{folder}/gen/**)"), format!("Read(/{folder}/secrets/**)"));
+        let is_elsewhere = folder != "/repo";
+        let mut wanted = vec!["Write(/gen/**)"];
+        wanted.extend(is_elsewhere.then_some(ask.as_str()));
+        assert_eq!(rules.ask, wanted, "{path}");
+        let mut wanted = vec!["Read(/secrets/**)", "Read(.env)"];
+        wanted.extend(is_elsewhere.then_some(deny.as_str()));
+        assert_eq!(rules.deny, wanted, "{path}");
+    }
+    let managed = rules(Scope::Managed, "/etc/claude-code/managed-settings.json");
+    assert_eq!((managed.allow[0].as_str(), managed.deny.len()), ("Edit(/src/**)", 2));
+    let own = r#"permissions.allow = ["Edit(/src/**)"]"#;
+    let own = run(Case { files: vec![(Scope::User, own)], ..Case::default() }).unwrap();
+    assert_eq!(own.config.permissions.rules.allow, ["Edit(/src/**)"], "becket's own file");
+}
+
 /// The file that the documentation shows is read without an error or a warning.
 #[test]
 fn the_documented_file_is_read_whole() {

@@ -1,0 +1,67 @@
+//! Path rules of Claude Code's settings files. There, a path with one leading slash starts at a folder that depends on the file:
+//! `Edit(/src/**)` in `.claude/settings.json` means `src` of the project.
+//!
+//! Writes such a rule with its absolute path (`Edit(//home/me/project/src/**)`), which has one meaning wherever it is read. Knows
+//! only the beginning of a rule; the guard parses it.
+
+use crate::document::{Kind, Node};
+use serde_json::Value;
+use std::path::Path;
+
+/// Tools whose rules name files. In rules of other tools, such as `Bash(/usr/bin/make *)`, a slash has no such meaning.
+const FILE_TOOLS: &[&str] =
+    &["read", "edit", "write", "multiedit", "notebookedit", "notebookread", "grep", "glob", "ls"];
+
+/// Anchors the path rules of a settings file of Claude Code at `anchor`.
+///
+/// A rule that allows gets this meaning alone. A rule that asks or denies stays as it is too, so that no protection is lost for
+/// somebody who meant an absolute path: such a rule also holds for the absolute path and below `cwd`.
+pub(crate) fn anchor_rules(root: &mut Node, anchor: &Path, cwd: &Path) {
+    let Kind::Table(entries) = &mut root.kind else { return };
+    let Some(permissions) = entries.iter_mut().find(|entry| entry.key == "permissions") else { return };
+    let Kind::Table(lists) = &mut permissions.value.kind else { return };
+    for list in lists {
+        let Kind::List(rules) = &mut list.value.kind else { continue };
+        match list.key.as_str() {
+            "allow" => {
+                for rule in rules {
+                    if let Some(anchored) = anchored(rule, anchor) {
+                        *rule = anchored;
+                    }
+                }
+            }
+            "ask" | "deny" if anchor != cwd => {
+                let more: Vec<Node> = rules.iter().filter_map(|rule| anchored(rule, anchor)).collect();
+                rules.extend(more);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns the rule with its absolute path. `None` if its path does not begin with one slash.
+fn anchored(rule: &Node, anchor: &Path) -> Option<Node> {
+    let Kind::Scalar(Value::String(text)) = &rule.kind else { return None };
+    let (tool, rest) = text.trim().split_once('(')?;
+    let name = tool.trim().replace('_', "").to_ascii_lowercase();
+    let path = rest.strip_suffix(')')?.trim().strip_prefix('/').filter(|path| !path.starts_with('/'))?;
+    if !FILE_TOOLS.contains(&name.as_str()) {
+        return None;
+    }
+    let anchor = escaped(&anchor.to_string_lossy());
+    let text = format!("{}(/{}/{path})", tool.trim(), anchor.trim_end_matches('/'));
+    Some(Node { at: rule.at, kind: Kind::Scalar(Value::String(text)) })
+}
+
+/// The name of a folder as a pattern that matches it alone.
+fn escaped(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    for c in path.chars() {
+        if matches!(c, '?' | '*' | '[' | ']' | '{' | '}') {
+            out.extend(['[', c, ']']);
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
