@@ -4,13 +4,14 @@
 //! addresses, values of telling names (`API_KEY=…`, `"password": "…"`), and long random values of names such
 //! as `…_TOKEN`. Pure: who masks what, and when, is decided elsewhere.
 //!
-//! There are two levels. [`mask`] uses every form, for text that is given to others; masking a harmless value
-//! does little damage there. [`mask_published`] uses only forms that nothing else has, for text that the
+//! There are two levels. [`mask`] uses every form and guesses single lines of keys, for text that is given to others; masking a
+//! harmless value does little damage there. [`mask_published`] uses only forms that nothing else has, for text that the
 //! model works with.
 //!
 //! Invariants: bytes outside a secret never change; masking twice equals masking once; JSON stays valid.
 
 mod forms;
+mod key_lines;
 mod private_key;
 
 use forms::{FORMS, Form, MARKS, PUBLISHED, has_mark, looks_random, may_be_likely};
@@ -34,10 +35,11 @@ pub struct FoundSecret {
 /// Returns the text with secrets masked, and their number.
 pub fn mask(text: &str) -> (String, usize) {
     let (published, likely) = (has_mark(text) || private_key::has_middles(text), may_be_likely(text));
-    if !published && !likely {
+    if !published && !likely && !key_lines::may_have(text) {
         return (text.to_owned(), 0);
     }
-    let (masked, kinds) = masked(text, |form| if form.published { published } else { likely });
+    let blocks = all_keys(text);
+    let (masked, kinds) = masked(text, &blocks, |form| if form.published { published } else { likely });
     (masked.into_owned(), kinds.len())
 }
 
@@ -45,15 +47,34 @@ pub fn mask(text: &str) -> (String, usize) {
 /// copied and costs only a search for a few words.
 pub fn mask_published(text: &str) -> (Cow<'_, str>, Vec<&'static str>) {
     let has_any = has_mark(text) || private_key::has_middles(text);
-    if has_any { masked(text, |form| form.published) } else { (Cow::Borrowed(text), Vec::new()) }
+    if !has_any {
+        return (Cow::Borrowed(text), Vec::new());
+    }
+    masked(text, &private_key::find(text), |form| form.published)
 }
 
-fn masked(text: &str, wanted: impl Fn(&Form) -> bool) -> (Cow<'_, str>, Vec<&'static str>) {
+/// Returns the blocks of private keys and the single lines of them, in order.
+fn all_keys(text: &str) -> Vec<Range<usize>> {
+    let mut out = private_key::find(text);
+    let is_apart = |line: &Range<usize>| out.iter().all(|one| line.end <= one.start || one.end <= line.start);
+    let more: Vec<Range<usize>> = key_lines::find(text).into_iter().filter(is_apart).collect();
+    if !more.is_empty() {
+        out.extend(more);
+        out.sort_by_key(|block| block.start);
+    }
+    out
+}
+
+/// `blocks`: the private keys of the text.
+fn masked<'t>(
+    text: &'t str,
+    blocks: &[Range<usize>],
+    wanted: impl Fn(&Form) -> bool,
+) -> (Cow<'t, str>, Vec<&'static str>) {
     let (mut out, mut kinds) = (Cow::Borrowed(text), Vec::new());
-    let blocks = private_key::find(text);
     if !blocks.is_empty() {
         let (mut masked, mut from) = (String::with_capacity(text.len()), 0);
-        for block in &blocks {
+        for block in blocks {
             masked.push_str(&text[from..block.start]);
             masked.push_str("‹private key masked›");
             from = block.end;
@@ -84,11 +105,11 @@ fn masked(text: &str, wanted: impl Fn(&Form) -> bool) -> (Cow<'_, str>, Vec<&'st
 /// Returns the secrets of a text in order. Of overlapping ones the first counts; at the same position, the
 /// more certain form.
 pub fn find(text: &str) -> Vec<FoundSecret> {
-    found(text, |_| true)
+    found(text, all_keys(text), |_| true)
 }
 
-fn found(text: &str, wanted: impl Fn(&Form) -> bool) -> Vec<FoundSecret> {
-    let blocks = private_key::find(text).into_iter();
+fn found(text: &str, blocks: Vec<Range<usize>>, wanted: impl Fn(&Form) -> bool) -> Vec<FoundSecret> {
+    let blocks = blocks.into_iter();
     let mut out: Vec<FoundSecret> = blocks.map(|range| FoundSecret { kind: PRIVATE_KEY, range }).collect();
     for form in FORMS.iter().filter(|form| wanted(form)) {
         let Some(pattern) = form.pattern() else { continue };
@@ -135,7 +156,7 @@ pub fn mask_published_after<'t>(before: &str, text: &'t str) -> (Cow<'t, str>, V
     if !(has_mark(&whole) || private_key::has_middles(&whole)) {
         return (Cow::Borrowed(text), Vec::new());
     }
-    let found = found(&whole, |form| form.published);
+    let found = found(&whole, private_key::find(&whole), |form| form.published);
     let (masked, kinds) = mask_found(&whole, before.len()..whole.len(), &found);
     if kinds.is_empty() { (Cow::Borrowed(text), kinds) } else { (Cow::Owned(masked), kinds) }
 }
@@ -353,7 +374,7 @@ mod tests {
             ]), 0..10),
         ) {
             let text = parts.concat();
-            let (slow, kinds) = masked(&text, |_| true);
+            let (slow, kinds) = masked(&text, &all_keys(&text), |_| true);
             prop_assert_eq!(mask(&text), (slow.into_owned(), kinds.len()), "{}", text);
         }
     }

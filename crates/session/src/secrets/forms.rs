@@ -206,14 +206,16 @@ pub(super) fn may_be_likely(text: &str) -> bool {
 /// True if a text has letters and digits, and so many different ones that it is not a name.
 pub(super) fn looks_random(text: &str) -> bool {
     let has = |test: fn(&u8) -> bool| text.bytes().any(|b| test(&b));
-    if !has(u8::is_ascii_digit) || !has(u8::is_ascii_alphabetic) {
-        return false;
-    }
+    has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic) && entropy(text) >= RANDOM
+}
+
+/// The entropy of a text in bits per character, by the counts of its own characters.
+pub(super) fn entropy(text: &str) -> f64 {
     let mut counts = [0u32; 256];
     for byte in text.bytes() {
         counts[usize::from(byte)] += 1;
     }
     let all = text.len() as f64;
     let shares = counts.iter().filter(|count| **count > 0).map(|count| f64::from(*count) / all);
-    -shares.map(|share| share * share.log2()).sum::<f64>() >= RANDOM
+    -shares.map(|share| share * share.log2()).sum::<f64>()
 }

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 /// Longest block, in bytes. The largest keys have 15 KB, and escapes and line numbers make them longer.
 const LONGEST: usize = 64 << 10;
 /// A line of a key has 64 to 76 characters, the last one fewer.
-const LINE: usize = 40;
+pub(super) const LINE: usize = 40;
 
 /// The two ends. Group 1 is `BEGIN` or `END`.
 static END: LazyLock<Option<Regex>> =
@@ -29,7 +29,7 @@ static HEADER: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"^\W*(?:[0-9]+\W+)?(?:Proc-Type|DEK-Info|Version|Comment|Hash): ").ok());
 
 /// Lengths of whole lines of a key: of PEM and PGP, and of OpenSSH.
-const WIDTHS: [usize; 2] = [64, 70];
+pub(super) const WIDTHS: [usize; 2] = [64, 70];
 /// Fewest whole lines that are taken for a part of a key without its ends.
 const FEWEST: usize = 3;
 /// Maximum number of bytes between two lines of a key: a line number, or the name of a file.
@@ -55,7 +55,7 @@ pub(super) fn has_middles(text: &str) -> bool {
 }
 
 /// The runs of characters of a key that have the length of a whole line.
-fn whole_lines(text: &str) -> impl Iterator<Item = Range<usize>> {
+pub(super) fn whole_lines(text: &str) -> impl Iterator<Item = Range<usize>> {
     let bytes = text.as_bytes();
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -109,7 +109,7 @@ fn middles(text: &str) -> Vec<Range<usize>> {
 }
 
 /// True if a line beside the part begins or ends a block that is no private key.
-fn is_public(text: &str, part: &Range<usize>) -> bool {
+pub(super) fn is_public(text: &str, part: &Range<usize>) -> bool {
     let from = text.floor_char_boundary(part.start.saturating_sub(2 * GAP));
     let to = text.ceil_char_boundary(text.len().min(part.end + 2 * GAP));
     let before: Vec<&str> = lines(text, from..part.start).map(|line| &text[line]).collect();
@@ -196,7 +196,7 @@ fn lines_before(text: &str, from: usize, to: usize) -> Option<usize> {
 }
 
 /// Returns the lines of a part of the text, without their ends.
-fn lines(text: &str, part: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+pub(super) fn lines(text: &str, part: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let shown = text.get(part.clone()).unwrap_or_default();
     let breaks =
         BREAK.as_ref().map(|pattern| pattern.find_iter(shown).map(|found| found.range()).collect::<Vec<_>>());
@@ -218,7 +218,7 @@ fn lines(text: &str, part: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-fn body(line: &str) -> Option<Range<usize>> {
+pub(super) fn body(line: &str) -> Option<Range<usize>> {
     Some(BODY.as_ref()?.captures(line)?.get(1)?.range())
 }
 
