@@ -72,11 +72,20 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// The state of a session before a turn.
+#[derive(Clone, Debug)]
+struct Before {
+    state: TurnState,
+    /// Texts that were discarded.
+    discarded: Vec<String>,
+    /// The change by hand that could be undone.
+    undoable: Option<String>,
+}
+
 struct Run {
     world: World,
-    /// Each prompt, with the turn state before its turn, and the texts that were discarded then. A rewind to it brings both
-    /// back, also if an earlier rewind has discarded the prompt.
-    prompts: BTreeMap<Seq, (TurnState, Vec<String>)>,
+    /// Each prompt, with the state before its turn. A rewind to it brings that back, also if an earlier rewind has discarded the prompt.
+    prompts: BTreeMap<Seq, Before>,
     /// Texts that a rewind took back.
     discarded: Vec<String>,
     turns: usize,
@@ -88,14 +97,18 @@ impl Run {
     }
 
     fn turn(&mut self, end: End, note: bool) {
-        let before = self.world.view.turn_state();
+        let before = Before {
+            state: self.world.view.turn_state(),
+            discarded: self.discarded.clone(),
+            undoable: self.would_change(&ContextChange::Undo),
+        };
         self.turns += 1;
         let n = self.turns;
         if note {
             self.world.message(Message::synthetic(Synthetic::Reminder, format!("T{n}N.")));
         }
         let prompt = self.world.message(Message::user(format!("T{n}P.")));
-        self.prompts.insert(prompt, (before, self.discarded.clone()));
+        self.prompts.insert(prompt, before);
         let answer = |world: &mut World, parts: Vec<Part>, finish: Option<FinishReason>| {
             world.message(Message::assistant(parts));
             let message = world.messages().last().unwrap().id;
@@ -164,6 +177,13 @@ impl Run {
         self.append(kinds);
     }
 
+    /// Returns the description of a change; `None` if it is refused.
+    fn would_change(&mut self, change: &ContextChange) -> Option<String> {
+        let scale = ContextScale::new(Tokens(1_000), Tokens(1_000));
+        let World { view, entries, .. } = &mut self.world;
+        edit::plan(view, entries, change, scale, None).ok().map(|edit| edit.plan.what)
+    }
+
     fn some_item(&self, n: usize) -> Option<Vec<String>> {
         let live: Vec<Seq> = self.world.view.live().map(|message| message.seq).collect();
         let seq = live.get(n % live.len().max(1))?;
@@ -171,10 +191,9 @@ impl Run {
     }
 
     fn rewind(&mut self, n: usize) {
-        let Some((&to, (before, discarded))) = self.prompts.iter().rev().nth(n) else { return };
-        let before = *before;
-        let was_in_force = !self.world.view.is_reverted(to);
-        self.discarded.clone_from(discarded);
+        let Some((&to, before)) = self.prompts.iter().rev().nth(n) else { return };
+        let Before { state, discarded, undoable } = before.clone();
+        self.discarded = discarded;
         let World { view, entries, .. } = &self.world;
         let cancelled = rewind::cancelled(view, entries.iter().cloned(), to);
         let taken_back = entries.iter().filter(|entry| entry.seq >= to);
@@ -192,14 +211,15 @@ impl Run {
             return;
         }
         self.append(cancelled.into_iter().map(|entry| EntryKind::Revert { entry }).collect());
-        assert_eq!(self.world.view.turn_state(), before, "the state before the prompt at {to}");
-        // A second rewind to a prompt that was discarded already may revert a compaction alone, like an undo of it.
-        if was_in_force {
-            assert_eq!(edit::redoable_compaction(&self.world.view, &self.world.entries), None);
-            let World { view, entries, .. } = &mut self.world;
-            let scale = ContextScale::new(Tokens(1_000), Tokens(1_000));
-            assert!(edit::plan(view, entries, &ContextChange::Redo, scale, None).is_err());
-        }
+        assert_eq!(self.world.view.turn_state(), state, "the state before the prompt at {to}");
+        // Also after a second rewind to a prompt that was discarded already.
+        assert_eq!(edit::redoable_compaction(&self.world.view, &self.world.entries), None);
+        assert!(self.would_change(&ContextChange::Redo).is_none());
+        assert_eq!(
+            self.would_change(&ContextChange::Undo),
+            undoable,
+            "the change that can be undone before {to}"
+        );
     }
 
     fn run(&mut self, step: &Step) {
@@ -288,6 +308,40 @@ fn a_rewind_past_any_end_leaves_the_complete_turn_complete() {
             assert_eq!(run.world.view.turn_state(), before, "{end:?} after {first:?}");
         }
     }
+}
+
+/// A second rewind to a prompt is a rewind as well, whatever was done since the first one.
+#[test]
+fn a_second_rewind_to_a_discarded_prompt_is_no_undo_by_hand() {
+    let rewound = || {
+        let mut run = Run::new();
+        for _ in 0..3 {
+            run.turn(End::Completed, false);
+        }
+        run.run(&Step::Rewind(0));
+        run
+    };
+    let redoable = |run: &Run| edit::redoable_compaction(&run.world.view, &run.world.entries);
+
+    // The user compacts what is left, and goes back to the same message once more: the summary is gone for good.
+    let mut run = rewound();
+    run.compact(0);
+    assert!(run.world.view.compaction().is_some());
+    run.run(&Step::Rewind(0));
+    assert_eq!((run.world.view.compaction().map(|(seq, _)| seq), redoable(&run)), (None, None));
+
+    // The same with a change by hand, which cannot be undone afterwards, because it is not there any more.
+    let mut run = rewound();
+    let items = run.some_item(1).unwrap();
+    run.change(&ContextChange::Drop { items });
+    assert!(run.would_change(&ContextChange::Undo).is_some());
+    run.run(&Step::Rewind(0));
+    assert_eq!(run.would_change(&ContextChange::Undo), None);
+
+    // A third rewind finds nothing to do.
+    let World { view, entries, .. } = &run.world;
+    let to = *run.prompts.keys().next_back().unwrap();
+    assert_eq!(rewind::cancelled(view, entries.iter().cloned(), to), []);
 }
 
 #[test]

@@ -8,7 +8,8 @@ use becket_types::{Entry, EntryKind, Seq};
 use std::collections::{HashMap, HashSet};
 
 /// Returns the entries to cancel for a rewind to before the prompt at `to`, newest first: those from it on that decide what
-/// the view shows and are in force.
+/// the view shows and are in force. If there is anything to cancel, the prompt is the last of them, also if an earlier rewind has
+/// cancelled it already: the ledger must tell a rewind from an undo of a compaction or a change, which can be redone.
 pub fn cancelled(view: &View, entries: impl IntoIterator<Item = Entry>, to: Seq) -> Vec<Seq> {
     let decides = |kind: &EntryKind| match kind {
         EntryKind::Message { .. }
@@ -26,6 +27,9 @@ pub fn cancelled(view: &View, entries: impl IntoIterator<Item = Entry>, to: Seq)
     let mut cancelled: Vec<Seq> =
         since.map(|entry| entry.seq).filter(|seq| !view.is_reverted(*seq)).collect();
     cancelled.reverse();
+    if !cancelled.is_empty() && view.is_reverted(to) {
+        cancelled.push(to);
+    }
     cancelled
 }
 
