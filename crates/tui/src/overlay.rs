@@ -36,6 +36,8 @@ pub struct Overlay {
     /// The first choice that is offered, of those that do not all fit.
     from: usize,
     question: String,
+    /// The same page in its other form, if it has one.
+    other: Option<OtherForm>,
     /// The label of the answer that changes nothing, long and short.
     no: (&'static str, &'static str),
     /// The page was drawn once and scrolled to its top.
@@ -43,6 +45,16 @@ pub struct Overlay {
     /// The end of the page has been in view, or need not be.
     seen_end: bool,
     list: AnswerList,
+}
+
+/// A page with its answers in the form that is not shown.
+struct OtherForm {
+    page: Transcript,
+    choices: Vec<Choice>,
+    /// Tells how to get this form.
+    hint: String,
+    /// Tells how to get the form that is shown now.
+    back: String,
 }
 
 /// An answer to the page's question.
@@ -98,6 +110,7 @@ impl Overlay {
             choices,
             from: 0,
             question: String::new(),
+            other: None,
             no: ("No, leave everything as it is", "no"),
             placed: false,
             seen_end: false,
@@ -113,6 +126,23 @@ impl Overlay {
     /// Names the last answer differently, on a page that asks nothing by itself.
     pub(crate) fn with_close(self) -> Self {
         Self { no: ("Close this page", "close"), ..self }
+    }
+
+    /// Adds another form of this page, which has the same answers in the same order. The words say how to get it, and how to get back.
+    pub(crate) fn with_other(mut self, other: Self, hint: String, back: String) -> Self {
+        self.other = Some(OtherForm { page: other.page, choices: other.choices, hint, back });
+        self
+    }
+
+    /// Shows the other form of the page. Returns false if it has none.
+    pub(crate) fn show_other(&mut self) -> bool {
+        let Some(other) = &mut self.other else { return false };
+        std::mem::swap(&mut self.page, &mut other.page);
+        std::mem::swap(&mut self.choices, &mut other.choices);
+        std::mem::swap(&mut other.hint, &mut other.back);
+        // A page shows its beginning when it is drawn for the first time.
+        self.placed = false;
+        true
     }
 
     /// True if the page asks a question.
@@ -254,7 +284,7 @@ impl Overlay {
                 "PageDown scrolls · Esc closes",
                 "Esc closes",
             ];
-            let mut foot = vec![hint::line(hint::fitting(&forms, width), width, theme)];
+            let mut foot = vec![hint::line(&self.keys(&forms, width), width, theme)];
             if height >= usize::from(AIRY) {
                 foot.insert(0, Line::default());
             }
@@ -322,8 +352,17 @@ impl Overlay {
         } else {
             ["Enter twice answers · PageUp, PageDown scroll · Esc closes", "Enter twice answers · Esc closes"]
         };
-        lines.push(hint::line(hint::fitting(&forms, width), width, theme));
+        lines.push(hint::line(&self.keys(&forms, width), width, theme));
         (lines, cursor)
+    }
+
+    /// Returns the longest of these lines of keys that fits, after the key for the other form of the page if there is room for it.
+    fn keys(&self, forms: &[&str], width: usize) -> String {
+        let other =
+            self.other.iter().flat_map(|other| forms.iter().map(|form| format!("{} · {form}", other.hint)));
+        let other: Vec<String> = other.collect();
+        let all: Vec<&str> = other.iter().map(String::as_str).chain(forms.iter().copied()).collect();
+        hint::fitting(&all, width).to_owned()
     }
 
     /// Draws the page, with its question and answers below.

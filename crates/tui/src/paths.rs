@@ -26,6 +26,11 @@ impl ShortPaths {
         replaced(&self.in_workspace(text), &self.home, "~/")
     }
 
+    /// Shortens the path of a permission rule. A path from the root begins with `//` in a rule and with `/` here.
+    pub(crate) fn rule(&self, rule: &str) -> String {
+        self.shorten(&rule.replacen("(//", "(/", 1))
+    }
+
     /// Shortens only the paths in the workspace. Other paths of a call are shown whole, so that it is clear what they are.
     pub(crate) fn in_workspace(&self, text: &str) -> String {
         replaced(text, &self.workspace, "")
@@ -77,6 +82,18 @@ mod tests {
             let shown = paths.shorten(text);
             // The folder itself lies below the home folder.
             assert_eq!(shown, short.replace("`/home/ana/span/`", "`~/span/`"), "{text}");
+        }
+        for (rule, short) in [
+            ("Edit(//home/ana/span/src/**)", "Edit(src/**)"),
+            ("Edit(//home/ana/span/**)", "Edit(**)"),
+            ("Edit(//home/ana/span)", "Edit(~/span)"),
+            ("Read(//home/ana/notes/a b.md)", "Read(~/notes/a b.md)"),
+            ("Read(//etc/**)", "Read(/etc/**)"),
+            ("Read(src/**)", "Read(src/**)"),
+            ("Bash(cat //x)", "Bash(cat //x)"),
+            ("WebFetch(domain:docs.rs)", "WebFetch(domain:docs.rs)"),
+        ] {
+            assert_eq!(paths.rule(rule), short);
         }
         let unknown = ShortPaths::new(Path::new("/"), None);
         assert_eq!(unknown.shorten("/etc/hosts"), "/etc/hosts");

@@ -404,6 +404,48 @@ fn what_was_allowed_is_shown_with_its_scope_and_withdrawn() {
     assert_eq!(stage.answer('1'), [Effect::Ask(disallow), revoke("Bash(make *)")]);
 }
 
+/// A rule shows its path below the project or the home folder. One key shows the rules as they are in the files, and the answers stay the
+/// same.
+#[test]
+fn rules_have_short_paths_and_one_key_shows_them_as_they_are() {
+    let mut stage = Stage::new(100, 24);
+    stage.event(started());
+    let long = "Edit(//home/u/project/src/**)";
+    stage.event(Event::Grants { rules: vec![long.into()] });
+    let mut sheet = Sheet::default();
+    sheet.field("allow", "Read(//home/u/project/a.rs)\nRead(//etc/**)");
+    let kept = Some(vec![("Edit(//home/u/project/b.rs)".to_owned(), Place::Local)]);
+    let page = Page { title: "permissions".into(), sheet: Some(sheet), kept, ..Page::default() };
+    stage.update(Input::Reply(Reply::Page(Ok(page))));
+    let short = stage.screen();
+    for shown in [
+        "allow         Read(a.rs)",
+        "              Read(/etc/**)",
+        "this session  Edit(src/**)",
+        "1 Withdraw Edit(src/**) (this session)",
+        "2 Withdraw Edit(b.rs) (always, in this project)",
+        "Ctrl-O shows the exact rules",
+    ] {
+        assert!(short.contains(shown), "{shown}: {short}");
+    }
+    assert!(!short.contains("//"), "{short}");
+    stage.ctrl('o');
+    let exact = stage.screen();
+    for shown in [
+        "Read(//home/u/project/a.rs)",
+        "Read(//etc/**)",
+        "1 Withdraw Edit(//home/u/project/src/**) (this session)",
+        "2 Withdraw Edit(//home/u/project/b.rs) (always, in this project)",
+        "Ctrl-O shows short paths",
+    ] {
+        assert!(exact.contains(shown), "{shown}: {exact}");
+    }
+    stage.ctrl('o');
+    assert_eq!(stage.screen(), short);
+    stage.ctrl('o');
+    assert_eq!(stage.answer('1'), [Effect::Send(Command::revoke(long))]);
+}
+
 /// A session with more grants than digits offers the others through one more answer, and begins again after the last.
 #[test]
 fn every_rule_can_be_withdrawn_however_many_there_are() {

@@ -203,7 +203,11 @@ impl App {
 
     fn overlay_key(&mut self, key: KeyEvent) -> Vec<Effect> {
         let writing = self.editor.writing();
+        let opens = self.keyboard.keymap.action(key) == Some(Do::Open);
         let Some(overlay) = &mut self.pages.overlay else { return Vec::new() };
+        if opens && overlay.show_other() {
+            return Vec::new();
+        }
         let effects = match overlay.key(key, writing, &self.look.theme) {
             overlay::Outcome::Stays(effects) => Some(effects),
             overlay::Outcome::Closed => None,

@@ -5,6 +5,7 @@
 
 use super::pages;
 use crate::input::{Effect, Page, Place, Request};
+use crate::keymap;
 use crate::modes;
 use crate::overlay::{Choice, Overlay};
 use crate::page::{Field, Item, Value};
@@ -30,6 +31,15 @@ pub(super) fn marked(effects: Vec<Effect>, transcript: &mut Transcript) -> Vec<E
         transcript.allowed(call_id, how);
     }
     effects
+}
+
+/// Returns the page with its answers, if there are any.
+fn answered((page, choices): (Page, Vec<Choice>)) -> Overlay {
+    if choices.is_empty() {
+        Overlay::new(page)
+    } else {
+        Overlay::choosing(page, choices).answered_at_once().with_close()
+    }
 }
 
 /// Rules that hold until the session ends, and the user's consent to ask about nothing.
@@ -59,29 +69,47 @@ impl Permissions {
         None
     }
 
-    /// Returns the page of `/permissions`, with an answer for each rule that can be withdrawn. Paths have their short forms.
-    /// Other pages stay as they are.
-    pub(super) fn page(&self, mut page: Page, paths: &ShortPaths) -> Overlay {
+    /// Returns the page of `/permissions`, with an answer for each rule that can be withdrawn. Paths have their short forms, and the
+    /// key `open_key` shows the rules as they are. Other pages stay as they are.
+    pub(super) fn page(&self, mut page: Page, paths: &ShortPaths, open_key: Option<&str>) -> Overlay {
         let Some(kept) = page.kept.take() else { return Overlay::new(page) };
+        let exact = self.rules(page.clone(), &kept, &str::to_owned);
+        // Without a key that shows the exact form, that form is the only one.
+        let Some(key) = open_key.map(keymap::pretty) else { return answered(exact) };
+        let short = self.rules(page, &kept, &|rule| paths.rule(rule));
+        if short == exact {
+            return answered(exact);
+        }
+        let (hint, back) = (format!("{key} shows the exact rules"), format!("{key} shows short paths"));
+        answered(short).with_other(answered(exact), hint, back)
+    }
+
+    /// Returns the page of `/permissions` and its answers, with each rule as `shown`.
+    fn rules(
+        &self,
+        mut page: Page,
+        kept: &[(String, Place)],
+        shown: &dyn Fn(&str) -> String,
+    ) -> (Page, Vec<Choice>) {
         let mut choices = Vec::new();
         let names: Vec<&str> = kept.iter().map(|(rule, _)| rule.as_str()).collect();
         // A rule that is kept was also granted to this session. It is one answer of the user, so it is listed once.
         let of_session: Vec<&String> =
             self.grants.iter().filter(|rule| !names.contains(&rule.as_str())).collect();
-        let session: Vec<String> = of_session.iter().map(|rule| paths.shorten(rule)).collect();
+        let session: Vec<String> = of_session.iter().map(|rule| shown(rule)).collect();
         let session = if session.is_empty() { "nothing is allowed".to_owned() } else { session.join("\n") };
         for rule in of_session {
-            let shown = paths.shorten(rule);
+            let shown = shown(rule);
             let effect = Effect::Send(Command::revoke(rule));
             let label = format!("Withdraw {shown} (this session)");
             choices.push(Choice::new(&label, &format!("withdraw {shown}"), effect));
         }
-        for (name, place) in &kept {
+        for (name, place) in kept {
             let scope = match place {
                 Place::Local => "this project",
                 Place::User => "every project",
             };
-            let shown = paths.shorten(name);
+            let shown = shown(name);
             let effect = Effect::Ask(Request::Disallow { rule: name.clone(), place: *place });
             let label = format!("Withdraw {shown} (always, in {scope})");
             choices.push(Choice::new(&label, &format!("withdraw {shown}"), effect));
@@ -89,17 +117,14 @@ impl Permissions {
         if let Some(sheet) = &mut page.sheet {
             for item in &mut sheet.items {
                 if let Item::Field(Field { value: Value::Text(rules), .. }) = item {
-                    *rules = paths.shorten(rules);
+                    // One rule a line.
+                    *rules = rules.lines().map(shown).collect::<Vec<_>>().join("\n");
                 }
             }
             sheet.field("this session", session);
             sheet.note("/config names the file of each rule.");
         }
-        if choices.is_empty() {
-            Overlay::new(page)
-        } else {
-            Overlay::choosing(page, choices).answered_at_once().with_close()
-        }
+        (page, choices)
     }
 
     /// Returns the page that asks before the mode that skips questions is used for the first time. `current`: the mode of

@@ -5,6 +5,7 @@
 use super::{App, actions, pages};
 use crate::composer::Prompt;
 use crate::input::{Effect, Reply, To};
+use crate::keymap::Do;
 use crate::menu::Item;
 use crate::picker::{Kind, Row};
 use crate::transcript::block::Weight;
@@ -22,7 +23,9 @@ pub(super) fn reply(app: &mut App, reply: Reply) -> Vec<Effect> {
         Reply::Attached { text, image } => return app.editor.attach(&text, image),
         Reply::Page(Ok(page)) => {
             app.status.end_toast();
-            app.pages.overlay = Some(app.permissions.page(page, &app.transcript.paths()));
+            let open_key = app.keyboard.keymap.chord(Do::Open);
+            app.pages.overlay =
+                Some(app.permissions.page(page, &app.transcript.paths(), open_key.as_deref()));
         }
         Reply::Page(Err(why)) | Reply::Done(Err(why)) | Reply::Found(Err(why)) => {
             instead(app, Weight::Error, why);
