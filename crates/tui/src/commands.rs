@@ -159,6 +159,14 @@ impl Said {
         if let Some(command) = text.strip_prefix('!').map(str::trim).filter(|c| !c.is_empty()) {
             return Self::Shell(command.to_owned());
         }
+        // A sign alone is no message for the model.
+        if let Some(missing) = match text {
+            "!" => Some("write a command after !, such as !git status"),
+            "#" => Some("write a line for AGENTS.md after #"),
+            _ => None,
+        } {
+            return Self::Command(Err(missing.to_owned()));
+        }
         if let Some(line) = text.strip_prefix('#')
             && !line.starts_with(|c: char| c == '#' || c.is_ascii_digit())
             && !line.trim().is_empty()
@@ -497,8 +505,11 @@ mod tests {
     fn what_is_said() {
         let said = |text: &str| Said::of(&Prompt { text: text.to_owned(), ..Prompt::default() });
         assert_eq!(said("!ls -l"), Said::Shell("ls -l".into()));
+        for sign in ["!", " ! ", "#", "# "] {
+            assert!(matches!(said(sign), Said::Command(Err(_))), "{sign}");
+        }
         assert_eq!(said("# tabs, not spaces"), Said::Memory("tabs, not spaces".into()));
-        for task in ["!", "#", "#12 fails", "## Plan", "# Plan\nand more", "fix it"] {
+        for task in ["##", "#12 fails", "## Plan", "# Plan\nand more", "fix it"] {
             assert_eq!(said(task), Said::Task, "{task}");
         }
         assert_eq!(said("/quit"), Said::Command(Ok(Action::Quit)));
