@@ -18,7 +18,6 @@ use ratatui::layout::Size;
 use ratatui::style::{Color, Modifier};
 use std::fmt::Write as _;
 use std::io;
-use unicode_width::UnicodeWidthStr as _;
 
 /// Size of a cell and of its text, and margin around the picture, in pixels.
 const CELL: (f32, f32) = (8.4, 18.0);
@@ -93,7 +92,7 @@ pub fn text(buffer: &Buffer) -> String {
         for cell in row {
             if covered == 0 {
                 line.push_str(cell.symbol());
-                covered = cell.symbol().width();
+                covered = crate::text::width(cell.symbol());
             }
             covered = covered.saturating_sub(1);
         }
@@ -148,7 +147,7 @@ impl Run {
             if (palette.cell(cell), cell.modifier) != (look, modifier) {
                 break;
             }
-            let width = cell.symbol().width().max(1);
+            let width = crate::text::width(cell.symbol()).max(1);
             run.text.push_str(cell.symbol());
             run.columns += width;
             run.end += width;
@@ -179,7 +178,7 @@ impl Run {
             return;
         }
         let x = left + begin as f32 * CELL.0;
-        let length = shown.width() as f32 * CELL.0;
+        let length = crate::text::width(&shown) as f32 * CELL.0;
         let _ = write!(
             out,
             "<text x=\"{x:.1}\" y=\"{:.1}\" textLength=\"{length:.1}\" lengthAdjust=\"spacingAndGlyphs\" xml:space=\"preserve\" fill=\"{}\"",

@@ -73,7 +73,7 @@ impl Reading {
                 transcript.find(words, theme);
             }
             KeyCode::Backspace => {
-                words.pop();
+                text::delete_back(words);
                 transcript.find(words, theme);
             }
             KeyCode::Char(c) if !ctrl => {

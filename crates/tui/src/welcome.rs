@@ -342,7 +342,7 @@ impl<Id: Clone + PartialEq> Welcome<Id> {
                 }
             },
             KeyCode::Char('u' | 'w') if ctrl => line.clear(),
-            KeyCode::Backspace => drop(line.pop()),
+            KeyCode::Backspace => text::delete_back(line),
             KeyCode::Char(c) if !ctrl && line.len() < SECRET_BYTES => line.push(c),
             _ => {}
         }
@@ -421,7 +421,7 @@ impl<Id: Clone + PartialEq> Welcome<Id> {
             }
             frame.buffer_mut().set_line(area.x, y, line, area.width);
             if i == 0 && self.input.writing.is_some() {
-                caret = Some(Position::new(area.x + (line.width().min(width - 1)) as u16, y));
+                caret = Some(Position::new(area.x + (text::line_width(line).min(width - 1)) as u16, y));
             }
         }
         if let Some(caret) = caret {

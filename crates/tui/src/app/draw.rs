@@ -181,7 +181,7 @@ impl App {
         let style = meaning.map_or(self.look.theme.border, |_| self.look.theme.outcome.warning);
         let edge = |columns: usize| Span::styled("─".repeat(columns), style);
         let note = self.more_below();
-        let taken = note.as_ref().map_or(0, |note| note.width() + 2);
+        let taken = note.as_ref().map_or(0, |note| text::line_width(note) + 2);
         let mut upper = match self.edge_title(columns.saturating_sub(4 + taken)) {
             Some(title) => {
                 let title = format!(" {title} ");

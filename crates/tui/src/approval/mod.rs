@@ -508,7 +508,7 @@ impl Approvals {
             let y = area.y + (top + i) as u16;
             frame.buffer_mut().set_line(area.x, y, line, area.width);
             if line.style.bg.is_some() {
-                let from = line.width().min(usize::from(area.width)) as u16;
+                let from = crate::text::line_width(line).min(usize::from(area.width)) as u16;
                 let rest = Rect { x: area.x + from, y, width: area.width - from, height: 1 };
                 frame.buffer_mut().set_style(rest, line.style);
             }

@@ -317,7 +317,7 @@ impl Composer {
             KeyCode::Char('g' | 'c') if ctrl => self.search = None,
             KeyCode::Esc => self.search = None,
             KeyCode::Backspace => {
-                search.query.pop();
+                text::delete_back(&mut search.query);
                 search.at = None;
                 search.again(&self.history);
             }
@@ -435,7 +435,8 @@ impl Composer {
     fn rows(&self, width: usize) -> (Vec<Row>, (usize, usize)) {
         let columns = width.saturating_sub(3).max(1);
         let mut rows: Vec<Row> = vec![Vec::new()];
-        let mut used = 0;
+        // `room`: the columns that the row takes in the terminal that needs the most of them.
+        let (mut used, mut room) = (0, 0);
         let mut cursor = (0, 0);
         let selected = self.vim.as_ref().and_then(|vim| vim.selected(&self.buffer)).unwrap_or_default();
         for (at, grapheme) in self.buffer.text().grapheme_indices(true) {
@@ -444,7 +445,7 @@ impl Composer {
             }
             if grapheme == "\n" {
                 rows.push(Vec::new());
-                used = 0;
+                (used, room) = (0, 0);
                 continue;
             }
             let chip = grapheme.chars().next().and_then(|c| self.buffer.chip(c));
@@ -452,10 +453,12 @@ impl Composer {
                 Some(chip) => chip.label(),
                 None => text::visible(grapheme).into_owned(),
             };
-            let w = text::width(&shown);
-            if used + w > columns && used > 0 {
+            let own = text::width(&shown);
+            // Text in one piece moves what is after it. The others have their columns whatever the terminal thinks of them.
+            let most = if text::is_disputed(&shown) { text::most(&shown) } else { own };
+            if room + most > columns && used > 0 {
                 rows.push(Vec::new());
-                used = 0;
+                (used, room) = (0, 0);
                 if at == self.buffer.cursor() {
                     cursor = (rows.len() - 1, 0);
                 }
@@ -471,7 +474,7 @@ impl Composer {
                     _ => row.push((shown, look)),
                 }
             }
-            used += w;
+            (used, room) = (used + own, room + most);
         }
         if self.buffer.cursor() == self.buffer.text().len() {
             cursor = (rows.len() - 1, used);

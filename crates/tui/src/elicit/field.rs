@@ -167,7 +167,7 @@ impl Field {
                     true
                 }
                 KeyCode::Backspace => {
-                    text.pop();
+                    text::delete_back(text);
                     true
                 }
                 _ => false,

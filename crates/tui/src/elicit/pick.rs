@@ -70,7 +70,7 @@ impl Pick {
                 self.at = self.options.len();
                 self.write(&c.to_string());
             }
-            KeyCode::Backspace if is_own => drop(self.own.pop()),
+            KeyCode::Backspace if is_own => text::delete_back(&mut self.own),
             KeyCode::Backspace => self.chosen.fill(false),
             _ => return Picked::Unused,
         }

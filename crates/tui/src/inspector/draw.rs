@@ -72,7 +72,7 @@ impl Inspector {
             if y >= area.height {
                 return;
             }
-            let fill = " ".repeat(width.saturating_sub(line.width()));
+            let fill = " ".repeat(width.saturating_sub(text::line_width(&line)));
             let style = line.style;
             let mut spans = line.spans;
             spans.push(Span::raw(fill));

@@ -157,7 +157,7 @@ impl Page<'_> {
             let detail = text::visible(&entry.detail).into_owned();
             let mut below = Vec::new();
             match lines.last_mut() {
-                Some(last) if last.width() + GAP + text::width(&detail) <= width => {
+                Some(last) if text::line_width(last) + GAP + text::width(&detail) <= width => {
                     if !detail.is_empty() {
                         last.spans.push(Span::styled(format!("{}{detail}", " ".repeat(GAP)), self.theme.dim));
                     }

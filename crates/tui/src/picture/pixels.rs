@@ -9,7 +9,6 @@ use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::Modifier;
 use spleen_font::FONT_12X24;
 use std::collections::HashMap;
-use unicode_width::UnicodeWidthStr as _;
 
 /// Size of a cell and margin around the picture, in pixels.
 const CELL: (usize, usize) = (12, 24);
@@ -35,7 +34,7 @@ pub fn pixels(buffer: &Buffer, palette: Palette) -> Pixels {
         let mut covered = 0;
         for (x, cell) in row.iter().enumerate() {
             if covered == 0 {
-                covered = cell.symbol().width().max(1);
+                covered = crate::text::width(cell.symbol()).max(1);
                 (canvas.left, canvas.top) = (MARGIN + x * CELL.0, MARGIN + y * CELL.1);
                 canvas.cell(&font, cell, covered, palette);
             }

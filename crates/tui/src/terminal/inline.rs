@@ -16,7 +16,6 @@ use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::{Position, Size};
 use ratatui::text::Line;
 use std::io::{self, Write};
-use unicode_width::UnicodeWidthStr as _;
 
 /// Erases the whole row, wherever in the row the cursor is.
 const CLEAR_ROW: &[u8] = b"\x1b[2K";
@@ -190,7 +189,7 @@ fn write_row(row: &[Cell], out: &mut Vec<u8>) -> io::Result<()> {
         if covered == 0 {
             pen.change(Pen::from(cell), out)?;
             out.extend_from_slice(cell.symbol().as_bytes());
-            covered = cell.symbol().width();
+            covered = crate::text::width(cell.symbol());
         }
         covered = covered.saturating_sub(1);
     }

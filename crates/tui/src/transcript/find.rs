@@ -221,11 +221,22 @@ fn matching_row(block: &mut Block, nth: usize, pattern: &Regex, width: u16, them
     last
 }
 
-/// Compiles the words; all in lower case means any case.
+/// Selects the coloured form of the symbol before it, which many keyboards leave out.
+const COLOURED: char = '\u{FE0F}';
+
+/// Compiles the words; all in lower case means any case. A symbol is found in both of its forms.
 fn pattern(words: &str) -> Option<Regex> {
     let any_case = !words.chars().any(char::is_uppercase);
-    let pattern = RegexBuilder::new(&regex::escape(words)).case_insensitive(any_case).build();
-    pattern.ok().filter(|_| !words.is_empty())
+    let mut source = String::new();
+    for c in words.chars().filter(|c| *c != COLOURED) {
+        source.push_str(&regex::escape(c.encode_utf8(&mut [0; 4])));
+        if !c.is_alphanumeric() && !c.is_whitespace() || c.is_ascii_digit() {
+            source.push(COLOURED);
+            source.push('?');
+        }
+    }
+    let pattern = RegexBuilder::new(&source).case_insensitive(any_case).build();
+    pattern.ok().filter(|_| !source.is_empty())
 }
 
 fn at_of(hits: &[Hit], hit: Option<Hit>) -> usize {

@@ -343,11 +343,12 @@ impl Transcript {
         if let Some(pattern) = &self.find.pattern {
             let (gutter, text, _) = block.text(place.row);
             for hit in pattern.find_iter(&text) {
-                let from = gutter + text::width(&text[..hit.start()]);
+                let columns = text::columns_of(&text, hit.range());
                 let current = self.find.place == Some(place);
                 let style =
                     if current { Style::new().add_modifier(Modifier::REVERSED) } else { theme.selected };
-                over(from, from + text::width(hit.as_str()), style.add_modifier(Modifier::UNDERLINED));
+                let style = style.add_modifier(Modifier::UNDERLINED);
+                over(gutter + columns.start, gutter + columns.end, style);
             }
         }
         if let Some((from, to)) = self.selection.and_then(|selection| selection.columns(place)) {

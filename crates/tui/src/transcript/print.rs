@@ -117,5 +117,5 @@ fn is_final(blocks: &Blocks, at: usize, inline: bool) -> bool {
 
 /// Returns how many rows a terminal with this many columns makes of a line.
 pub fn broken(line: &Line<'_>, columns: u16) -> usize {
-    line.width().div_ceil(columns.max(1).into()).max(1)
+    crate::text::line_width(line).div_ceil(columns.max(1).into()).max(1)
 }

@@ -147,7 +147,7 @@ pub(super) fn cut(spans: Vec<Span<'static>>, width: usize) -> Line<'static> {
 /// Returns the cells of a row that its background covers: all of them, or those after the text of a line with colours
 /// of its own.
 pub(super) fn band_area(line: &Line<'_>, row: Rect, whole: bool) -> Rect {
-    let from = if whole { 0 } else { (line.width().min(usize::from(row.width))) as u16 };
+    let from = if whole { 0 } else { text::line_width(line).min(usize::from(row.width)) as u16 };
     Rect { x: row.x + from, width: row.width - from, ..row }
 }
 
