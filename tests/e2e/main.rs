@@ -40,6 +40,7 @@ mod long_answers;
 mod machines;
 mod managed;
 mod mcp;
+mod mcp_audience;
 mod mcp_hostile;
 mod mcp_login;
 mod mcp_peers;

@@ -8,13 +8,13 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-struct AuthServer {
+pub(crate) struct AuthServer {
     child: Child,
-    base: String,
+    pub base: String,
 }
 
 impl AuthServer {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/mcp_auth.py");
         let mut child = Command::new("python3").arg(script).stdout(Stdio::piped()).spawn().unwrap();
         let mut port = String::new();
@@ -23,9 +23,28 @@ impl AuthServer {
     }
 
     /// The forms that came to the token endpoint.
-    fn forms(&self) -> Vec<Value> {
+    pub(crate) fn forms(&self) -> Vec<Value> {
         let answer = get(&format!("{}/log", self.base));
         serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    }
+
+    /// The values of `Authorization` that came to the MCP server.
+    pub(crate) fn tokens(&self) -> Vec<String> {
+        let answer = get(&format!("{}/tokens", self.base));
+        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+    }
+
+    /// Changes the server's answers, as the script's first comment describes.
+    pub(crate) fn set(&self, answers: &Value) {
+        let body = answers.to_string();
+        let mut stream = TcpStream::connect(self.base.strip_prefix("http://").unwrap()).unwrap();
+        write!(
+            stream,
+            "POST /set HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        stream.read_to_string(&mut String::new()).unwrap();
     }
 }
 
@@ -46,25 +65,31 @@ fn get(address: &str) -> String {
     answer
 }
 
-fn configured(bench: &Bench, server: &AuthServer, oauth: &Value) {
+pub(crate) fn configured(bench: &Bench, server: &AuthServer, oauth: &Value) {
     let servers =
         json!({ "mcpServers": { "auth": { "url": format!("{}/mcp", server.base), "oauth": oauth } } });
     bench.home.write(".config/becket/mcp.json", servers.to_string());
 }
 
-/// Logs in with a browser that agrees at once. Returns the last line.
-fn logged_in(command: &mut Command) -> String {
+/// Starts a login with a browser that agrees at once.
+pub(crate) fn log_in(command: &mut Command) -> Running {
     let mut running = Running::start(command);
     let address = running.line(|line| line.contains("/authorize?"));
     let answer = get(address.trim());
     let location = answer.lines().find_map(|line| line.strip_prefix("Location: ")).unwrap();
     assert!(get(location).contains("becket has the answer"));
+    running
+}
+
+/// Logs in with a browser that agrees at once. Returns the last line.
+pub(crate) fn logged_in(command: &mut Command) -> String {
+    let mut running = log_in(command);
     let said = running.line(|line| line.starts_with("authorized: auth"));
     running.wait().expect(0);
     said
 }
 
-fn holds(dir: &Path, text: &str) -> bool {
+pub(crate) fn holds(dir: &Path, text: &str) -> bool {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     entries.into_iter().any(|entry| {
         let path = entry.path();

@@ -34,6 +34,9 @@ pub struct OAuthConfig {
     /// The authorization server that may give tokens; `None`: any that the server names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub issuer: Option<String>,
+    /// An audience that tokens may name instead of the server's address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audience: Option<String>,
     /// The key with which a program proves who it is, in PEM, or the file with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub private_key: Option<String>,

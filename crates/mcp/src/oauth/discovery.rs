@@ -1,12 +1,19 @@
 //! Finds the metadata of a server's authorization server.
 //!
-//! `rmcp` does the work and checks that the metadata name the issuer that was expected. This module owns one exception, for
-//! servers of protocol 2025-03-26: they describe no resource, have their metadata at the root of their own origin, and
-//! may name an issuer with a path. Such an issuer is accepted only if everything is of the server's own origin.
+//! `rmcp` does the work and checks that the metadata name the issuer that was expected. This module owns two differences:
+//!
+//! - Servers of protocol 2025-03-26 describe no resource, have their metadata at the root of their own origin, and may name an
+//!   issuer with a path. Such an issuer is accepted only if everything is of the server's own origin.
+//! - `rmcp` skips a description of another resource at a well-known address, and goes on as if there were none. Here it is an
+//!   error: a server that describes itself as another one gets no token.
 
+use super::audience::{covers, other_resource};
 use crate::config::OAuthConfig;
 use reqwest::{Client, StatusCode};
-use rmcp::transport::auth::{AuthError, AuthorizationManager, AuthorizationMetadata};
+use rmcp::transport::auth::{
+    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataSource,
+};
+use serde_json::Value;
 use url::Url;
 
 /// Maximum size of a document in bytes.
@@ -40,7 +47,12 @@ async fn found(
     challenge: Option<&str>,
 ) -> Result<AuthorizationMetadata, AuthError> {
     match manager.resolve_metadata_from_challenge(challenge).await {
-        Ok(found) => Ok(found.metadata),
+        Ok(found) => {
+            if found.source != AuthorizationMetadataSource::ProtectedResourceMetadata {
+                refuse_other_resource(client, url).await?;
+            }
+            Ok(found.metadata)
+        }
         Err(error @ AuthError::AuthorizationServerMismatch { .. }) => {
             older(client, url, challenge).await.ok_or(error)
         }
@@ -53,19 +65,31 @@ async fn older(client: &Client, url: &Url, challenge: Option<&str>) -> Option<Au
     if challenge.is_some_and(|challenge| challenge.contains("resource_metadata")) {
         return None;
     }
-    let path = url.path().trim_end_matches('/');
-    for place in [
-        format!("/.well-known/oauth-protected-resource{path}"),
-        "/.well-known/oauth-protected-resource".to_owned(),
-    ] {
-        let answer = client.get(url.join(&place).ok()?).send().await.ok()?;
+    for place in descriptions(url) {
+        let answer = client.get(place).send().await.ok()?;
         if answer.status() != StatusCode::NOT_FOUND {
             return None;
         }
     }
-    let mut answer =
-        client.get(url.join("/.well-known/oauth-authorization-server").ok()?).send().await.ok()?;
-    if answer.status() != StatusCode::OK || answer.url().origin() != url.origin() {
+    let place = url.join("/.well-known/oauth-authorization-server").ok()?;
+    let metadata: AuthorizationMetadata = serde_json::from_value(document(client, place).await?).ok()?;
+    is_of_one_origin(url, &metadata).then_some(metadata)
+}
+
+/// Returns the well-known addresses of a server's description: that of the server, then that of its whole origin.
+fn descriptions(url: &Url) -> Vec<Url> {
+    let path = url.path().trim_end_matches('/');
+    let mut places = vec![format!("/.well-known/oauth-protected-resource{path}")];
+    if !path.is_empty() {
+        places.push("/.well-known/oauth-protected-resource".to_owned());
+    }
+    places.iter().filter_map(|place| url.join(place).ok()).collect()
+}
+
+/// Returns the JSON at an address, if the address itself has one.
+async fn document(client: &Client, place: Url) -> Option<Value> {
+    let mut answer = client.get(place.clone()).send().await.ok()?;
+    if answer.status() != StatusCode::OK || answer.url().origin() != place.origin() {
         return None;
     }
     let mut bytes = Vec::new();
@@ -75,8 +99,21 @@ async fn older(client: &Client, url: &Url, challenge: Option<&str>) -> Option<Au
             return None;
         }
     }
-    let metadata: AuthorizationMetadata = serde_json::from_slice(&bytes).ok()?;
-    is_of_one_origin(url, &metadata).then_some(metadata)
+    serde_json::from_slice(&bytes).ok()
+}
+
+/// Fails if a description of the server is for another resource.
+async fn refuse_other_resource(client: &Client, url: &Url) -> Result<(), AuthError> {
+    for (n, place) in descriptions(url).into_iter().enumerate() {
+        let Some(description) = document(client, place.clone()).await else { continue };
+        let described = description["resource"].as_str().and_then(|resource| Url::parse(resource).ok());
+        let Some(described) = described.filter(|described| !covers(described, url)) else { continue };
+        // The origin may describe another of its servers, and then says nothing about this one.
+        if n == 0 || described.origin() != url.origin() {
+            return Err(AuthError::OAuthError(other_resource(&place, &described, url)));
+        }
+    }
+    Ok(())
 }
 
 /// True if the issuer and its addresses are of the server's own origin.

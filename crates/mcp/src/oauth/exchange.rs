@@ -4,6 +4,7 @@
 //! Owns the requests to token endpoints. An assertion is valid for minutes and for one authorization server. It is sent over
 //! TLS, or to this machine. A refused request is not repeated, and no other kind of grant is tried in its place.
 
+use super::audience::for_authorization_server;
 use super::is_safe;
 use super::signature::sign;
 use crate::config::{GrantType, IdentityProvider, OAuthConfig};
@@ -86,7 +87,13 @@ impl Exchange {
             form.push(("client_assertion", assertion(&key, &id, audience).map_err(failed)?));
         } else {
             form.push(("grant_type", JWT_BEARER.to_owned()));
-            form.push(("assertion", self.assertion(client, audience).await?));
+            let assertion = self.assertion(client, audience).await?;
+            // With `issuer`, the user has said where the assertion goes.
+            if self.config.issuer.is_none() {
+                for_authorization_server(&assertion, &[audience, &metadata.token_endpoint])
+                    .map_err(failed)?;
+            }
+            form.push(("assertion", assertion));
             match (&self.config.client_id, &self.config.client_secret) {
                 (Some(id), Some(secret)) if takes_basic(metadata) => basic = Some(header(id, secret)),
                 (Some(id), secret) => {

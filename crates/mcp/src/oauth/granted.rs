@@ -4,6 +4,7 @@
 //! Tokens are kept in memory only, and obtained again shortly before they expire. The secret is sent over TLS, or to this
 //! machine.
 
+use super::audience::Audience;
 use super::exchange::Exchange;
 use super::{discovery, is_safe, new_manager};
 use crate::config::OAuthConfig;
@@ -88,7 +89,10 @@ impl CredentialStore for Granted {
         let mut held = self.held.lock().await;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         if held.as_ref().is_none_or(|held| is_old(held, now)) {
-            *held = Some(self.exchange().await?);
+            let given = self.exchange().await?;
+            let audience = Audience::new(&self.url, self.config.audience.as_deref());
+            audience.check(&given).map_err(AuthError::OAuthError)?;
+            *held = Some(given);
         }
         Ok(held.clone())
     }

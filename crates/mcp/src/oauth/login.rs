@@ -3,7 +3,7 @@
 //! If the browser runs on another machine, the user pastes the address at which it ends. In both cases the answer must
 //! contain the state of this login, and `iss` if the authorization server announces it.
 
-use super::{TokenStore, discovery, new_manager};
+use super::{TokenStore, discovery, new_manager, words};
 use crate::callback::CallbackPort;
 use crate::config::{Endpoint, GrantType, ServerConfig};
 use crate::transport::http::{self, Proxies};
@@ -28,7 +28,7 @@ pub enum LoginError {
 }
 
 fn refused(error: &AuthError) -> LoginError {
-    LoginError::Refused(http::reasons(error))
+    LoginError::Refused(words(error))
 }
 
 /// A login that waits for the browser.
@@ -88,7 +88,7 @@ impl Login {
             None => {}
         }
         let mut manager = new_manager(&url).await.map_err(|e| refused(&e))?;
-        manager.set_credential_store(store.credentials(&config.name, &url, true));
+        manager.set_credential_store(store.credentials(&config.name, &url, oauth.audience.as_deref(), true));
         let metadata = discovery::metadata(&manager, &client, &url, oauth, challenge.as_deref()).await;
         manager.set_metadata(metadata.map_err(|e| refused(&e))?);
         let session = AuthorizationSession::new(manager, request).await.map_err(|(_, e)| refused(&e))?;
@@ -139,7 +139,8 @@ async fn scopes(
     let mut out = oauth.scopes.clone();
     let wanted = challenge.map(|challenge| WWWAuthenticateParams::parse(challenge, url));
     let Some(wanted) = wanted.filter(WWWAuthenticateParams::is_insufficient_scope) else { return out };
-    let stored = store.credentials(&config.name, url, true).load().await.ok().flatten();
+    let stored =
+        store.credentials(&config.name, url, oauth.audience.as_deref(), true).load().await.ok().flatten();
     let granted = stored.map(|stored| stored.granted_scopes).unwrap_or_default();
     let more = wanted.scope.as_deref().unwrap_or_default().split_whitespace().map(str::to_owned);
     for scope in granted.into_iter().chain(more) {

@@ -2,10 +2,9 @@
 
 use super::granted::Granted;
 use super::store::ServerTokens;
-use super::{discovery, new_manager};
+use super::{discovery, new_manager, words};
 use crate::config::{GrantType, OAuthConfig};
 use crate::shared::Shared;
-use crate::transport::http;
 use rmcp::transport::auth::{AuthError, AuthorizationManager, CredentialStore as _, OAuthClientConfig};
 use url::Url;
 
@@ -27,11 +26,15 @@ pub(crate) async fn manager(
     let Some(tokens) = shared.tokens.as_ref().filter(|tokens| tokens.has(server, url)) else {
         return Ok(None);
     };
-    let tokens = tokens.credentials(server, url, false);
-    if let Err(AuthError::CredentialStoreError(why)) = tokens.load().await {
-        return Err(format!("its tokens cannot be read: {why}"));
+    let tokens = tokens.credentials(server, url, config.audience.as_deref(), false);
+    match tokens.load().await {
+        Err(AuthError::CredentialStoreError(why)) => {
+            return Err(format!("its tokens cannot be read: {why}"));
+        }
+        Err(error) => return Err(words(&error)),
+        Ok(_) => {}
     }
-    Ok(stored(url, config, client, tokens).await)
+    stored(url, config, client, tokens).await
 }
 
 async fn stored(
@@ -39,18 +42,29 @@ async fn stored(
     config: &OAuthConfig,
     client: &reqwest::Client,
     tokens: ServerTokens,
-) -> Option<AuthorizationManager> {
-    let mut manager = new_manager(url).await.ok()?;
+) -> Result<Option<AuthorizationManager>, String> {
+    let Ok(mut manager) = new_manager(url).await else { return Ok(None) };
     manager.set_credential_store(tokens);
-    let metadata = discovery::metadata(&manager, client, url, config, None).await.ok()?;
-    manager.set_metadata(metadata);
-    manager.initialize_from_store().await.ok()?;
+    match discovery::metadata(&manager, client, url, config, None).await {
+        Ok(metadata) => manager.set_metadata(metadata),
+        // The server describes itself as another one, or names an issuer that is not allowed.
+        Err(error @ (AuthError::OAuthError(_) | AuthError::ProtectedResourceMetadataInvalid { .. })) => {
+            return Err(words(&error));
+        }
+        // Without metadata the server is asked without a token, and says what it needs.
+        Err(_) => return Ok(None),
+    }
+    if manager.initialize_from_store().await.is_err() {
+        return Ok(None);
+    }
     if let (Some(id), Some(secret)) = (&config.client_id, &config.client_secret) {
         let client = OAuthClientConfig::new(id.clone(), "http://127.0.0.1/callback")
             .with_client_secret(secret.clone());
-        manager.configure_client(client).ok()?;
+        if manager.configure_client(client).is_err() {
+            return Ok(None);
+        }
     }
-    Some(manager)
+    Ok(Some(manager))
 }
 
 async fn granted(
@@ -60,8 +74,8 @@ async fn granted(
 ) -> Result<AuthorizationManager, String> {
     let no_token = |why: String| format!("its authorization server gives no token: {why}");
     let tokens = Granted::new(url, client.clone(), config)?;
-    let mut manager = new_manager(url).await.map_err(|error| no_token(http::reasons(&error)))?;
+    let mut manager = new_manager(url).await.map_err(|error| no_token(words(&error)))?;
     manager.set_credential_store(tokens);
-    manager.initialize_from_store().await.map_err(|error| no_token(http::reasons(&error)))?;
+    manager.initialize_from_store().await.map_err(|error| no_token(words(&error)))?;
     Ok(manager)
 }

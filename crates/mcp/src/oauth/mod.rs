@@ -3,10 +3,11 @@
 //! `rmcp` implements the protocol (metadata of the resource, PKCE, `iss`, registration, refresh). The modules here own the
 //! store of tokens, the discovery of servers, the login of a person and the tokens of programs.
 
-use crate::transport::http::reasons;
+use crate::transport::http::{reasons, words};
 use rmcp::transport::auth::{AuthError, AuthorizationManager};
 use url::Url;
 
+mod audience;
 mod discovery;
 mod exchange;
 mod granted;
@@ -15,6 +16,7 @@ mod manager;
 mod signature;
 mod store;
 
+pub(crate) use audience::other_resource;
 pub use login::{Login, LoginError};
 pub(crate) use manager::manager;
 pub use store::{KeyStore, StoredIn, TokenStore};

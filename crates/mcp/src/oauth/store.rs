@@ -1,9 +1,10 @@
 //! The store of tokens: the system's keychain, or one file for each server and address that only its owner can read.
 //!
 //! A file of the same name says that the tokens are in the keychain. So a start asks no keychain, and a token is never sent to
-//! another address. New tokens go to the keychain, if it works, and to the file if not. Refreshed tokens stay where they are. A
+//! another address. Tokens for another audience are neither stored nor returned. New tokens go to the keychain, if it works, and to the file if not. Refreshed tokens stay where they are. A
 //! lock is held while a token is refreshed, so that two processes never use the same refresh token.
 
+use super::audience::Audience;
 use async_trait::async_trait;
 use rmcp::transport::auth::{AuthError, CredentialRefreshGuard, CredentialStore, StoredCredentials};
 use serde_json::{Value, json};
@@ -128,11 +129,19 @@ impl TokenStore {
     }
 
     /// Returns the tokens of one server. `is_login`: those that come next are new, and not the previous ones refreshed.
-    pub(super) fn credentials(&self, server: &str, url: &Url, is_login: bool) -> ServerTokens {
+    /// `audience`: an audience that the configuration allows beside the server's address.
+    pub(super) fn credentials(
+        &self,
+        server: &str,
+        url: &Url,
+        audience: Option<&str>,
+        is_login: bool,
+    ) -> ServerTokens {
         let part: String = crate::naming::server_part(server).chars().take(40).collect();
         let entry = format!("mcp-{part}-{}", Self::key(server, url));
         ServerTokens {
             server: server.to_owned(),
+            audience: Audience::new(url, audience),
             file: self.file(server, url),
             entry,
             keychain: self.keychain.clone(),
@@ -170,6 +179,8 @@ fn store_error(error: impl std::fmt::Display) -> AuthError {
 #[derive(Clone)]
 pub(super) struct ServerTokens {
     server: String,
+    /// The server that tokens must be for, when they are stored and when they are sent.
+    audience: Audience,
     file: PathBuf,
     /// The name of the entry in the keychain.
     entry: String,
@@ -236,10 +247,17 @@ impl ServerTokens {
 #[async_trait]
 impl CredentialStore for ServerTokens {
     async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
-        self.blocking(Self::read).await
+        let found = self.blocking(Self::read).await?;
+        match &found {
+            // A login replaces the stored tokens, and reads only their scopes.
+            Some(found) if !self.is_login => self.audience.check(found).map_err(AuthError::OAuthError)?,
+            _ => {}
+        }
+        Ok(found)
     }
 
     async fn save(&self, credentials: StoredCredentials) -> Result<(), AuthError> {
+        self.audience.check(&credentials).map_err(AuthError::OAuthError)?;
         self.blocking(move |own| own.write(&credentials)).await
     }
 
@@ -324,7 +342,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = TokenStore::new(dir.path().join("auth"), None);
         let (one, other) = (url("https://a.example/mcp"), url("https://b.example/mcp"));
-        store.credentials("s", &one, true).save(tokens("t")).await.unwrap();
+        store.credentials("s", &one, None, true).save(tokens("t")).await.unwrap();
         assert!(store.has("s", &one) && !store.has("s", &other) && !store.has("t", &one));
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&store.file("s", &one)), mode(&store.dir)), (0o600, 0o700));
@@ -340,36 +358,36 @@ mod tests {
         let keychain: Arc<dyn KeyStore> = chain.clone();
         let store = TokenStore::new(dir.path().to_path_buf(), Some(keychain));
         let at = url("https://a.example/mcp");
-        store.credentials("s", &at, true).save(tokens("secret-1")).await.unwrap();
-        store.credentials("s", &at, false).save(tokens("secret-2")).await.unwrap();
+        store.credentials("s", &at, None, true).save(tokens("secret-1")).await.unwrap();
+        store.credentials("s", &at, None, false).save(tokens("secret-2")).await.unwrap();
         assert_eq!(store.place("s", &at), Some(StoredIn::Keychain));
-        assert_eq!(access(&store.credentials("s", &at, false).load().await), "secret-2");
+        assert_eq!(access(&store.credentials("s", &at, None, false).load().await), "secret-2");
         let file = std::fs::read_to_string(store.file("s", &at)).unwrap();
         assert!(file.starts_with("{\"keychain\":\"mcp-s-") && !file.contains("secret"), "{file}");
 
         // A locked keychain is a reason with a next step. New tokens then go to the file.
         let held = std::mem::replace(&mut *chain.0.lock().unwrap(), Err("it is locked".to_owned())).unwrap();
-        let error = store.credentials("s", &at, false).load().await.unwrap_err().to_string();
+        let error = store.credentials("s", &at, None, false).load().await.unwrap_err().to_string();
         assert!(
             error.contains("keychain: it is locked") && error.contains("becket mcp login s --file"),
             "{error}"
         );
         assert!(store.forget("s", &at).is_err() && store.has("s", &at));
-        store.credentials("s", &at, true).save(tokens("secret-3")).await.unwrap();
+        store.credentials("s", &at, None, true).save(tokens("secret-3")).await.unwrap();
         assert!(matches!(store.place("s", &at), Some(StoredIn::File(_, Some(why))) if why == "it is locked"));
 
         // Refreshed tokens stay in the file, and a login brings them back to the keychain.
         *chain.0.lock().unwrap() = Ok(held);
-        store.credentials("s", &at, false).save(tokens("secret-4")).await.unwrap();
+        store.credentials("s", &at, None, false).save(tokens("secret-4")).await.unwrap();
         assert!(matches!(store.place("s", &at), Some(StoredIn::File(_, None))));
-        assert_eq!(access(&store.credentials("s", &at, false).load().await), "secret-4");
-        store.credentials("s", &at, true).save(tokens("secret-5")).await.unwrap();
+        assert_eq!(access(&store.credentials("s", &at, None, false).load().await), "secret-4");
+        store.credentials("s", &at, None, true).save(tokens("secret-5")).await.unwrap();
         assert_eq!(store.place("s", &at), Some(StoredIn::Keychain));
         let in_files = TokenStore { in_files: true, ..store.clone() };
-        in_files.credentials("s", &at, true).save(tokens("secret-6")).await.unwrap();
+        in_files.credentials("s", &at, None, true).save(tokens("secret-6")).await.unwrap();
         assert!(matches!(store.place("s", &at), Some(StoredIn::File(_, None))));
         assert!(chain.0.lock().unwrap().as_ref().unwrap().is_empty());
-        store.credentials("s", &at, true).save(tokens("secret-7")).await.unwrap();
+        store.credentials("s", &at, None, true).save(tokens("secret-7")).await.unwrap();
         assert!(store.forget("s", &at).unwrap() && !store.has("s", &at));
         assert!(chain.0.lock().unwrap().as_ref().unwrap().is_empty());
     }
@@ -379,7 +397,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = TokenStore::new(dir.path().to_path_buf(), None);
         let at = url("https://a.example/");
-        let (first, second) = (store.credentials("s", &at, false), store.credentials("s", &at, false));
+        let (first, second) =
+            (store.credentials("s", &at, None, false), store.credentials("s", &at, None, false));
         let held = first.acquire_refresh_guard().await.unwrap();
         let mut waiting = std::pin::pin!(second.acquire_refresh_guard());
         assert!(futures::poll!(waiting.as_mut()).is_pending());

@@ -3,7 +3,9 @@
 //! A redirect to another host is refused, because it could send requests and keys to an address inside the user's
 //! network. A redirect from http to https on the same host is followed.
 
+use crate::oauth::other_resource;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use rmcp::transport::auth::{AuthError, ProtectedResourceMetadataInvalidReason};
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use rmcp::transport::worker::WorkerQuitReason;
 use std::collections::BTreeMap;
@@ -57,9 +59,13 @@ pub(crate) fn client(url: &Url, proxies: &Proxies) -> Result<reqwest::Client, St
     builder.build().map_err(|e| e.to_string())
 }
 
-/// True if host, port and scheme are the same, or if the redirect leads from http to https.
+/// True if host, port and scheme are the same, or if the redirect leads from http to https at their usual ports. Another port
+/// may be another server, which would get the headers of this one.
 fn may_follow(home: &Url, to: &Url) -> bool {
-    let upgrade = home.scheme() == "http" && to.scheme() == "https" && home.host() == to.host();
+    let upgrade = home.scheme() == "http"
+        && to.scheme() == "https"
+        && home.host() == to.host()
+        && (home.port(), to.port()) == (None, None);
     home.origin() == to.origin() || upgrade
 }
 
@@ -95,6 +101,7 @@ pub(crate) fn transport_failure(error: &(dyn std::error::Error + Send + Sync + '
         ),
         Http::UnexpectedServerResponse(text) => format!("it does not answer as an MCP server does: {text}"),
         Http::UnexpectedEndOfStream => "its answer broke off".to_owned(),
+        Http::Auth(error) => words(error),
         Http::TransportChannelClosed => "the connection to the server ended".to_owned(),
         other => reasons(other),
     }
@@ -106,6 +113,20 @@ fn request_failure(error: &reqwest::Error) -> String {
     }
     let why = reasons(error);
     if error.is_connect() { format!("it cannot be reached: {why}") } else { why }
+}
+
+/// Returns an error of the authorization for people. `rmcp` puts a word of its own in front of becket's reasons.
+pub(crate) fn words(error: &AuthError) -> String {
+    match error {
+        AuthError::OAuthError(why) => why.clone(),
+        AuthError::ProtectedResourceMetadataInvalid { url, reason } => match reason.as_ref() {
+            ProtectedResourceMetadataInvalidReason::ResourceMismatch { reference, permitted } => {
+                other_resource(url, permitted, reference)
+            }
+            _ => reasons(error),
+        },
+        _ => reasons(error),
+    }
 }
 
 /// Returns all messages of an error and its sources in one line.
@@ -154,6 +175,7 @@ mod tests {
             ("http://mcp.example.com/mcp/", true),
             ("https://mcp.example.com/mcp", true),
             ("http://mcp.example.com:8080/mcp", false),
+            ("https://mcp.example.com:8443/mcp", false),
             ("http://169.254.169.254/latest", false),
             ("http://127.0.0.1/mcp", false),
             ("https://example.com/mcp", false),
