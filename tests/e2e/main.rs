@@ -67,6 +67,7 @@ mod request_fields;
 mod sandbox;
 mod sandbox_killed;
 mod sdk_answers;
+mod sdk_interrupts;
 mod sdk_options;
 mod sdk_requests;
 mod sdk_turns;

@@ -266,6 +266,41 @@ const scenarios = {
     assert.deepEqual(asked, ["mcp__there__run"]);
     assert.ok(!fs.existsSync(path.join(place.cwd, "a.txt")));
   },
+  async an_interrupt_reaches_a_tool_of_the_programs_process(place) {
+    let begin;
+    const begun = new Promise((done) => (begin = done));
+    let giveUp;
+    const givenUp = new Promise((done) => (giveUp = done));
+    const wait = tool("wait", "Waits.", {}, async (_, { signal }) => {
+      begin();
+      await new Promise((done) => signal.addEventListener("abort", done));
+      giveUp();
+      return { content: [{ type: "text", text: "too late" }] };
+    });
+    const now = tool("now", "Answers.", {}, async () => ({ content: [{ type: "text", text: "in time" }] }));
+    const own = createSdkMcpServer({ name: "own", version: "1.0.0", tools: [wait, now] });
+    const model = place.model(call("mcp__own__wait", {}), call("mcp__own__now", {}), {
+      expect: { contains: ["in time"] },
+      text: "went on",
+    });
+    let release;
+    const second = new Promise((done) => (release = done));
+    async function* prompts() {
+      yield* input("go");
+      await second;
+      yield* input("again");
+    }
+    const running = query({ prompt: prompts(), options: place.options(model, { mcpServers: { own }, permissionMode: "bypassPermissions", allowDangerouslySkipPermissions: true }) });
+    const ends = [];
+    begun.then(() => running.interrupt());
+    for await (const message of running) {
+      if (message.type !== "result") continue;
+      ends.push(message);
+      await givenUp;
+      release();
+    }
+    assert.deepEqual(ends.map((end) => (end.is_error ? end.subtype : end.result)), ["error_during_execution", "went on"]);
+  },
   async an_answer_without_a_value_fits_its_schema(place) {
     const nullable = { anyOf: [{ type: "number" }, { type: "null" }] };
     const properties = { mail: { type: "string", format: "email" }, age: nullable };

@@ -1,7 +1,8 @@
 //! A server that the host implements by functions: messages are passed in both directions as JSON values.
 //!
 //! For servers in the process of a program that drives becket. Each message returns the server's answer, or nothing for
-//! a notification.
+//! a notification. When a call is cancelled, nobody waits for its answer any more: the host learns that, beside the server's own
+//! notification, and a late answer has no effect.
 
 use super::message;
 use crate::elicitation::Ask;
@@ -10,14 +11,16 @@ use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 
 /// The host's side of a server.
 pub trait Channel: Send + Sync {
     /// Passes one JSON-RPC message to the server and returns its answer: the response to a request, `None` for a
-    /// notification.
+    /// notification. If the future is dropped, the answer is not wanted any more.
     ///
     /// # Errors
     ///
@@ -63,12 +66,16 @@ pub(crate) struct HostTransport {
     channel: Arc<dyn Channel>,
     answers: mpsc::UnboundedSender<Value>,
     incoming: mpsc::UnboundedReceiver<Value>,
+    /// The waits for the answers to requests, by the ids of the requests as JSON.
+    waits: Waits,
 }
+
+type Waits = Arc<Mutex<HashMap<String, AbortHandle>>>;
 
 impl HostTransport {
     pub(crate) fn new(channel: Arc<dyn Channel>) -> Self {
         let (answers, incoming) = mpsc::unbounded_channel();
-        Self { channel, answers, incoming }
+        Self { channel, answers, incoming, waits: Waits::default() }
     }
 }
 
@@ -80,11 +87,22 @@ impl Transport<RoleClient> for HostTransport {
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         let (channel, answers) = (Arc::clone(&self.channel), self.answers.clone());
+        let waits = Arc::clone(&self.waits);
         async move {
             let message = serde_json::to_value(&item).map_err(io::Error::other)?;
             let id = message.get("id").filter(|_| message.get("method").is_some()).cloned();
+            if message["method"] == "notifications/cancelled" {
+                let key = message["params"]["requestId"].to_string();
+                if let Some(wait) = lock(&waits).remove(&key) {
+                    wait.abort();
+                }
+            }
+            let key = id.as_ref().map(Value::to_string);
+            let (known, done) = (Arc::clone(&waits), key.clone());
+            // The wait must be known before it can end.
+            let mut entries = lock(&known);
             // The answer may take as long as the call, so the sender does not wait for it.
-            tokio::spawn(async move {
+            let wait = tokio::spawn(async move {
                 let answer = match (channel.send(message).await, id) {
                     (Ok(answer), _) => answer,
                     (Err(why), Some(id)) => {
@@ -92,10 +110,17 @@ impl Transport<RoleClient> for HostTransport {
                     }
                     (Err(_), None) => None,
                 };
+                if let Some(key) = done {
+                    lock(&waits).remove(&key);
+                }
                 if let Some(answer) = answer {
                     let _ = answers.send(answer);
                 }
             });
+            if let Some(key) = key {
+                entries.insert(key, wait.abort_handle());
+            }
+            drop(entries);
             Ok(())
         }
     }
@@ -112,4 +137,8 @@ impl Transport<RoleClient> for HostTransport {
         self.incoming.close();
         Ok(())
     }
+}
+
+fn lock(waits: &Waits) -> std::sync::MutexGuard<'_, HashMap<String, AbortHandle>> {
+    waits.lock().unwrap_or_else(PoisonError::into_inner)
 }

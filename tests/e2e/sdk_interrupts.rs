@@ -1,0 +1,134 @@
+//! Interrupts while a program of an SDK works for becket: it learns that nobody waits, and a late answer changes nothing.
+
+use crate::sdk_answers::Session;
+use crate::support::{Bench, says};
+use becket_testkit::{Answer, MockServer};
+use serde_json::{Value, json};
+
+/// The message of a request that the program gets, and its id.
+fn message(line: &Value) -> (&Value, &str) {
+    (&line["request"]["message"], line["request_id"].as_str().unwrap())
+}
+
+fn respond(session: &mut Session, id: &str, response: &Value) {
+    session.send(&json!({
+        "type": "control_response", "response": { "subtype": "success", "request_id": id, "response": response },
+    }));
+}
+
+/// Serves the MCP server `own` of the program until a tool is called. Returns the request with the call.
+fn until_called(session: &mut Session) -> Value {
+    loop {
+        let line = session.line(&["\"mcp_message\""]);
+        let (message, id) = message(&line);
+        let result = match message["method"].as_str().unwrap() {
+            "initialize" => json!({
+                "protocolVersion": "2025-06-18", "capabilities": { "tools": {} }, "serverInfo": { "name": "own", "version": "1" },
+            }),
+            "tools/list" => json!({ "tools": [{ "name": "wait", "inputSchema": { "type": "object" } }] }),
+            "tools/call" => return line,
+            _ => json!({}),
+        };
+        let answer = json!({ "jsonrpc": "2.0", "id": message["id"], "result": result });
+        respond(session, id, &json!({ "mcp_response": answer }));
+    }
+}
+
+fn started(bench: &Bench, server: &MockServer) -> Session {
+    let mut session = Session::start(bench, server, &["--permission-mode", "bypassPermissions"]);
+    session.send(&json!({
+        "type": "control_request", "request_id": "init",
+        "request": { "subtype": "initialize", "hooks": null, "sdkMcpServers": ["own"] },
+    }));
+    session
+}
+
+#[test]
+fn a_tool_of_the_program_is_cancelled_and_its_late_answer_has_no_effect() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::start([
+        Answer::tool("c1", "mcp__own__wait", json!({})),
+        Answer::tool("c2", "mcp__own__wait", json!({})),
+        Answer::text("went on"),
+    ]);
+    let mut session = started(&bench, &server);
+    session.send(&says("go"));
+    let call = until_called(&mut session);
+    let (asked, id) = message(&call);
+    session.send(
+        &json!({ "type": "control_request", "request_id": "i", "request": { "subtype": "interrupt" } }),
+    );
+    // Both arrive: the SDK gives up the request, and the server stops its work.
+    let mut lines = Vec::new();
+    let result = loop {
+        let line = session.line(&[""]);
+        if line["type"] == "result" {
+            break line;
+        }
+        lines.push(line);
+    };
+    assert_eq!(result["terminal_reason"], "aborted_tools", "{result}");
+    let given_up = |line: &&Value| line["type"] == "control_cancel_request" && line["request_id"] == id;
+    assert_eq!(lines.iter().filter(given_up).count(), 1, "{lines:?}");
+    let told: Vec<&Value> = lines
+        .iter()
+        .filter(|line| line["request"]["message"]["method"] == "notifications/cancelled")
+        .collect();
+    assert_eq!(told.len(), 1, "{lines:?}");
+    let (told, told_id) = message(told[0]);
+    assert_eq!(told["params"]["requestId"], asked["id"], "{told}");
+    respond(&mut session, told_id, &json!({ "mcp_response": { "jsonrpc": "2.0", "result": {} } }));
+
+    // The late answer is that of no call: neither of the one before, nor of the next.
+    let answer = |id: &Value, text: &str| {
+        let content = json!({ "content": [{ "type": "text", "text": text }] });
+        json!({ "mcp_response": { "jsonrpc": "2.0", "id": id, "result": content } })
+    };
+    respond(&mut session, id, &answer(&asked["id"], "too late"));
+    session.send(&says("again"));
+    let call = until_called(&mut session);
+    let (next, next_id) = message(&call);
+    assert_ne!(next["id"], asked["id"]);
+    respond(&mut session, id, &answer(&next["id"], "too late"));
+    respond(&mut session, next_id, &answer(&next["id"], "in time"));
+    let result = session.result();
+    assert_eq!((&result["result"], &result["subtype"]), (&json!("went on"), &json!("success")), "{result}");
+    session.0.wait().expect(0);
+    let last = server.requests().last().unwrap().text().to_owned();
+    assert!(last.contains("in time") && !last.contains("too late"), "{last}");
+}
+
+#[test]
+fn a_question_and_a_hook_of_the_program_are_withdrawn() {
+    let bench = Bench::new(&[]);
+    let command = || json!({ "command": "touch made" });
+    let server = MockServer::start([
+        Answer::tool("c1", "bash", command()),
+        Answer::tool("c2", "bash", command()),
+        Answer::text("went on"),
+    ]);
+    let mut session = Session::start(&bench, &server, &["--permission-prompt-tool", "stdio"]);
+    let hooks = json!({ "PreToolUse": [{ "matcher": null, "hookCallbackIds": ["h"] }] });
+    session.ask(&json!({ "subtype": "initialize", "hooks": hooks }));
+    for awaited in ["hook_callback", "can_use_tool"] {
+        session.send(&says("go"));
+        let mut asked = session.line(&["\"hook_callback\""]);
+        if awaited == "can_use_tool" {
+            let id = asked["request_id"].as_str().unwrap().to_owned();
+            respond(&mut session, &id, &json!({}));
+            asked = session.line(&["\"can_use_tool\""]);
+        }
+        let id = asked["request_id"].as_str().unwrap();
+        session.send(
+            &json!({ "type": "control_request", "request_id": "i", "request": { "subtype": "interrupt" } }),
+        );
+        let cancelled = session.line(&["control_cancel_request"]);
+        assert_eq!(cancelled["request_id"], id, "{awaited}");
+        // An agreement that comes too late runs nothing.
+        respond(&mut session, id, &json!({ "behavior": "allow", "updatedInput": command() }));
+    }
+    session.send(&says("again"));
+    assert_eq!(session.result()["subtype"], "error_during_execution");
+    session.0.wait();
+    assert!(!bench.project.exists("made"));
+}
