@@ -4,6 +4,7 @@ use crate::providers::{configured, everything_below, holds, with_keychain};
 use crate::support::{Bench, run};
 use crate::terminal::{Terminal, becket};
 use becket_testkit::{Answer, MockServer, Recorded, Reply};
+use rustix::termios::{LocalModes, tcgetattr};
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
@@ -290,4 +291,155 @@ fn a_login_that_is_denied_is_told_in_the_terminal() {
     terminal.shows("Another key");
     terminal.press_until("\r", "The login at work did not work");
     terminal.shows_words("/login begins again; its addresses are in providers.work.login.");
+}
+
+/// A model that the command line names and that has no key opens a question, not an error.
+fn named(bench: &Bench) -> std::process::Command {
+    let mut command = bench.command();
+    command.env("TERM", "xterm-256color").args(["--model", "work/one"]);
+    command
+}
+
+#[test]
+fn a_named_model_without_a_login_shows_the_code_and_then_the_session() {
+    let bench = Bench::new(&[]);
+    let entered = Arc::new(AtomicBool::new(false));
+    let server = at_the_terminal(&entered);
+    work(&bench, &server);
+    let mut terminal = Terminal::start(named(&bench));
+    terminal.shows("work/one needs a key");
+    terminal.shows("There is no key for `work`.");
+    terminal.shows("❯ 1 log in at work");
+    terminal.press_until("\r", "WDJB-MJHT");
+    terminal.shows("https://login.example.com/device");
+    // Esc goes back to the question.
+    terminal.press_until("\x1b", "The login is cancelled.");
+    terminal.press_until("\r", "WDJB-MJHT");
+    entered.store(true, Ordering::SeqCst);
+    terminal.shows("Describe a task");
+    terminal.send("go\r");
+    terminal.shows("fine");
+    let requests = server.requests();
+    let model = requests.iter().find(|request| of_model(request)).unwrap();
+    assert_eq!(model.header("authorization"), Some(&*format!("Bearer {PLANTED}-access-0")));
+    terminal.send("\x04");
+    terminal.is_given_back();
+    assert!(!String::from_utf8_lossy(&terminal.bytes).contains(PLANTED));
+    // The next start asks nothing.
+    let mut terminal = Terminal::start(named(&bench));
+    terminal.shows("Describe a task");
+}
+
+/// A server that takes this key; its list of models says if a key is valid.
+fn with_key(list: Reply) -> MockServer {
+    MockServer::with(|request| {
+        if request.header("authorization") != Some(&*format!("Bearer {PLANTED}")) {
+            return Reply::json(401, &json!({"error": {"message": "wrong key"}}));
+        }
+        Answer::text("fine").into()
+    })
+    .get("/v1/models", list)
+}
+
+fn enter_key(terminal: &mut Terminal, key: &str) {
+    terminal.shows("❯ 1 log in at work");
+    terminal.press_until("\x1b[B", "❯ 2 enter a key for work");
+    terminal.press_until("\r", "the key:");
+    terminal.send(key);
+    terminal.send("\r");
+}
+
+#[test]
+fn a_named_model_without_a_key_takes_one_that_its_provider_accepts() {
+    let bench = Bench::new(&[]);
+    let server = with_key(Reply::json(200, &json!({"data": [{"id": "one"}]})));
+    work(&bench, &server);
+    let mut terminal = Terminal::start(named(&bench));
+    enter_key(&mut terminal, PLANTED);
+    terminal.shows("Describe a task");
+    terminal.send("go\r");
+    terminal.shows("fine");
+    terminal.send("\x04");
+    terminal.is_given_back();
+    assert!(!String::from_utf8_lossy(&terminal.bytes).contains("planted"), "a key is on the screen");
+    let mut terminal = Terminal::start(named(&bench));
+    terminal.shows("Describe a task");
+    drop(terminal);
+    // Without a terminal the same model works now, too.
+    run(bench.command().args(["-p", "--model", "work/one", "go"])).expect(0);
+}
+
+#[test]
+fn a_key_that_the_provider_refuses_is_not_saved() {
+    let bench = Bench::new(&[]);
+    let server = with_key(Reply::json(401, &json!({"error": {"message": "wrong key"}})));
+    work(&bench, &server);
+    let mut terminal = Terminal::start(named(&bench));
+    enter_key(&mut terminal, "planted-but-wrong");
+    terminal.shows_words("The key was refused and is not saved:");
+    terminal.shows("❯ 1 log in at work");
+    assert!(!bench.home.exists(".config/becket/credentials.toml"));
+    assert!(!String::from_utf8_lossy(&terminal.bytes).contains("planted"), "a key is on the screen");
+}
+
+/// Esc leaves with the message that a headless run gives. A model whose key is there is offered for this run.
+#[test]
+fn a_named_model_without_a_key_can_be_left_or_replaced() {
+    let bench = Bench::new(&[]);
+    let server = with_key(Reply::status(404));
+    work(&bench, &server);
+    let start = |key: Option<&str>| {
+        let mut command = named(&bench);
+        command.env("ANTHROPIC_BASE_URL", server.url());
+        if let Some(key) = key {
+            command.env("ANTHROPIC_API_KEY", key);
+        }
+        Terminal::start(command)
+    };
+    let mut terminal = start(None);
+    terminal.shows("❯ 1 log in at work");
+    terminal.press_until("\x1b", "becket: There is no key for `work`.");
+    terminal.is_given_back();
+    assert_eq!(terminal.child.wait().unwrap().code(), Some(2));
+    assert_eq!(server.requests().len(), 0);
+
+    let mut terminal = start(Some("sk-ant-api03-0123456789"));
+    terminal.shows_words("for this run, with the key in ANTHROPIC_API_KEY");
+    terminal.press_until("\x1b[B", "❯ 2 enter a key for work");
+    terminal.press_until("\x1b[B", "❯ 3 anthropic/");
+    terminal.press_until("\r", "Describe a task");
+    terminal.send("\x04");
+    terminal.is_given_back();
+    assert!(
+        !bench.home.read(".config/becket/config.toml").contains("model ="),
+        "it holds for this run alone"
+    );
+}
+
+/// A screen reader gets the same as lines; the key is not echoed. A key that cannot be checked is saved.
+#[test]
+fn a_named_model_without_a_key_asks_in_plain_lines() {
+    let bench = Bench::new(&[]);
+    let mut command = bench.command();
+    // No request leaves this machine.
+    command.env("TERM", "xterm-256color").env("HTTPS_PROXY", "http://127.0.0.1:1");
+    command.args(["--ax", "--model", "groq/one"]);
+    let mut terminal = Terminal::start(command);
+    let says = |terminal: &mut Terminal, text: &str| {
+        terminal.until(text, |t| String::from_utf8_lossy(&t.bytes).contains(text));
+    };
+    says(&mut terminal, "There is no key for `groq`.");
+    says(&mut terminal, "Key for groq (it is not shown; Enter alone leaves): ");
+    terminal.until("a hidden line", |t| !tcgetattr(&*t.pty).unwrap().local_modes.contains(LocalModes::ECHO));
+    terminal.send("planted with blanks\n");
+    says(&mut terminal, "a key has no spaces and only ASCII characters");
+    terminal.until("a hidden line", |t| {
+        let prompts = String::from_utf8_lossy(&t.bytes).matches("Key for groq").count();
+        prompts == 2 && !tcgetattr(&*t.pty).unwrap().local_modes.contains(LocalModes::ECHO)
+    });
+    terminal.send(&format!("gsk_{PLANTED}\n"));
+    says(&mut terminal, "/quit to leave.\r\n");
+    assert!(!String::from_utf8_lossy(&terminal.bytes).contains("planted"), "a key is on the screen");
+    let saved = bench.home.read(".config/becket/credentials.toml");
+    assert!(saved.contains(&format!("groq = \"gsk_{PLANTED}\"")), "{saved}");
 }

@@ -99,7 +99,10 @@ pub(crate) async fn open(
     }
     let Some(model) = model else {
         let error = failed.unwrap_or_else(|| ModelError::new(ErrorKind::Auth, "There is no model."));
-        return Err(refused(&error, &reference, run));
+        let has_key = settings.endpoint(reference.provider()).is_some_and(|at| at.credential.is_some());
+        // A key with letters that no key has is corrected where it is.
+        let lacks_key = (error.kind == ErrorKind::Auth && !has_key).then(|| reference.clone());
+        return Err(Failure { lacks_key, ..refused(&error, &reference, run) });
     };
     notes.extend(models::notes(&reference, model.info(), &run.settings));
     let auxiliary = auxiliary(run, settings, &fallbacks, &mut notes)?;
@@ -196,7 +199,7 @@ fn auxiliary(
     })
 }
 
-/// The failure for a model that cannot be opened.
+/// The failure for the session's model, which cannot be opened.
 fn refused(error: &ModelError, reference: &ModelRef, run: &RunSettings) -> Failure {
     let failure = models::usage(error);
     match failure.hint.clone() {

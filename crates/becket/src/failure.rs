@@ -1,5 +1,6 @@
 //! An error for the user: what happened, why, and what to do, with the exit status that it causes.
 
+use becket_model::ModelRef;
 use becket_print::ExitStatus;
 use std::{fmt, io};
 
@@ -13,15 +14,21 @@ pub(crate) struct Failure {
     pub hint: Option<String>,
     /// Another process has the session open, so an interactive run can ask what to do.
     pub in_use: bool,
+    /// The model of the session, if the failure is that it has no key. An interactive run asks for the key.
+    pub lacks_key: Option<ModelRef>,
 }
 
 impl Failure {
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self { status: ExitStatus::Usage, message: message.into(), hint: None, in_use: false }
+        Self::new(ExitStatus::Usage, message.into())
     }
 
     pub(crate) fn error(message: impl Into<String>) -> Self {
-        Self { status: ExitStatus::Error, message: message.into(), hint: None, in_use: false }
+        Self::new(ExitStatus::Error, message.into())
+    }
+
+    fn new(status: ExitStatus, message: String) -> Self {
+        Self { status, message, hint: None, in_use: false, lacks_key: None }
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {

@@ -17,7 +17,10 @@ use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use url::Url;
 
 /// Grant type of a request with a device code.
@@ -247,6 +250,20 @@ impl DeviceLogin {
         let kept = blocking(move || login.save(saved.refresh.as_deref(), place)).await?;
         self.keeper().keep(&tokens.grant).await.map_err(|e| format!("the login cannot be saved: {e}"))?;
         Ok(kept)
+    }
+
+    /// Starts the login as a task of its own. The first value is the address and the code, once the provider has sent them.
+    pub(crate) fn start(
+        self,
+        place: KeepIn,
+    ) -> (oneshot::Receiver<Prompt>, JoinHandle<Result<Kept, String>>) {
+        let (sender, prompt) = oneshot::channel();
+        let sender = Mutex::new(Some(sender));
+        let show = move |prompt: &Prompt| {
+            let sender = sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+            sender.map(|sender| sender.send(prompt.clone()));
+        };
+        (prompt, tokio::spawn(async move { self.log_in(&show, place).await }))
     }
 
     /// Saves a refresh token. A login without one lasts as long as its access token.

@@ -17,7 +17,6 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinHandle};
 
 /// Longest wait for a server to list its models. After it, the other models are offered without them.
@@ -205,13 +204,7 @@ impl Accounts {
             let result = Err(format!("{provider} has no login; becket login {provider} saves a key"));
             return Some(Reply::KeyKept { provider, result });
         };
-        let (sender, prompt) = oneshot::channel();
-        let sender = Mutex::new(Some(sender));
-        let show = move |prompt: &Prompt| {
-            let sender = sender.lock().unwrap_or_else(PoisonError::into_inner).take();
-            sender.map(|sender| sender.send(prompt.clone()));
-        };
-        let task = tokio::spawn(async move { login.log_in(&show, KeepIn::Keychain).await });
+        let (prompt, task) = login.start(KeepIn::Keychain);
         *self.running_login() = Some(RunningLogin { abort: task.abort_handle(), end: Some(task) });
         match prompt.await {
             Ok(prompt) => {
@@ -265,31 +258,19 @@ impl Accounts {
         }
     }
 
-    /// Checks a key with one request for the list of models, stores it, and makes it effective at once. A key that the
-    /// provider refuses is not stored. A key that could not be checked is stored.
+    /// Checks a key, stores it, and makes it effective at once.
     ///
     /// # Errors
     ///
     /// Returns a message for the user if the key is refused or cannot be stored.
     pub(super) async fn change_key(&self, provider: &str, key: Hidden) -> Result<String, String> {
-        let mut settings = self.reached();
-        let reference = ModelRef::named(provider, "");
-        let Some(endpoint) = settings.endpoint_mut(provider) else {
-            return Err(format!("becket knows no provider {provider}"));
-        };
-        endpoint.credential = Some(Credential::ApiKey(Secret::new(key.0.as_str())));
-        endpoint.key_source = None;
-        let checked = probe::list(&reference, &settings).await;
-        if let Err(error) = &checked
-            && error.kind == ErrorKind::Auth
-        {
-            return Err(format!(
-                "The key was refused and is not saved: {}. Copy the whole key again, then /key.",
-                error.message.trim_end_matches('.')
-            ));
-        }
-        let kept = becket_config::kept_name(provider, self.settings.address(provider).as_deref());
-        let place = keys::keep(&self.environment, &kept, &key.0, KeepIn::Keychain)?;
+        let Stored { place, checked } =
+            check_and_keep(&self.environment, &self.settings, self.reached(), provider, &key.0)
+                .await
+                .map_err(|fault| match fault {
+                    KeyFault::Refused(why) => format!("{why}. Copy the whole key again, then /key."),
+                    KeyFault::NotStored(why) => why,
+                })?;
         let mut shared = self.models.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(endpoint) = shared.endpoint_mut(provider) {
             endpoint.credential = Some(Credential::ApiKey(Secret::new(key.0)));
@@ -297,16 +278,15 @@ impl Accounts {
         }
         drop(shared);
         let mut said = match checked {
-            Ok(_) => {
+            Ok(()) => {
                 format!(
                     "The key for {provider} is valid. It is saved in {}.",
                     place.describe(&self.environment)
                 )
             }
-            Err(error) => format!(
-                "The key for {provider} is saved in {}. It could not be checked: {}.",
+            Err(why) => format!(
+                "The key for {provider} is saved in {}. It could not be checked: {why}.",
                 place.describe(&self.environment),
-                error.message.trim_end_matches('.')
             ),
         };
         if let Some(name) = self.variable(provider) {
@@ -314,6 +294,52 @@ impl Accounts {
         }
         Ok(said)
     }
+}
+
+/// A key that is stored.
+pub(super) struct Stored {
+    pub place: Kept,
+    /// Why the provider could not be asked about the key.
+    pub checked: Result<(), String>,
+}
+
+/// Why a key is not stored: sentences for the user without the last full stop.
+pub(super) enum KeyFault {
+    Refused(String),
+    NotStored(String),
+}
+
+/// Checks a key with one request for the list of models, and stores it for the provider's address. A key that could not be
+/// checked is stored. `reached`: the settings with which models are opened.
+///
+/// # Errors
+///
+/// Fails if the provider refuses the key, or if it cannot be stored.
+pub(super) async fn check_and_keep(
+    environment: &Environment,
+    settings: &Settings,
+    mut reached: becket_model::Settings,
+    provider: &str,
+    key: &str,
+) -> Result<Stored, KeyFault> {
+    let Some(endpoint) = reached.endpoint_mut(provider) else {
+        return Err(KeyFault::NotStored(format!("becket knows no provider {provider}")));
+    };
+    endpoint.credential = Some(Credential::ApiKey(Secret::new(key)));
+    endpoint.key_source = None;
+    let checked = match probe::list(&ModelRef::named(provider, ""), &reached).await {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let why = error.message.trim_end_matches('.').to_owned();
+            if error.kind == ErrorKind::Auth {
+                return Err(KeyFault::Refused(format!("The key was refused and is not saved: {why}")));
+            }
+            Err(why)
+        }
+    };
+    let kept = becket_config::kept_name(provider, settings.address(provider).as_deref());
+    let place = keys::keep(environment, &kept, key, KeepIn::Keychain).map_err(KeyFault::NotStored)?;
+    Ok(Stored { place, checked })
 }
 
 #[cfg(test)]

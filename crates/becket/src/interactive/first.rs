@@ -1,10 +1,13 @@
-//! Questions before a session: is the project trusted, and which model to begin with.
+//! Questions before a session: is the project trusted, which model to begin with, and the key of a model that has none
+//! ([`missing_key`]).
 //!
-//! Owns the texts of both pages and the effects of their answers. While the page is shown, servers are searched for,
+//! Owns the texts of the first two pages and the effects of their answers. While the page is shown, servers are searched for,
 //! each with a time limit. The page never waits for them. Choices are stored in the user's own files.
 
+mod missing_key;
 mod servers;
 
+pub(super) use self::missing_key::ask as missing_key;
 use self::servers::{Listing, Note, Server, ask, look};
 use super::preferences;
 use crate::cmd::{demo, one_line};
@@ -37,8 +40,10 @@ enum Choice {
         base: String,
         name: String,
     },
-    /// A key for a known provider.
+    /// A key for a known provider, or for the provider of the model that lacks one.
     Key,
+    /// A login with a code, at the provider of the model that lacks a key.
+    LogIn,
     /// The address of a server.
     Address,
     /// The key of a server whose address was entered.
@@ -148,7 +153,7 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
                 address(text).map_err(Failure::usage)?
             }
             Choice::ServerKey => locked.clone().unwrap_or_default(),
-            Choice::Model(_) | Choice::OfServer { .. } | Choice::Key | Choice::Demo => break answer,
+            _ => break answer,
         };
         // The key of one server is never sent to another one.
         entered = (*id == Choice::ServerKey).then(|| (base.clone(), text.clone()));
@@ -314,7 +319,7 @@ fn chosen(environment: &Environment, settings: &mut RunSettings, choice: Choice)
             }
             model
         }
-        Choice::Key | Choice::Address | Choice::ServerKey | Choice::Demo => return Ok(()),
+        Choice::Key | Choice::LogIn | Choice::Address | Choice::ServerKey | Choice::Demo => return Ok(()),
     };
     keep(environment, "", "model", &model)?;
     settings.set("model", Value::from(model), file());

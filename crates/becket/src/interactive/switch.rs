@@ -5,7 +5,7 @@
 
 use super::elicitation::AskUser;
 use super::line_input::LineInput;
-use super::{TerminalHandover, open_elsewhere, session};
+use super::{TerminalHandover, first, open_elsewhere, session};
 use crate::assemble::assemble;
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -78,6 +78,15 @@ pub(super) async fn until_quit(
                         open_elsewhere::ask(&failure, typed.as_deref_mut(), left.is_some()).await?
                 {
                     answer.apply(&mut settings);
+                    continue;
+                }
+                // Another session keeps the one that the user left, where /login gives a key.
+                if left.is_none()
+                    && failed.is_none()
+                    && let Some(model) = &failure.lacks_key
+                    && first::missing_key(environment, &mut settings, typed.as_deref_mut(), model, &failure)
+                        .await?
+                {
                     continue;
                 }
                 let Some(choice) = back(&mut left, &mut failed, &settings, &failure) else {
