@@ -91,3 +91,4 @@ mod unjudged;
 mod unreadable;
 mod which_session;
 mod workspace;
+mod wrong_providers;

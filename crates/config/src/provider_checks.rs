@@ -404,5 +404,5 @@ fn is_address(url: &str) -> bool {
         Some(None) => return false,
         None => place.split_once(':').map_or((place, None), |(host, port)| (host, Some(port))),
     };
-    !host.is_empty() && port.is_none_or(|port| port.parse::<u16>().is_ok())
+    !host.is_empty() && port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
 }

@@ -71,12 +71,38 @@ async fn with_names(mut error: ModelError, reference: &ModelRef, settings: &Sett
     let listed = tokio::time::timeout(LIMIT, probe::list(reference, settings)).await;
     let names: Vec<String> =
         listed.ok().and_then(Result::ok).unwrap_or_default().into_iter().map(|one| one.name).collect();
+    if let Some(format) = other_format(&error, reference, &names, settings) {
+        error.hint = Some(format);
+        return error;
+    }
     if let Some(has) = has(reference.provider(), reference.name(), &names) {
         // Advice of the server's own kind stays, such as how to get the model.
         let own = error.hint.take().filter(|hint| Some(hint.as_str()) != error.kind.default_hint());
         error.hint = Some(own.map_or_else(|| has.clone(), |own| format!("{own} {has}")));
     }
     error
+}
+
+/// Advice for a server of the user's own that has no such path: it may speak another format. `None` if the error is about the
+/// model, or if a model is missing.
+fn other_format(
+    error: &ModelError,
+    reference: &ModelRef,
+    names: &[String],
+    settings: &Settings,
+) -> Option<String> {
+    let provider = reference.provider();
+    let endpoint = settings.endpoint(provider)?;
+    let is_own = endpoint.url_setting.as_deref() == Some(&format!("providers.{provider}.base_url"));
+    let has_it = names.iter().any(|name| name == reference.name());
+    let says = error.message.split_once("): ").map_or("", |(_, says)| says).to_lowercase();
+    if !is_own || !(has_it || names.is_empty()) || says.contains("model") {
+        return None;
+    }
+    let what = if has_it { "The server lists this model" } else { "If the model's name is right" };
+    Some(format!(
+        "{what}: then check the path of the base URL, and providers.{provider}.kind, because the server may speak another format."
+    ))
 }
 
 /// Says which models the server has, the most similar names first. `None` if it lists none, or if it lists the wanted one: then

@@ -22,6 +22,9 @@ pub(crate) fn join(base: &str, path: &str, keep_path: bool) -> Result<Url, Model
     if !url.username().is_empty() || url.password().is_some() {
         return Err(bad("it holds a login; give credentials as a key".to_owned()));
     }
+    if url.port() == Some(0) {
+        return Err(bad("no server has the port 0".to_owned()));
+    }
     url.set_query(None);
     url.set_fragment(None);
     let own = url.path().trim_end_matches('/').trim_end_matches(path).trim_end_matches('/').to_owned();
@@ -97,7 +100,7 @@ mod tests {
         ] {
             assert_eq!(join(base, path, keep).unwrap().as_str(), want);
         }
-        for base in ["", "localhost:8080", "ftp://x", "https://user:pw@host"] {
+        for base in ["", "localhost:8080", "ftp://x", "https://user:pw@host", "http://localhost:0/v1"] {
             let error = join(base, "/messages", false).unwrap_err();
             assert!(!error.message.contains("pw"), "{}", error.message);
         }

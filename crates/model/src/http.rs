@@ -258,6 +258,10 @@ impl Transport {
         if error.kind == ErrorKind::Auth {
             self.keys.explain(&mut error);
         }
+        if status == 400 && self.url.scheme() == "http" && wants_tls(&String::from_utf8_lossy(&body)) {
+            error.message = format!("{} wants TLS there (status 400).", self.server);
+            error.hint = Some(HTTPS.to_owned());
+        }
         if (300..400).contains(&status) {
             let to = get("location").map(|l| format!(" to {}", without_login(l))).unwrap_or_default();
             error.message = format!(
@@ -278,7 +282,7 @@ impl Transport {
     pub(crate) fn unreachable(&self, error: reqwest::Error) -> ModelError {
         let error = error.without_url();
         let mut causes = vec![error.to_string()];
-        let (mut tls, mut refused, mut bad_name) = (false, false, false);
+        let (mut tls, mut refused, mut reset, mut bad_name) = (false, false, false, false);
         let mut next = error.source();
         while let Some(cause) = next {
             causes.push(cause.to_string());
@@ -289,6 +293,7 @@ impl Transport {
             tls |= cause.is::<rustls::Error>();
             let io = cause.downcast_ref::<std::io::Error>();
             refused |= io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused);
+            reset |= io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionReset);
             // The error inside an I/O error is not reported as its source, and may be an I/O error again.
             next = match io.and_then(std::io::Error::get_ref) {
                 Some(inner) => Some(inner),
@@ -325,10 +330,21 @@ impl Transport {
             return ModelError::new(ErrorKind::Timeout, message)
                 .hint("Check the network, or try again later.");
         }
-        let hint = if self.local && refused {
-            "Start the model server, or correct the base URL."
-        } else {
-            "Check the network and the base URL (`becket doctor`)."
+        // A server of TLS answers plain HTTP with an alert, or closes the connection.
+        let https = if self.url.scheme() == "http" { format!(" {HTTPS}") } else { String::new() };
+        if why.starts_with("invalid HTTP ") {
+            let message = format!("{server} answers, but does not speak HTTP there: {why}");
+            return ModelError::new(ErrorKind::Malformed, message)
+                .hint(format!("Check host and port of the base URL.{https}"));
+        }
+        let closed = reset || why.contains("closed before message completed");
+        let hint = match (self.local, refused, closed) {
+            (true, true, _) => "Start the model server, or correct the base URL.".to_owned(),
+            (true, _, true) => format!("Look into the log of the model server.{https}"),
+            (_, _, closed) => {
+                let https = if closed { https } else { String::new() };
+                format!("Check the network and the base URL (`becket doctor`).{https}")
+            }
         };
         ModelError::new(ErrorKind::Network, format!("{server} cannot be reached: {why}")).hint(hint)
     }
@@ -341,10 +357,17 @@ impl Transport {
     /// The error for a name that cannot be resolved. If the name does not exist, a retry is useless; if the resolver does not
     /// answer, it may help.
     fn unresolved(&self, Unresolved { host, why, temporary }: &Unresolved) -> ModelError {
-        let setting =
-            if self.url.host_str() == Some(host) { &self.setting } else { "HTTPS_PROXY or HTTP_PROXY" };
+        let is_server = self.url.host_str() == Some(host);
+        let setting = if is_server { &self.setting } else { "HTTPS_PROXY or HTTP_PROXY" };
         let message = format!("The name `{host}` cannot be resolved: {why}.");
-        let hint = if *temporary {
+        let looks_up =
+            |way: &Way| way.address.starts_with("socks5://") || way.address.starts_with("socks4://");
+        let hint = if let Some(way) = self.proxy().filter(|way| is_server && looks_up(way)) {
+            format!(
+                "With {} becket looks names up itself: write socks5h:// in {} if the proxy shall do it; else correct {setting}.",
+                way.address, way.names
+            )
+        } else if *temporary {
             format!("Check the network and its DNS server, and {setting} if it is set.")
         } else {
             format!("Correct {setting} if it is set; else check the network.")
@@ -360,6 +383,16 @@ impl Transport {
     pub(crate) fn note_refused(&self, body: &[Bytes], error: &ModelError) {
         self.refused.note(body, error);
     }
+}
+
+/// Advice where a server may speak TLS alone.
+const HTTPS: &str = "If the server has TLS, write the base URL with https://.";
+
+/// True if this is the answer of a server of TLS (nginx, Go, Apache) to a request without it.
+fn wants_tls(body: &str) -> bool {
+    ["HTTP request was sent to HTTPS port", "HTTP request to an HTTPS server", "plain HTTP to an SSL-enabled"]
+        .iter()
+        .any(|phrase| body.contains(phrase))
 }
 
 pub(crate) fn request_id(headers: &HeaderMap) -> Option<&str> {

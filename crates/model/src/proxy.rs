@@ -90,7 +90,7 @@ impl Way {
             (
                 format!("{server} cannot be reached: the proxy {self} refused to connect to it{why}"),
                 format!(
-                    "Ask for {host} to be allowed on the proxy, or name it in NO_PROXY if it can be reached directly."
+                    "Check that a proxy is at that address, ask for {host} to be allowed on it, or name {host} in NO_PROXY if it can be reached directly."
                 ),
             )
         } else if connecting {
