@@ -8,6 +8,7 @@
 //! Nothing happens during a turn: the gaps between its requests are those of tools, and a context with open calls cannot be
 //! sent.
 
+use super::beside::BesideUsage;
 use crate::spend::{Reservation, millis};
 use becket_model::{Model, ModelError, ModelEvent, ModelInfo};
 use becket_session::context::View;
@@ -54,7 +55,7 @@ pub(crate) struct ProviderCache {
 pub(super) struct Warming {
     pub(super) model: Arc<dyn Model>,
     pub(super) stream: BoxStream<'static, Result<ModelEvent, ModelError>>,
-    pub(super) usage: Usage,
+    pub(super) usage: BesideUsage,
     #[expect(dead_code, reason = "works by being dropped")]
     pub(super) reservation: Option<Reservation>,
 }
@@ -135,10 +136,10 @@ impl ProviderCache {
 pub(super) async fn next(cache: &mut ProviderCache) {
     let Some(run) = &mut cache.warming else { return std::future::pending().await };
     loop {
-        match run.stream.next().await {
-            Some(Ok(ModelEvent::Usage(usage))) => run.usage = usage,
-            Some(Ok(ModelEvent::Finish(_)) | Err(_)) | None => return,
-            Some(Ok(_)) => {}
+        let Some(Ok(event)) = run.stream.next().await else { return };
+        run.usage.note(&event);
+        if matches!(event, ModelEvent::Finish(_)) {
+            return;
         }
     }
 }

@@ -40,6 +40,7 @@
 //! | `workspace` | folders that join the workspace while the session runs; `live`: the settings as front ends see them |
 
 mod background;
+mod beside;
 mod budget;
 mod cache;
 mod clock;

@@ -5,13 +5,15 @@
 //! beside everything else, also in the middle of a turn. It then sees the conversation as the last request of the turn
 //! carried it. The ledger keeps question and answer as a notice, which no request shows. The cost counts as usual.
 
+use super::beside::BesideUsage;
 use super::conversation::Conversation;
 use super::sent::{Question, RequestTerms, asked};
 use crate::host::lock;
 use crate::reply_error;
 use crate::spend::{RequestCost, Reservation};
 use becket_model::{Model, ModelError, ModelEvent, ToolChoice};
-use becket_types::{Context, EntryKind, Event, FinishReason, NoticeLevel, Part, Usage, is_blank};
+use becket_session::context::budget::estimate_text;
+use becket_types::{Context, EntryKind, Event, FinishReason, NoticeLevel, Part, is_blank};
 use futures::stream::{BoxStream, StreamExt as _};
 use serde_json::{Map, json};
 use std::sync::Arc;
@@ -28,7 +30,7 @@ struct SideRun {
     question: String,
     model: Arc<dyn Model>,
     stream: BoxStream<'static, Result<ModelEvent, ModelError>>,
-    usage: Usage,
+    usage: BesideUsage,
     text: String,
     #[expect(dead_code, reason = "works by being dropped")]
     reservation: Reservation,
@@ -38,9 +40,12 @@ impl SideRun {
     /// Waits for the answer. `Err` says why there is none.
     async fn answer(&mut self) -> Result<String, String> {
         loop {
-            match self.stream.next().await {
+            let event = self.stream.next().await;
+            if let Some(Ok(event)) = &event {
+                self.usage.note(event);
+            }
+            match event {
                 Some(Ok(ModelEvent::Part { part: Part::Text { text, .. }, .. })) => self.text.push_str(&text),
-                Some(Ok(ModelEvent::Usage(usage))) => self.usage = usage,
                 Some(Ok(ModelEvent::Finish(FinishReason::Refusal | FinishReason::ContentFilter))) => {
                     return Err("The model refused to answer.".to_owned());
                 }
@@ -87,7 +92,9 @@ impl SideQuestion {
         let has_effort = effort.is_some() && conversation.wire.max_output > 0;
         let max_output =
             if has_effort { conversation.wire.max_output } else { MAX_OUTPUT.min(model.info().max_output) };
-        let read = conversation.used().0 + text.len() as u64 / 3;
+        let used = conversation.used();
+        let expected = used + estimate_text(&text);
+        let read = used.0 + text.len() as u64 / 3;
         let lifetime = conversation.wire.cache.lifetime();
         let cost = RequestCost::estimate(model.info(), read, conversation.cached_tokens(), lifetime);
         let limits = &conversation.spending.limits;
@@ -113,7 +120,7 @@ impl SideQuestion {
         let prepared =
             terms.prepare_beside(&mut conversation.core, &*model, &context, &conversation.offered, &record);
         let stream = model.send(prepared.map_err(|error| reply_error::sentence(&error.message))?);
-        let (usage, text) = (Usage::default(), String::new());
+        let (usage, text) = (BesideUsage::new(expected), String::new());
         self.run = Some(SideRun { question, model, stream, usage, text, reservation });
         Ok(())
     }
@@ -141,7 +148,7 @@ impl SideQuestion {
     pub(super) fn end(&mut self, conversation: &mut Conversation) -> Option<String> {
         let run = self.run.take()?;
         let info = run.model.info().clone();
-        conversation.spent(&info, run.usage, "btw", None);
+        conversation.spent(&info, run.usage.counted(), "btw", None);
         Some(run.question)
     }
 }

@@ -8,6 +8,7 @@
 //! may have grown since: calls that run now have no result yet, and a view built at that moment would call them
 //! interrupted.
 
+use super::beside::BesideUsage;
 use super::conversation::Conversation;
 use super::sent::{Question, RequestTerms, asked};
 use crate::host::lock;
@@ -15,10 +16,10 @@ use crate::reply_error;
 use crate::spend::{RequestCost, Reservation};
 use becket_model::{ErrorKind, Model, ModelError, ModelEvent, ToolChoice};
 use becket_session::Durability;
-use becket_session::context::budget::Budget;
+use becket_session::context::budget::{Budget, estimate_text};
 use becket_session::context::compaction::{Ask, Failure, InputKind, Step, Summariser, SummaryRequest};
 use becket_types::{
-    CacheLifetime, CompactionTrigger, Context, FinishReason, NoticeLevel, ToolSpec, Usage, is_blank,
+    CacheLifetime, CompactionTrigger, Context, FinishReason, NoticeLevel, Tokens, ToolSpec, is_blank,
 };
 use futures::stream::{BoxStream, StreamExt as _};
 use std::collections::VecDeque;
@@ -39,7 +40,7 @@ pub(super) struct CompactionRun {
     pub(super) deadline: Instant,
     sent: Instant,
     text: String,
-    usage: Usage,
+    usage: BesideUsage,
     pub(super) tries: SummaryAttempts,
     /// The share of the run's limits that the request holds.
     #[expect(dead_code, reason = "works by being dropped")]
@@ -109,6 +110,9 @@ impl CompactionRun {
                 }
                 event = self.stream.next() => event,
             };
+            if let Some(Ok(event)) = &event {
+                self.usage.note(event);
+            }
             if self.text.len() > MAX_TEXT {
                 let endless = format!("its answer did not end within {MAX_TEXT} bytes");
                 return Asked(self.cut().ok_or(Broken::Other(Failure::Error(endless))));
@@ -121,7 +125,6 @@ impl CompactionRun {
                         self.text.push_str(&text);
                     }
                 }
-                Some(Ok(ModelEvent::Usage(usage))) => self.usage = usage,
                 Some(Ok(ModelEvent::Finish(FinishReason::Refusal | FinishReason::ContentFilter))) => {
                     return Asked(Err(Broken::Other(Failure::Refusal)));
                 }
@@ -220,7 +223,7 @@ impl Conversation {
     pub(super) fn count_run(&mut self, run: &CompactionRun) {
         self.spending.turn.api += run.sent.elapsed();
         let info = run.tries.model.info().clone();
-        self.spent(&info, run.usage, "summary", None);
+        self.spent(&info, run.usage.counted(), "summary", None);
     }
 
     /// An answer that broke off is asked for once more. A model that fails gives way to the next one.
@@ -265,6 +268,8 @@ impl Conversation {
             Err(why) => return Err(Box::new(Unsent { ask, tries, why: Broken::Other(Failure::Error(why)) })),
         };
         let cached = request.input == InputKind::CachedPrefix;
+        let running = if cached { self.used() } else { Tokens(0) };
+        let expected = running + estimate_text(&request.system) + estimate_text(&request.prompt);
         let mut context = if cached {
             let first = || lock(&self.core.session).view_mut().context().clone();
             tries.prefix.get_or_insert_with(first).clone()
@@ -288,7 +293,7 @@ impl Conversation {
             Err(error) => return Err(Box::new(Unsent { ask, tries, why: Broken::Model(error) })),
         };
         let (stream, sent) = (tries.model.send(prepared), Instant::now());
-        let (text, usage) = (String::new(), Usage::default());
+        let (text, usage) = (String::new(), BesideUsage::new(expected));
         let run = CompactionRun { ask, trigger, stream, deadline, sent, text, usage, tries, reservation };
         Ok(Box::new(run))
     }

@@ -3,12 +3,14 @@
 //! Model: a session has a title at once, made of its first message. If a model for titles is configured, it is asked for a
 //! better one. A failure changes nothing, and a notice reports it. Its usage counts like every other.
 
+use super::beside::BesideUsage;
 use super::conversation::Conversation;
 use super::sent::{Question, RequestTerms, asked};
 use crate::spend::{RequestCost, Reservation};
 use becket_model::{Model, ModelError, ModelEvent, ToolChoice};
+use becket_session::context::budget::estimate_text;
 use becket_session::{Durability, SessionLabel};
-use becket_types::{CacheLifetime, Context, EntryKind, Event, NoticeLevel, Part, Usage, cut_end, is_blank};
+use becket_types::{CacheLifetime, Context, EntryKind, Event, NoticeLevel, Part, cut_end, is_blank};
 use futures::stream::{BoxStream, StreamExt as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +32,7 @@ const LONGEST: usize = 80;
 struct TitleRun {
     model: Arc<dyn Model>,
     stream: BoxStream<'static, Result<ModelEvent, ModelError>>,
-    usage: Usage,
+    usage: BesideUsage,
     text: String,
     /// The error that ended the request.
     error: Option<ModelError>,
@@ -43,16 +45,20 @@ impl TitleRun {
         model: Arc<dyn Model>,
         stream: BoxStream<'static, Result<ModelEvent, ModelError>>,
         reservation: Option<Reservation>,
+        usage: BesideUsage,
     ) -> Self {
-        Self { model, stream, usage: Usage::default(), text: String::new(), error: None, reservation }
+        Self { model, stream, usage, text: String::new(), error: None, reservation }
     }
 
     /// Waits for the title. `None`: there is none.
     async fn title(&mut self) -> Option<String> {
         loop {
-            match self.stream.next().await {
+            let event = self.stream.next().await;
+            if let Some(Ok(event)) = &event {
+                self.usage.note(event);
+            }
+            match event {
                 Some(Ok(ModelEvent::Part { part: Part::Text { text, .. }, .. })) => self.text.push_str(&text),
-                Some(Ok(ModelEvent::Usage(usage))) => self.usage = usage,
                 Some(Ok(ModelEvent::Finish(_))) => return tidy(&self.text),
                 Some(Ok(_)) => {}
                 Some(Err(error)) => {
@@ -120,7 +126,8 @@ impl Titling {
         let Ok(prepared) = prepared else { return };
         let reservation = conversation.spending.limits.reserve(cost.need(max_output));
         let stream = model.send(prepared);
-        self.run = Some(TitleRun::new(model, stream, Some(reservation)));
+        let usage = BesideUsage::new(estimate_text(PROMPT) + estimate_text(words));
+        self.run = Some(TitleRun::new(model, stream, Some(reservation), usage));
     }
 
     /// Takes the title that a model made, unless the user has chosen one meanwhile.
@@ -154,7 +161,7 @@ impl Titling {
                 conversation.core.notice(NoticeLevel::Info, text);
             }
             let info = run.model.info().clone();
-            conversation.spent(&info, run.usage, "title", None);
+            conversation.spent(&info, run.usage.counted(), "title", None);
         }
     }
 }

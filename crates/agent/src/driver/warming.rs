@@ -3,6 +3,7 @@
 //! A warming request is the running context with one short question at its end. Its answer is dropped: it enters neither the
 //! history nor the view. Its usage counts like every other, with the purpose `warm`.
 
+use super::beside::BesideUsage;
 use super::conversation::Conversation;
 use super::sent::{Question, RequestTerms, asked};
 use super::{cache, wall_clock};
@@ -10,8 +11,9 @@ use crate::host::lock;
 use crate::spend::RequestCost;
 use becket_model::ToolChoice;
 use becket_session::Durability;
+use becket_session::context::budget::estimate_text;
 use becket_session::context::cache::idle_compaction_pays;
-use becket_types::{NoticeLevel, Usage};
+use becket_types::{NoticeLevel, Tokens};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -92,18 +94,18 @@ fn warm(conversation: &mut Conversation) {
     let stream = model.send(prepared);
     conversation.wire.cache.warmed += 1;
     conversation.wire.cache.over = false;
-    conversation.wire.cache.warming =
-        Some(cache::Warming { model, stream, usage: Usage::default(), reservation });
+    let usage = BesideUsage::new(Tokens(used) + estimate_text(cache::QUESTION));
+    conversation.wire.cache.warming = Some(cache::Warming { model, stream, usage, reservation });
 }
 
 /// Counts the usage of the warming request, if one runs, and ends it.
 pub(super) fn count_warming(conversation: &mut Conversation) {
     if let Some(run) = conversation.wire.cache.warming.take() {
-        if run.usage.cache_read == 0 {
+        if !run.usage.was_cached() {
             // The provider kept nothing, so one more request would pay the full price again.
             conversation.wire.cache.over = true;
         }
         let info = run.model.info().clone();
-        conversation.spent(&info, run.usage, "warm", None);
+        conversation.spent(&info, run.usage.counted(), "warm", None);
     }
 }

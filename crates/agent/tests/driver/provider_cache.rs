@@ -123,6 +123,26 @@ async fn a_provider_that_caches_nothing_is_not_asked_again() {
     assert_eq!(rig.model.seen().len(), 2, "the warming request was not answered from the cache");
 }
 
+/// A warming request counts also if its answer reports no usage.
+#[tokio::test(start_paused = true)]
+async fn a_warming_request_without_usage_is_estimated() {
+    let warm = CachePolicy { warm: CacheWarm::Idle, ..CachePolicy::default() };
+    let setup = setup(vec![cached("done", written(100_000))], warm);
+    setup.model.script.lock().unwrap().summaries = vec![cached("OK", Usage::default())].into();
+    let mut rig = setup.start();
+    rig.turn("go").await;
+    minutes(60).await;
+    assert_eq!(rig.model.seen().len(), 2, "nothing says that the request was answered from the cache");
+    let session = rig.end().await;
+    let session = session.lock().unwrap();
+    let usage = session.entries().unwrap().find_map(|e| match e.kind {
+        EntryKind::Usage { purpose, usage, .. } if purpose == "warm" => Some(usage),
+        _ => None,
+    });
+    let usage = usage.unwrap();
+    assert!(usage.estimated && (100_000..110_000).contains(&usage.input) && usage.output > 0, "{usage:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_large_context_is_compacted_before_its_cache_expires() {
     let policy = CachePolicy { warm: CacheWarm::Idle, idle_compaction: true, ..CachePolicy::default() };

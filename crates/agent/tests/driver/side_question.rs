@@ -2,7 +2,7 @@
 
 use crate::support::{Reply, Scripted, Setup, bash, say};
 use becket_model::{ErrorKind, ToolChoice};
-use becket_types::{Command, EntryKind, Event, Limit, NoticeLevel};
+use becket_types::{Command, EntryKind, Event, FinishReason, Limit, NoticeLevel, Part};
 
 fn ask(question: &str) -> Command {
     Command::SideQuestion { question: question.to_owned() }
@@ -15,7 +15,9 @@ fn answers(model: &Scripted, replies: impl IntoIterator<Item = Reply>) {
 #[tokio::test(start_paused = true)]
 async fn a_side_question_sees_the_conversation_and_leaves_no_trace_in_it() {
     let setup = Setup::new(vec![say("it is in a.rs"), say("ok")]);
-    answers(&setup.model, [say("because of b.rs")]);
+    let no_usage = becket_types::Usage::default();
+    let answer = Reply::Used(vec![Part::text("because of b.rs")], FinishReason::Stop, no_usage);
+    answers(&setup.model, [answer]);
     let mut rig = setup.start();
     rig.turn("where is it?").await;
     rig.send(ask("why there?")).await;
@@ -40,7 +42,10 @@ async fn a_side_question_sees_the_conversation_and_leaves_no_trace_in_it() {
             EntryKind::Notice { extra, .. } if extra["side_question"]["answer"] == "because of b.rs" => {
                 kept += 1;
             }
-            EntryKind::Usage { purpose, .. } if purpose == "btw" => paid += 1,
+            EntryKind::Usage { purpose, usage, .. } if purpose == "btw" => {
+                assert!(usage.estimated && usage.input > 10 && usage.output > 0, "{usage:?}");
+                paid += 1;
+            }
             _ => {}
         }
     }
