@@ -43,7 +43,13 @@ class Project:
 
     def run(self, *args):
         process = self.start(*args)
-        out, err = process.communicate(timeout=560)
+        try:
+            out, err = process.communicate(timeout=560)
+        except subprocess.TimeoutExpired:
+            # A session that nobody waits for would go on asking the model.
+            process.kill()
+            process.communicate()
+            raise
         lines = [json.loads(line) for line in out.splitlines()]
         result = next((line for line in reversed(lines) if line.get("type") == "result"), {})
         return process.returncode, result, f"exit {process.returncode}: {result.get('result')!r} {result.get('errors')} {err[-400:]}"
