@@ -1,5 +1,6 @@
 //! Prints the table of `docs/cost.md`: `--model anthropic/claude-sonnet-4-5`, `--seeds 3`, `--window 200000` (the model's own),
-//! `--shape mixed` (shapes whose names contain it), `--hindsight no` (only the ways, relative to becket's own). `--causes yes` prints becket's own
+//! `--shape mixed` (shapes whose names contain it), `--hindsight no` (only the ways, relative to becket's own), `--groups 3` (the
+//! best policies decide for this many groups of neighbouring pauses, not for each pause, which is quicker where there are many). `--causes yes` prints becket's own
 //! session with single decisions replaced.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the report is its output")]
 
@@ -7,7 +8,7 @@
 mod cache;
 
 use cache::shapes::SHAPES;
-use cache::{WAYS, parts, row};
+use cache::{Search, WAYS, parts, row};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -22,7 +23,7 @@ fn main() -> ExitCode {
 
 fn report() -> Result<(), String> {
     let (mut model, mut seeds, mut window) = ("anthropic/claude-sonnet-4-5".to_owned(), 3, None);
-    let (mut only, mut hindsight, mut causes) = (String::new(), true, false);
+    let (mut only, mut search, mut causes) = (String::new(), Search::Each, false);
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
         let value = arguments.next().ok_or(format!("{name} needs a value"))?;
@@ -32,7 +33,9 @@ fn report() -> Result<(), String> {
             "--seeds" => seeds = number()?,
             "--window" => window = Some(number()?),
             "--shape" => only.clone_from(&value),
-            "--hindsight" => hindsight = value != "no",
+            "--hindsight" if value == "no" => search = Search::No,
+            "--hindsight" => search = Search::Each,
+            "--groups" => search = Search::Groups(number()?.clamp(1, 8) as u32),
             "--causes" => causes = value != "no",
             _ => return Err(format!("unknown option {name}")),
         }
@@ -59,7 +62,7 @@ fn report() -> Result<(), String> {
     println!("| session | best alike | cheapest | {} |", names.join(" | "));
     println!("|---|---|---|{}", "---|".repeat(names.len()));
     for shape in SHAPES.iter().filter(|shape| shape.name.contains(&only)) {
-        let row = row(shape, seeds, window, prices, hindsight)?;
+        let row = row(shape, seeds, window, prices, search)?;
         let ways: Vec<String> = row
             .ways
             .iter()

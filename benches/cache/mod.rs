@@ -90,13 +90,23 @@ pub(crate) struct Row {
     pub(crate) cheapest: Cost,
 }
 
-/// `hindsight`: the best policies are looked for, which takes most of the time; otherwise becket's own stand for them.
+/// The search for the best policies in hindsight. It takes most of the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Search {
+    /// becket's own policy stands for the best.
+    No,
+    /// A decision for each pause.
+    Each,
+    /// A decision for each of so many groups of neighbouring pauses.
+    Groups(u32),
+}
+
 pub(crate) fn row(
     shape: &Shape,
     seeds: u64,
     window: u64,
     prices: Prices,
-    hindsight: bool,
+    search: Search,
 ) -> Result<Row, String> {
     let mut row =
         Row { ways: vec![Cost::default(); WAYS.len()], alike: Cost::default(), cheapest: Cost::default() };
@@ -106,7 +116,11 @@ pub(crate) fn row(
             sum.add(cost(*way, &steps, window, prices)?);
         }
         let own = cost(WAYS[0].0, &steps, window, prices)?;
-        let found = if hindsight { best(&steps, window, prices, own)? } else { vec![own] };
+        let found = match search {
+            Search::No => vec![own],
+            Search::Each => best(&steps, window, prices, own, None)?,
+            Search::Groups(groups) => best(&steps, window, prices, own, Some(groups))?,
+        };
         let least =
             |found: &[Cost]| found.iter().copied().min_by(|a, b| a.usd.total_cmp(&b.usd)).unwrap_or(own);
         row.cheapest.add(least(&found));
@@ -158,9 +172,15 @@ pub(crate) fn parts(steps: &[Step], window: u64, prices: Prices) -> Result<Vec<(
 }
 
 /// Looks for the best decisions with the whole session known: each threshold with one decision at all pauses, every
-/// combination of decisions if there are few pauses, otherwise the best one with single pauses changed, one after the other.
-/// The lifetimes and the warming requests of each are the optimum.
-fn best(steps: &[Step], window: u64, prices: Prices, own: Cost) -> Result<Vec<Cost>, String> {
+/// combination of decisions if there are few pauses or `groups` of them, otherwise the best one with single pauses changed, one
+/// after the other. The lifetimes and the warming requests of each are the optimum.
+fn best(
+    steps: &[Step],
+    window: u64,
+    prices: Prices,
+    own: Cost,
+    groups: Option<u32>,
+) -> Result<Vec<Cost>, String> {
     const DECISIONS: [AtPause; 3] = [AtPause::Nothing, AtPause::Prune, AtPause::Compact];
     const FEW: u32 = 4;
     let pauses = steps.iter().filter(|step| step.gap > 300).count();
@@ -174,10 +194,12 @@ fn best(steps: &[Step], window: u64, prices: Prices, own: Cost) -> Result<Vec<Co
             found.push(with(threshold, vec![decision; pauses])?);
         }
     }
-    if pauses <= FEW as usize {
-        for number in 0..3usize.pow(pauses as u32) {
-            let plan = (0..pauses).map(|n| DECISIONS[number / 3usize.pow(n as u32) % 3]).collect();
-            found.push(with(0.9, plan)?);
+    let groups = if pauses <= FEW as usize { Some(pauses as u32) } else { groups };
+    if let Some(groups) = groups {
+        for number in 0..3usize.pow(groups) {
+            let decision =
+                |n: usize| DECISIONS[number / 3usize.pow((n * groups as usize / pauses) as u32) % 3];
+            found.push(with(0.9, (0..pauses).map(decision).collect())?);
         }
         return Ok(found);
     }
