@@ -1,7 +1,8 @@
 //! Money and tokens: limits hold before a request, over a resume and for subagents; costs as they were billed, and shown;
 //! a used-up quota is waited for.
 
-use crate::support::{Api, Bench, Running, entries, run};
+use crate::sdk_answers::Session;
+use crate::support::{Api, Bench, Running, entries, run, says};
 use crate::terminal::{Terminal, becket, silent};
 use becket_testkit::{Answer, MockServer, Reply};
 use serde_json::{Value, json};
@@ -248,4 +249,91 @@ fn tokens_that_a_server_does_not_report_are_estimated() {
     run(bench.print(Api::Chat, &MockServer::start([Answer::text("done")])).arg("go")).expect(0);
     let shown = run(bench.command().arg("cost")).expect(0).stdout;
     assert!(shown.contains("100 tokens read") && !shown.contains("estimated"), "{shown}");
+}
+
+/// Cost in a result: `total_cost_usd`, or `costUSD` of one model.
+fn usd(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("no cost: {value}"))
+}
+
+/// Results for programs are checked against the list prices of the catalog: input, output, cache reads and cache writes, in US
+/// dollars for a million tokens.
+#[test]
+fn a_program_gets_the_costs_that_the_list_prices_give() {
+    const SONNET: [f64; 4] = [3.0, 15.0, 0.3, 3.75];
+    const HAIKU: [f64; 4] = [1.0, 5.0, 0.1, 1.25];
+    let cost = |prices: [f64; 4], tokens: [u64; 4]| -> f64 {
+        tokens
+            .iter()
+            .zip(prices)
+            .map(|(count, price)| f64::from(u32::try_from(*count).unwrap()) * price)
+            .sum::<f64>()
+            / 1e6
+    };
+    let bench = Bench::new(&[]);
+    let task = json!({ "agent": "scout", "description": "look", "prompt": "look around" });
+    let server = MockServer::start([
+        Answer::tool("c1", "task", task).usage(1_000, 200).cached(0, 4_000),
+        // The subagent, on a model of its own.
+        Answer::text("seen").usage(700, 30).cached(0, 0),
+        Answer::text("one").usage(50, 100).cached(4_000, 900),
+        Answer::text("two").usage(10, 20).cached(4_900, 0),
+        Answer::text("three").usage(2_000, 10).cached(0, 100),
+    ]);
+    let agents = json!({ "scout": { "description": "looks", "prompt": "Look.", "model": "anthropic/claude-haiku-4-5", "tools": ["Read"] } });
+    let mut session = Session::start(
+        &bench,
+        &server,
+        &["--agents", &agents.to_string(), "--permission-mode", "bypassPermissions"],
+    );
+    let near = |found: f64, wanted: f64| (found - wanted).abs() < 1e-9;
+    let sonnet = "claude-sonnet-4-5";
+    let haiku = "claude-haiku-4-5";
+    let mut turn = |text: &str| {
+        session.send(&says(text));
+        session.result()
+    };
+
+    let first = turn("go");
+    let of_haiku = cost(HAIKU, [700, 30, 0, 0]);
+    let mut of_sonnet = cost(SONNET, [1_050, 300, 4_000, 4_900]);
+    let model = |result: &Value, name: &str| {
+        let models = result["modelUsage"].as_object().unwrap();
+        let found = models.iter().find(|(known, _)| known.contains(name));
+        found.unwrap_or_else(|| panic!("no usage of {name}: {result}")).1.clone()
+    };
+    let own = model(&first, sonnet);
+    assert!(near(usd(&own["costUSD"]), of_sonnet), "{own} {of_sonnet}");
+    let counts = ["inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens"];
+    assert_eq!(counts.map(|key| own[key].as_u64().unwrap()), [1_050, 300, 4_000, 4_900], "{own}");
+    let other = model(&first, haiku);
+    assert!(near(usd(&other["costUSD"]), of_haiku), "{other} {of_haiku}");
+    assert_eq!(counts.map(|key| other[key].as_u64().unwrap()), [700, 30, 0, 0], "{other}");
+    assert_eq!((&own["contextWindow"], &own["maxOutputTokens"]), (&json!(200_000), &json!(64_000)));
+    assert!(near(usd(&first["total_cost_usd"]), of_sonnet + of_haiku), "{first}");
+    // `usage` is that of the turn.
+    let usage = |result: &Value| {
+        ["input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"]
+            .map(|key| result["usage"][key].as_u64().unwrap())
+    };
+
+    // Sums over the turns of the process.
+    let second = turn("more");
+    of_sonnet += cost(SONNET, [10, 20, 4_900, 0]);
+    assert!(near(usd(&second["total_cost_usd"]), of_sonnet + of_haiku), "{second}");
+    assert_eq!(usage(&second), [10, 20, 4_900, 0]);
+
+    // Another model counts at its own prices.
+    let set = json!({ "type": "control_request", "request_id": "m", "request": { "subtype": "set_model", "model": haiku } });
+    session.send(&set);
+    session.line(&["control_response", "\"m\""]);
+    session.send(&says("cheaper"));
+    let third = session.result();
+    let of_haiku = of_haiku + cost(HAIKU, [2_000, 10, 0, 100]);
+    assert!(near(usd(&model(&third, haiku)["costUSD"]), of_haiku), "{third}");
+    assert!(near(usd(&model(&third, sonnet)["costUSD"]), of_sonnet), "{third}");
+    assert!(near(usd(&third["total_cost_usd"]), of_sonnet + of_haiku), "{third}");
+    let told = session.ask(&json!({ "subtype": "get_session_cost" }));
+    assert!(near(usd(&told["total_cost_usd"]), of_sonnet + of_haiku), "{told}");
+    session.0.wait().expect(0);
 }

@@ -158,3 +158,60 @@ fn a_program_that_clears_the_conversation_sees_its_hooks() {
     let last = server.requests()[1].text().to_owned();
     assert!(last.contains("begun anew") && !last.contains("zebra"), "{last}");
 }
+
+/// The id of the only session.
+fn id(bench: &Bench) -> String {
+    let ledgers = bench.ledgers();
+    assert_eq!(ledgers.len(), 1, "{ledgers:?}");
+    ledgers[0].parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_resumed_session_begins_as_resumed() {
+    let (bench, server) = (bench(&recording()), MockServer::with(|_| Answer::text("Done.").into()));
+    run(bench.print(Api::Anthropic, &server).arg("hello")).expect(0);
+    let id = id(&bench);
+    let mut wanted = vec!["SessionStart startup", "SessionEnd other"];
+    for (arguments, source) in [
+        (&["--continue"][..], "SessionStart resume"),
+        (&["--resume", &id], "SessionStart resume"),
+        (&["--resume", &id, "--fork-session"], "SessionStart fork"),
+    ] {
+        run(bench.print(Api::Anthropic, &server).args(arguments).arg("again")).expect(0);
+        wanted.extend([source, "SessionEnd other"]);
+        assert_eq!(events(&bench), wanted, "{arguments:?}");
+    }
+    // As the official SDKs resume.
+    let mut session = Session::start(&bench, &server, &[&format!("--resume={id}")]);
+    session.send(&says("and again"));
+    session.result();
+    session.0.wait().expect(0);
+    wanted.extend(["SessionStart resume", "SessionEnd other"]);
+    assert_eq!(events(&bench), wanted);
+}
+
+#[test]
+fn a_session_that_is_left_for_another_ends_with_the_reason_resume() {
+    let (bench, server) = (bench(&recording()), MockServer::with(|_| Answer::text("Done.").into()));
+    run(bench.print(Api::Anthropic, &server).arg("hello")).expect(0);
+    let id = id(&bench);
+    let mut terminal = Terminal::start(becket(&bench, &server));
+    terminal.shows("Describe a task");
+    terminal.send("another task\r");
+    terminal.shows("done in");
+    terminal.send(&format!("/resume {id}\r"));
+    terminal.until("the resumed session", |_| events(&bench).len() >= 5);
+    terminal.shows("hello");
+    terminal.send("\x04");
+    terminal.is_given_back();
+    terminal.child.wait().unwrap();
+    let wanted = [
+        "SessionStart startup",
+        "SessionEnd other",
+        "SessionStart startup",
+        "SessionEnd resume",
+        "SessionStart resume",
+        "SessionEnd prompt_input_exit",
+    ];
+    assert_eq!(events(&bench), wanted);
+}
