@@ -130,3 +130,126 @@ fn managed_settings_of_a_host_hold_or_the_run_does_not_begin() {
         }
     }
 }
+
+/// Text for subagents reaches each of them, built in or not, and the session's own agent never.
+#[test]
+fn a_text_for_subagents_is_a_part_of_their_prompts_alone() {
+    for by_flag in [false, true] {
+        let bench = Bench::new(&[]);
+        let task = |id: &str, agent: &str| {
+            Answer::tool(id, "task", json!({ "description": "d", "prompt": "look", "agent": agent }))
+        };
+        let server = MockServer::start([
+            task("c1", "explore"),
+            Answer::text("seen"),
+            task("c2", "own"),
+            Answer::text("seen, too"),
+            Answer::text("done"),
+        ]);
+        let agents = json!({ "own": { "description": "d", "prompt": "OWN PROMPT" } });
+        let mut body = json!({ "subtype": "initialize", "hooks": null, "agents": agents });
+        let mut command = bench.print(Api::Anthropic, &server);
+        command.args(["--input-format", "stream-json", "--output-format", "stream-json"]);
+        if by_flag {
+            command.args(["--append-subagent-system-prompt", "ADDED"]);
+        } else {
+            body["appendSubagentSystemPrompt"] = json!("ADDED");
+        }
+        let lines = format!("{}\n{}\n", request(&body), says("go"));
+        let ran = run_with(&mut command, lines.as_bytes()).expect(0);
+        assert!(!ran.stdout.contains("unused_fields") && !ran.stderr.contains("no effect"), "{}", ran.stderr);
+        let requests = server.requests();
+        let added: Vec<bool> = requests.iter().map(|request| request.text().contains("ADDED")).collect();
+        assert_eq!(added, [false, true, false, true, false], "by the flag: {by_flag}");
+        assert!(requests[3].text().contains("OWN PROMPT\\n\\nADDED"), "{}", requests[3].text());
+    }
+}
+
+/// The last message of the user in a request.
+fn last_message(request: &becket_testkit::Recorded) -> String {
+    let messages = request.json()["messages"].as_array().unwrap().clone();
+    let texts: Vec<String> = messages
+        .iter()
+        .filter(|message| message["role"] == "user")
+        .map(|message| match &message["content"] {
+            Value::String(text) => text.clone(),
+            parts => parts
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter_map(|part| part["text"].as_str())
+                .collect::<Vec<_>>()
+                .join("|"),
+        })
+        .collect();
+    texts.last().unwrap().clone()
+}
+
+#[test]
+fn an_agent_begins_with_its_own_prompt() {
+    let agents = json!({ "x": { "description": "d", "prompt": "p", "initialPrompt": "BEGIN" } }).to_string();
+    let as_x = ["--agents", &agents, "--agent", "x"];
+    let bench = Bench::new(&[]);
+    let server = MockServer::with(|_| Answer::text("fine").into());
+    let last = || last_message(server.requests().last().unwrap());
+
+    // As a prompt of its own, and in front of the user's. A continued session has begun already.
+    run(bench.print(Api::Anthropic, &server).args(as_x)).expect(0);
+    assert!(last().ends_with("BEGIN"), "{}", last());
+    run(bench.print(Api::Anthropic, &server).args(as_x).arg("and more")).expect(0);
+    assert!(last().ends_with("BEGIN\n\nand more"), "{}", last());
+    run(bench.print(Api::Anthropic, &server).args(as_x).args(["--continue", "again"])).expect(0);
+    assert!(last().ends_with("again") && !last().contains("BEGIN"), "{}", last());
+    run(bench.print(Api::Anthropic, &server).args(["--agents", &agents, "hello"])).expect(0);
+    assert!(!last().contains("BEGIN"), "only for the session's own agent: {}", last());
+
+    // An agent without such a prompt needs one of the user, and leaves no session behind.
+    let before = bench.ledgers().len();
+    let plain = json!({ "y": { "description": "d", "prompt": "p" } }).to_string();
+    let ran = run(bench.print(Api::Anthropic, &server).args(["--agents", &plain, "--agent", "y"])).expect(2);
+    assert!(ran.stderr.contains("there is no prompt"), "{}", ran.stderr);
+    assert_eq!(bench.ledgers().len(), before);
+
+    // It may be a command.
+    bench.home.write(".config/becket/commands/greet.md", "Greet in the style of: $ARGUMENTS\n");
+    let commands =
+        json!({ "x": { "description": "d", "prompt": "p", "initialPrompt": "/greet" } }).to_string();
+    run(bench.print(Api::Anthropic, &server).args(["--agents", &commands, "--agent", "x", "a pirate"]))
+        .expect(0);
+    assert!(last().contains("Greet in the style of: a pirate"), "{}", last());
+}
+
+#[test]
+fn a_program_gets_the_turn_with_which_an_agent_begins() {
+    let agents = json!({ "x": { "description": "d", "prompt": "p", "initialPrompt": "BEGIN" } });
+    let hello = request(&json!({ "subtype": "initialize", "hooks": null, "agents": agents }));
+    let bench = Bench::new(&[]);
+    let server = MockServer::with(|_| Answer::text("fine").into());
+    let started = |entrypoint: &str| {
+        let mut command = bench.print(Api::Anthropic, &server);
+        command.env("CLAUDE_CODE_ENTRYPOINT", entrypoint);
+        command.args(["--input-format", "stream-json", "--output-format", "stream-json", "--agent", "x"]);
+        let mut running = Running::start(&mut command);
+        ask(&mut running, &hello, "control_response");
+        running
+    };
+    let last = || last_message(server.requests().last().unwrap());
+
+    // Without a message, as a turn of its own.
+    let mut running = started("sdk-ts");
+    running.line(|line| line.contains("\"type\":\"result\""));
+    assert!(last().ends_with("BEGIN"), "{}", last());
+    ask(&mut running, &says("more"), "\"type\":\"result\"");
+    assert!(last().ends_with("more"), "{}", last());
+    let ran = running.wait().expect(0);
+    assert_eq!(ran.lines().iter().filter(|line| line["type"] == "result").count(), 2);
+
+    // The Python SDK reads one result for each message, so it belongs to the first.
+    let mut running = started("sdk-py");
+    ask(&mut running, &says("hello"), "\"type\":\"result\"");
+    assert!(last().ends_with("BEGIN\n\nhello"), "{}", last());
+    ask(&mut running, &says("more"), "\"type\":\"result\"");
+    assert!(last().ends_with("more") && !last().contains("BEGIN"), "{}", last());
+    let ran = running.wait().expect(0);
+    assert_eq!(ran.lines().iter().filter(|line| line["type"] == "result").count(), 2);
+}

@@ -68,6 +68,8 @@ mod sandbox;
 mod sandbox_killed;
 mod sdk_answers;
 mod sdk_interrupts;
+mod sdk_long_inputs;
+mod sdk_messages;
 mod sdk_options;
 mod sdk_requests;
 mod sdk_turns;

@@ -142,6 +142,8 @@ const FIELDS: &[&str] = &[
     "jsonSchema",
     "systemPrompt",
     "appendSystemPrompt",
+    "appendSubagentSystemPrompt",
+    "perTaskStopAffordance",
     "agents",
     "title",
     "skills",

@@ -47,12 +47,12 @@ fn clean(program: &Path, peers: &Path) -> Command {
 #[test]
 fn the_python_sdk_runs_on_becket() {
     let Some(peers) = peers("the_python_sdk_runs_on_becket", "python/bin/python") else { return };
-    let server = MockServer::start([Answer::text("Hello over the wire.")]);
+    let server = MockServer::with(|_| Answer::text("Hello over the wire.").into());
     let mut command = clean(&peers.join("python/bin/python"), &peers);
     command.arg(script("python.py")).arg(env!("CARGO_BIN_EXE_becket"));
     command.env("ANTHROPIC_BASE_URL", server.url());
-    passes(&mut command, 37);
-    assert_eq!(server.requests().len(), 1, "one scenario speaks to the server");
+    passes(&mut command, 42);
+    assert_eq!(server.requests().len(), 2, "two scenarios speak to the server");
 }
 
 #[test]

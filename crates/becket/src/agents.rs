@@ -15,7 +15,7 @@ use becket_agent::subagent::Kind;
 use becket_tool_skill::{Head, Skills};
 pub(crate) use definition::{DefinedIn, Definition, MemoryScope};
 pub(crate) use given::{GivenAgents, of_json};
-pub(crate) use session::SessionAgents;
+pub(crate) use session::{SessionAgents, with_initial};
 use std::fmt::Write as _;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

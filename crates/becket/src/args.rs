@@ -202,6 +202,9 @@ pub(crate) struct Prompts {
     /// Add the text of a file to the system prompt.
     #[arg(long, value_name = "FILE")]
     pub append_system_prompt_file: Option<PathBuf>,
+    /// Add to the system prompt of every subagent.
+    #[arg(long, value_name = "TEXT")]
+    pub append_subagent_system_prompt: Option<String>,
     /// Send the working directory and date in a message, so that the system prompt, and the provider's cache of it, is the
     /// same for all users.
     #[arg(long)]

@@ -61,6 +61,8 @@ pub(crate) struct Assembled {
     /// Settings with which models are opened. A changed key is used for the next model that is opened.
     pub models: SharedModels,
     pub offers: Offers,
+    /// The first prompt of a new session, which its agent brings.
+    pub initial_prompt: Option<String>,
 }
 
 /// The agent's session, as it was when it was opened.
@@ -280,6 +282,7 @@ async fn assembled(
         hooks: outside,
         offers,
         models,
+        initial_prompt: own.initial_prompt().filter(|_| !run.goes_on()).map(str::to_owned),
     })
 }
 
@@ -379,7 +382,7 @@ fn equip(
         &trust,
     );
     notes.extend(trust.note());
-    let subagents: Arc<[Kind]> = own.kinds().into();
+    let subagents: Arc<[Kind]> = own.kinds(run.prompts.append_to_subagents.as_deref()).into();
     let answer = AnswerForm::for_run(run);
     let parts = ToolParts {
         environment,

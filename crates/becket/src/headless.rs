@@ -31,16 +31,16 @@ use crate::slash::Slash;
 use crate::stdin::{self, Piped};
 use becket_print::{ExitStatus, Format, PrintOptions, Printer, Schema, SessionFacts};
 use becket_types::{
-    AnswerText, Blobs, Command, Event, MessageId, NoticeLevel, Part, PromptInput, SessionId, TurnTerms,
-    sdk_names,
+    AnswerText, Blobs, Command, DeliveryMode, Event, MessageId, NoticeLevel, Part, PromptInput, SessionId,
+    TurnTerms, sdk_names,
 };
 use control::{LiveSettings, Servers};
 use figures::Figures;
-use front::{Front, Input, KnownIds, LastAnswer, Pending, ProgramRequests, SessionAnswers, TurnStage};
+use front::{Front, KnownIds, LastAnswer, Pending, ProgramRequests, SessionAnswers, TurnStage};
 use futures::FutureExt as _;
 use jobs::Jobs;
 use known_commands::KnownCommands;
-use lines::Lines;
+use lines::{Input, Lines};
 use link::{HostLink, OpenRequests};
 use opening::Initialize;
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     let prompt = match settings.client.input {
         InputFormat::Text => text_prompt(&settings).await?,
         InputFormat::StreamJson => {
-            let mut lines = Lines::new();
+            let mut lines = Lines::new(delivery(environment));
             settings.client.host_servers = Some(link::servers(&host));
             // A driving program describes the run first, and the agent is built from that.
             (early, initialize) = lines.opening(environment, &mut settings).await?;
@@ -78,8 +78,8 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     let instruction =
         settings.output.schema.as_deref().filter(|_| settings.goes_on()).map(Schema::instruction);
     let assembled = assemble(environment, &mut settings).await;
-    let mut assembled =
-        assembled.inspect_err(|failure| tell_failure(&settings, initialize.as_ref(), failure))?;
+    let assembled = assembled.inspect_err(|failure| tell_failure(&settings, initialize.as_ref(), failure))?;
+    let (mut assembled, prompt, initial) = with_agents_prompt(&settings, assembled, prompt)?;
     let slash = Slash::new(environment, &settings, &assembled.shell, assembled.hooks.clone());
     if settings.output.format == Format::StreamJson || prompt.as_deref().is_some_and(local::may_be_own) {
         slash.add_to(&mut assembled.offers.commands);
@@ -110,15 +110,13 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     let waits = waits_for_servers(mcp.as_ref());
     let mut front = Front {
         agent: handle,
-        input: Input {
-            lines: reader,
-            early: early.into(),
-            // A program that sent only its introduction was answered.
-            asked: prompt.is_some() || continues || begun_by_host,
-            ended: prompt.is_some() || continues,
-            told_end: false,
-            driven: settings.is_driven(),
-        },
+        // A program that sent only its introduction was answered.
+        input: Input::new(
+            (reader, early),
+            prompt.is_some() || continues || begun_by_host,
+            prompt.is_some() || continues,
+            settings.is_driven(),
+        ),
         state: TurnStage::default(),
         pending: Pending::default(),
         known: KnownIds::default(),
@@ -146,6 +144,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
         slash,
         answer: LastAnswer { blobs: settings.output.last_message.as_ref().map(|_| blobs), text: None },
     };
+    front.begin_with(initial).await?;
     let images = std::mem::take(&mut settings.task.images);
     let prompt = prompt.map(|text| (text, images, instruction));
     if let Err(failure) = open_turn(&mut front, mcp.as_deref(), prompt, continues).await {
@@ -156,6 +155,37 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     }
     let rest = Rest { agent, shell, mcp, begun, last_message: settings.output.last_message.clone() };
     Box::pin(until_the_end(front, rest, settings.is_driven())).await
+}
+
+/// Returns the delivery of messages that name no priority. The Python SDK reads the lines up to one result for each of its
+/// `query()` calls, so a message of it is never part of another turn.
+fn delivery(environment: &Environment) -> DeliveryMode {
+    match environment.var("CLAUDE_CODE_ENTRYPOINT") {
+        Some("sdk-py") => DeliveryMode::Queue,
+        _ => DeliveryMode::Steer,
+    }
+}
+
+/// Puts the first prompt of the session's agent in front of the run's own. Returns it by itself if the run's prompts are messages of
+/// a program.
+fn with_agents_prompt(
+    settings: &RunSettings,
+    mut assembled: Assembled,
+    prompt: Option<String>,
+) -> Result<(Assembled, Option<String>, Option<String>), Failure> {
+    let initial = assembled.initial_prompt.take();
+    if settings.client.input == InputFormat::StreamJson {
+        return Ok((assembled, prompt, initial));
+    }
+    let prompt = crate::agents::with_initial(initial.as_deref(), prompt);
+    if prompt.is_none() && !settings.goes_on() && settings.files.replay.is_none() {
+        let begun = assembled.session.begun.take();
+        // A session is removed only when nothing holds it.
+        drop(assembled);
+        leave(begun.as_deref());
+        return Err(no_prompt(settings));
+    }
+    Ok((assembled, prompt, None))
 }
 
 /// Returns the waits of a run that begins: for the program's own servers.
@@ -464,8 +494,14 @@ async fn text_prompt(settings: &RunSettings) -> Result<Option<String>, Failure> 
         (Some(prompt), Some(piped)) => Ok(Some(format!("{prompt}\n\n<stdin>\n{piped}\n</stdin>"))),
         (None, Some(piped)) if !becket_types::is_blank(&piped) => Ok(Some(piped)),
         (None, _) if may_continue => Ok(None),
-        (None, _) => Err(Failure::usage("there is no prompt").hint(settings.task.no_prompt)),
+        // The agent may bring one, which is known later.
+        (None, _) if settings.additions.agents.main.is_some() => Ok(None),
+        (None, _) => Err(no_prompt(settings)),
     }
+}
+
+fn no_prompt(settings: &RunSettings) -> Failure {
+    Failure::usage("there is no prompt").hint(settings.task.no_prompt)
 }
 
 fn note(text: &str) {

@@ -168,7 +168,8 @@ async fn session(
     let from_screen = viewed::commands(settings, &handle.commands, &sender, &outside);
     // One stream carries the earlier messages first and new events after them.
     tokio::spawn(pass_on(handle.events, sender, environment.clone()));
-    if let Some(text) = settings.task.prompt.clone() {
+    let initial = assembled.initial_prompt.as_deref();
+    if let Some(text) = crate::agents::with_initial(initial, settings.task.prompt.clone()) {
         let slash = Slash::new(environment, settings, &shell, assembled.hooks.clone());
         settings.task.draft = send_first(text, &slash, &handle.commands).await;
     }

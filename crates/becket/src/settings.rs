@@ -312,6 +312,7 @@ impl RunSettings {
                     args.prompts.append_system_prompt_file,
                     "--append-system-prompt-file",
                 )?,
+                append_to_subagents: args.prompts.append_subagent_system_prompt,
                 environment_as_message: args.prompts.exclude_dynamic_system_prompt_sections,
                 plan: None,
             },

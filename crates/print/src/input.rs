@@ -3,7 +3,7 @@
 mod blocks;
 
 use becket_types::{Command, DeliveryMode, Part, PromptInput};
-use blocks::content_parts;
+use blocks::{content_parts, pasted_text};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -14,6 +14,8 @@ pub enum InputLine {
     /// A message that a program has put together (`client_composed`). It is sent as it is: nothing in it is a command or names
     /// something to attach.
     Composed(PromptInput),
+    /// A message that starts no turn (`shouldQuery: false`). The next message brings it to the model.
+    Context(PromptInput),
     /// A control request that the crate `becket` answers, not the agent: its id, its kind and the whole request.
     Request {
         request_id: String,
@@ -69,6 +71,11 @@ struct Line {
     client_composed: bool,
     #[serde(default)]
     priority: Option<String>,
+    #[serde(default, rename = "shouldQuery")]
+    should_query: Option<bool>,
+    /// Texts that were pasted: each a string or a list of blocks.
+    #[serde(default)]
+    pasted_content: Option<Value>,
     #[serde(default)]
     request_id: Option<String>,
     #[serde(default)]
@@ -84,12 +91,12 @@ struct InputMessage {
     content: Value,
 }
 
-/// Parses line number `line` (from 1).
+/// Parses line number `line` (from 1). `mode`: the delivery of messages that name no priority.
 ///
 /// # Errors
 ///
 /// Fails if the line is not JSON or has no known shape.
-pub fn parse_line(line: u64, text: &str) -> Result<InputLine, InputError> {
+pub fn parse_line(line: u64, text: &str, mode: DeliveryMode) -> Result<InputLine, InputError> {
     let text = text.trim_start_matches('\u{feff}').trim();
     if text.is_empty() {
         return Ok(InputLine::Nothing);
@@ -104,7 +111,7 @@ pub fn parse_line(line: u64, text: &str) -> Result<InputLine, InputError> {
     match parsed.kind.as_str() {
         "user" => {
             let client_id = parsed.uuid.clone();
-            user(parsed).map_err(|why| InputError::Message { line, why, client_id })
+            user(parsed, mode).map_err(|why| InputError::Message { line, why, client_id })
         }
         "control_request" => control(line, parsed.request_id, parsed.request),
         "control_response" => {
@@ -120,12 +127,19 @@ pub fn parse_line(line: u64, text: &str) -> Result<InputLine, InputError> {
     }
 }
 
-fn user(parsed: Line) -> Result<InputLine, String> {
+fn user(parsed: Line, mode: DeliveryMode) -> Result<InputLine, String> {
     let message = parsed.message.ok_or("a user line needs a `message`")?;
     if message.role.as_deref().is_some_and(|role| role != "user") {
         return Err("the role of a user line must be \"user\"".to_owned());
     }
-    let parts = content_parts(&message.content)?;
+    let mut parts = content_parts(&message.content)?;
+    if let Some(pasted) = parsed.pasted_content.as_ref().and_then(pasted_text) {
+        match &mut parts[..] {
+            // Keeps one text, because a command takes only one.
+            [Part::Text { text, .. }] => *text = format!("{text}\n\n{pasted}").trim_start().to_owned(),
+            _ => parts.push(Part::text(pasted)),
+        }
+    }
     let is_blank = parts.iter().all(|part| match part {
         Part::Text { text, .. } => becket_types::is_blank(text),
         _ => false,
@@ -133,12 +147,17 @@ fn user(parsed: Line) -> Result<InputLine, String> {
     if is_blank {
         return Ok(InputLine::Blank(PromptInput { client_id: parsed.uuid, ..PromptInput::default() }));
     }
+    if parsed.should_query == Some(false) {
+        let client_id = parsed.uuid;
+        return Ok(InputLine::Context(PromptInput { parts, client_id, ..PromptInput::default() }));
+    }
     if let Some(asked) = slash_command(&parts).filter(|_| !parsed.client_composed) {
         return asked.map(InputLine::Command);
     }
     let mode = match parsed.priority.as_deref() {
         Some("later" | "queue") => DeliveryMode::Queue,
-        _ => DeliveryMode::Steer,
+        Some("now" | "next") => DeliveryMode::Steer,
+        _ => mode,
     };
     let prompt = PromptInput { parts, mode, client_id: parsed.uuid, ..PromptInput::default() };
     Ok(if parsed.client_composed {
@@ -225,6 +244,7 @@ pub fn slash_command(parts: &[Part]) -> Option<Result<Command, String>> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use serde_json::json;
 
     fn prompt(parts: Vec<Part>, mode: DeliveryMode) -> InputLine {
         InputLine::Command(Command::Prompt(PromptInput { parts, mode, ..PromptInput::default() }))
@@ -275,6 +295,27 @@ mod tests {
                     ..PromptInput::default()
                 }),
             ),
+            (
+                r#"{"type":"user","message":{"content":"look at"},"pasted_content":["one",[{"type":"text","text":"two"},{"type":"image"}]]}"#,
+                prompt(
+                    vec![Part::text(
+                        "look at\n\n<pasted_content>\none\n</pasted_content>\n\n<pasted_content>\ntwo\n</pasted_content>",
+                    )],
+                    DeliveryMode::Steer,
+                ),
+            ),
+            (
+                r#"{"type":"user","message":{"content":""},"pasted_content":["one"]}"#,
+                prompt(vec![Part::text("<pasted_content>\none\n</pasted_content>")], DeliveryMode::Steer),
+            ),
+            (
+                r#"{"type":"user","uuid":"u","message":{"content":"by the way"},"shouldQuery":false}"#,
+                InputLine::Context(PromptInput {
+                    parts: vec![Part::text("by the way")],
+                    client_id: Some("u".into()),
+                    ..PromptInput::default()
+                }),
+            ),
             ("", InputLine::Nothing),
             (r#"{"type":"user","message":{"content":"  "}}"#, InputLine::Blank(PromptInput::default())),
             (
@@ -283,13 +324,30 @@ mod tests {
             ),
         ];
         for (line, want) in table {
-            assert_eq!(parse_line(1, line), Ok(want), "{line}");
+            assert_eq!(parse_line(1, line, DeliveryMode::Steer), Ok(want), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_priority_decides_the_delivery() {
+        for (priority, delivered) in [
+            (json!("later"), [DeliveryMode::Queue; 2]),
+            (json!("next"), [DeliveryMode::Steer; 2]),
+            (json!("now"), [DeliveryMode::Steer; 2]),
+            (json!(null), [DeliveryMode::Steer, DeliveryMode::Queue]),
+            (json!("of later"), [DeliveryMode::Steer, DeliveryMode::Queue]),
+        ] {
+            let line = json!({ "type": "user", "message": { "content": "a" }, "priority": priority });
+            for (unnamed, mode) in [DeliveryMode::Steer, DeliveryMode::Queue].into_iter().zip(delivered) {
+                let want = prompt(vec![Part::text("a")], mode);
+                assert_eq!(parse_line(1, &line.to_string(), unnamed), Ok(want), "{line}");
+            }
         }
     }
 
     #[test]
     fn requests_and_responses_are_told_apart() {
-        let line = |text: &str| parse_line(1, text).unwrap();
+        let line = |text: &str| parse_line(1, text, DeliveryMode::Steer).unwrap();
         assert_eq!(
             line(
                 r#"{"type":"control_request","request_id":"r","request":{"subtype":"initialize","hooks":null}}"#
@@ -297,7 +355,7 @@ mod tests {
             InputLine::Request {
                 request_id: "r".into(),
                 subtype: "initialize".into(),
-                body: serde_json::json!({"subtype": "initialize", "hooks": null}),
+                body: json!({"subtype": "initialize", "hooks": null}),
             }
         );
         assert!(matches!(
@@ -310,7 +368,7 @@ mod tests {
             line(
                 r#"{"type":"control_response","response":{"subtype":"success","request_id":"q","response":{"a":1}}}"#
             ),
-            InputLine::Response { request_id: "q".into(), outcome: Ok(serde_json::json!({"a": 1})) }
+            InputLine::Response { request_id: "q".into(), outcome: Ok(json!({"a": 1})) }
         );
         assert_eq!(
             line(
@@ -344,7 +402,7 @@ mod tests {
             (r#"{"type":"control_response"}"#, "needs `response.request_id`"),
             (r#"{"type":"control_request","request_id":"r"}"#, "needs a `request`"),
         ] {
-            let error = parse_line(7, line).unwrap_err().to_string();
+            let error = parse_line(7, line, DeliveryMode::Steer).unwrap_err().to_string();
             assert!(error.contains(why), "{line}: {error}");
         }
     }
@@ -352,7 +410,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_line_is_answered_without_a_panic(line in ".*") {
-            let _ = parse_line(1, &line);
+            let _ = parse_line(1, &line, DeliveryMode::Steer);
         }
     }
 }

@@ -21,10 +21,10 @@ mod terminal;
 
 pub use exit::ExitStatus;
 pub use input::{InputError, InputLine, parse_line, slash_command};
-pub use permission::{Answer, Kept, answer_to, can_use_tool, gone};
+pub use permission::{Answer, Kept, answer_to, can_use_tool, gone, restore};
 pub use printer::{
     CLAUDE_CODE_VERSION, Format, McpFacts, PrintOptions, Printer, Reaction, SessionFacts, ShellTask,
-    ShellTaskEnd,
+    ShellTaskEnd, fits,
 };
 pub use schema::{Schema, SchemaError};
 pub use terminal::{CleanWriter, clean, clean_json};

@@ -100,6 +100,29 @@ pub fn answer_to(call: &CallId, tool: &str, shown: &Value, answer: &Result<Value
     out
 }
 
+/// Puts long texts back into an input that a program returns. `shown`: the input as the program got it; `whole`: as it is. A text
+/// that the program has left as it was shown is the whole text again.
+pub fn restore(given: &mut Value, shown: &Value, whole: &Value) {
+    match (given, shown, whole) {
+        (Value::String(given), Value::String(shown), Value::String(whole)) if given == shown => {
+            given.clone_from(whole);
+        }
+        (Value::Object(given), Value::Object(shown), Value::Object(whole)) => {
+            for (name, given) in given {
+                if let (Some(shown), Some(whole)) = (shown.get(name), whole.get(name)) {
+                    restore(given, shown, whole);
+                }
+            }
+        }
+        (Value::Array(given), Value::Array(shown), Value::Array(whole)) => {
+            for (given, (shown, whole)) in given.iter_mut().zip(shown.iter().zip(whole)) {
+                restore(given, shown, whole);
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Returns the refusal for a question that nobody can answer any more.
 pub fn gone(call: &CallId) -> Command {
     let reason = "the program that decides about permissions has closed the connection";
@@ -161,6 +184,21 @@ mod tests {
             secrets: None,
             preview: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_text_that_was_shown_in_part_comes_back_whole() {
+        let whole = json!({ "content": "whole", "edits": [{ "old": "a long text", "new": "b" }], "n": 1 });
+        let shown = json!({ "content": "wh…", "edits": [{ "old": "a …", "new": "b" }], "n": 1 });
+        let mut same = shown.clone();
+        restore(&mut same, &shown, &whole);
+        assert_eq!(same, whole);
+        let mut changed =
+            json!({ "content": "mine", "edits": [{ "old": "a …", "new": "c" }, {}], "more": "x" });
+        restore(&mut changed, &shown, &whole);
+        let wanted =
+            json!({ "content": "mine", "edits": [{ "old": "a long text", "new": "c" }, {}], "more": "x" });
+        assert_eq!(changed, wanted);
     }
 
     #[test]

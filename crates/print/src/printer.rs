@@ -20,6 +20,7 @@ mod totals;
 mod turn;
 
 pub use background::{ShellTask, ShellTaskEnd};
+pub use fit::fits;
 pub use lines::{CLAUDE_CODE_VERSION, McpFacts, SessionFacts};
 
 use crate::exit::ExitStatus;
@@ -303,7 +304,7 @@ impl Printer {
         if self.tasks.subagents.is_empty() {
             self.calls.clear();
         }
-        self.state("idle")?;
+        self.is_idle()?;
         Ok(Reaction::TurnOver)
     }
 
@@ -346,6 +347,7 @@ impl Printer {
                 if self.options.driven {
                     self.lines.totals.add(result);
                     self.lines.totals.stamp(&mut line);
+                    self.lines.totals.number(&mut line);
                     if self.turn.complete(&mut line, &result.end) {
                         self.status = ExitStatus::Ok;
                     }

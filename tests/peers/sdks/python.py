@@ -361,6 +361,131 @@ async def an_interrupt_ends_the_turn_and_the_session_goes_on(place):
 
 
 @scenario
+async def each_query_has_a_response_of_its_own(place):
+    model = place.model(
+        call("read", {"path": "a.txt"}), "one", call("bash", {"command": "touch b.txt"}), "two", "three", "four"
+    )
+    place.write("a.txt", "A")
+    asked, events = [], []
+
+    async def may(tool, given, context):
+        asked.append(tool)
+        return PermissionResultAllow()
+
+    async def hook(given, call_id, context):
+        events.append(given["hook_event_name"])
+        return {}
+
+    hooks = {"UserPromptSubmit": [HookMatcher(hooks=[hook])], "Stop": [HookMatcher(hooks=[hook])]}
+    async with ClaudeSDKClient(place.options(model, can_use_tool=may, hooks=hooks)) as client:
+        # At once, before the first turn has begun, and while it works.
+        for text in ["first", "second", "third"]:
+            await client.query(text)
+        for wanted in ["one", "two", "three"]:
+            messages = [m async for m in client.receive_response()]
+            assert result(messages).result == wanted and len(inits(messages)) == 1, (wanted, messages)
+        await client.query("fourth")
+        assert result([m async for m in client.receive_response()]).result == "four"
+    assert asked == ["Bash"] and os.path.exists(os.path.join(place.cwd, "b.txt")), asked
+    assert events == ["UserPromptSubmit", "Stop"] * 4, events
+
+
+@scenario
+async def messages_of_one_prompt_have_their_results_and_hooks(place):
+    # The SDK closes the input of becket when it is idle after a result. It must not be, while messages wait.
+    events = []
+
+    async def hook(given, call_id, context):
+        events.append(given["prompt"])
+        return {}
+
+    options = place.options(
+        place.model("one", "two", "three"), hooks={"UserPromptSubmit": [HookMatcher(hooks=[hook])]}
+    )
+    messages = await collect(one("a", "b", "c"), options)
+    ends = [m.result for m in messages if isinstance(m, ResultMessage)]
+    assert ends == ["one", "two", "three"] and events == ["a", "b", "c"], (ends, events)
+
+
+@scenario
+async def a_message_can_join_the_running_turn(place):
+    gate = os.path.join(place.cwd, "gate")
+    os.mkfifo(gate)
+    model = place.model(call("bash", {"command": "read -r line < gate"}), "both")
+    options = place.options(model, permission_mode="bypassPermissions")
+
+    async def more():
+        yield {
+            "type": "user",
+            "message": {"role": "user", "content": "and this"},
+            "parent_tool_use_id": None,
+            "priority": "next",
+        }
+
+    async with ClaudeSDKClient(options) as client:
+        await client.query("first")
+        async for message in client.receive_messages():
+            if isinstance(message, AssistantMessage):
+                break
+        await client.query(more())
+        await client.get_context_usage()
+        await asyncio.to_thread(place.write, "gate", "on\n")
+        messages = [m async for m in client.receive_response()]
+        assert result(messages).result == "both", messages
+
+
+@scenario
+async def an_interrupt_reaches_a_tool_of_the_programs_process(place):
+    begun, given_up, late = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    @sdk.tool("wait", "Waits.", {})
+    async def wait(args):
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            given_up.set()
+            raise
+        late.set()
+        return {"content": [{"type": "text", "text": "never"}]}
+
+    @sdk.tool("now", "Answers.", {})
+    async def now(args):
+        return {"content": [{"type": "text", "text": "in time"}]}
+
+    own = sdk.create_sdk_mcp_server(name="own", version="1.0.0", tools=[wait, now])
+    model = place.model(
+        call("mcp__own__wait", {}),
+        call("mcp__own__now", {}),
+        {"expect": {"contains": ["in time"]}, "text": "went on"},
+    )
+    options = place.options(model, mcp_servers={"own": own}, permission_mode="bypassPermissions")
+    async with ClaudeSDKClient(options) as client:
+        await client.query("go")
+        await begun.wait()
+        await client.interrupt()
+        assert result([m async for m in client.receive_response()]).subtype == "error_during_execution"
+        await given_up.wait()
+        await client.query("again")
+        assert result([m async for m in client.receive_response()]).result == "went on"
+    assert not late.is_set()
+
+
+@scenario
+async def costs_are_those_of_the_list_prices(place):
+    base = os.environ.get("ANTHROPIC_BASE_URL")
+    if not base:
+        return
+    env = {"ANTHROPIC_BASE_URL": base, "ANTHROPIC_API_KEY": "sk-test"}
+    end = result(await collect("say hello", place.options("claude-sonnet-4-5", env=env)))
+    # 100 tokens of input at $3 and 10 of output at $15 for a million.
+    assert abs(end.total_cost_usd - 0.00045) < 1e-9, end
+    ((name, usage),) = end.model_usage.items()
+    assert "claude-sonnet-4-5" in name and abs(usage["costUSD"] - 0.00045) < 1e-9, end.model_usage
+    assert (usage["inputTokens"], usage["outputTokens"]) == (100, 10), usage
+
+
+@scenario
 async def sessions_are_resumed_continued_and_forked(place):
     first = result(await collect("one", place.options(place.model("first"))))
     resumed = result(await collect("two", place.options(place.model("second"), resume=first.session_id)))

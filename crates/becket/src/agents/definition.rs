@@ -28,9 +28,9 @@ const KEEPING: [&str; 3] = ["read", "write", "edit"];
 /// Values of `effort`.
 const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 /// Keys of other agents that would change the meaning of a definition if they had an effect.
-const UNUSED: [&str; 2] = ["isolation", "initialPrompt"];
+const UNUSED: [&str; 1] = ["isolation"];
 /// Keys of a definition.
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "name",
     "description",
     "tools",
@@ -44,6 +44,7 @@ const KEYS: [&str; 14] = [
     "mcpServers",
     "hooks",
     "skills",
+    "initialPrompt",
     "prompt",
 ];
 /// Names of tools that definitions often have. A name that is close to one of them is taken for a typing error. Other
@@ -99,6 +100,8 @@ pub(crate) struct Definition {
     pub hooks: Option<Value>,
     /// Servers that only this agent uses: names and configurations.
     pub servers: Vec<(String, Value)>,
+    /// The first prompt of a session whose agent it is.
+    pub initial_prompt: Option<String>,
     pub place: DefinedIn,
 }
 
@@ -184,7 +187,8 @@ impl Definition {
         };
         let skills = head.words("skills").unwrap_or_default();
         let hooks = hooks.filter(Value::is_object);
-        Ok((Self { kind, skills, memory, starts, hooks, servers, place }, wrong))
+        let initial_prompt = head.text("initialPrompt").filter(|text| !becket_types::is_blank(text));
+        Ok((Self { kind, skills, memory, starts, hooks, servers, initial_prompt, place }, wrong))
     }
 
     /// Returns the keys that differ from the session's values, for people.
@@ -211,6 +215,7 @@ impl Definition {
                     .map(|turns| format!("{turns} {}", if turns == 1 { "request" } else { "requests" })),
             ),
             ("skills", some(list(&self.skills))),
+            ("begins with", self.initial_prompt.clone()),
             ("memory", run.memory.as_ref().map(|folder| folder.display().to_string())),
             (
                 "hooks",

@@ -16,6 +16,15 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
 
+/// Returns the first prompt of a session: that of its agent, then the user's.
+pub(crate) fn with_initial(initial: Option<&str>, prompt: Option<String>) -> Option<String> {
+    match (initial, prompt) {
+        (Some(initial), Some(prompt)) => Some(format!("{initial}\n\n{prompt}")),
+        (Some(initial), None) => Some(initial.to_owned()),
+        (None, prompt) => prompt,
+    }
+}
+
 /// All agents of a session, and its own.
 #[derive(Debug)]
 pub(crate) struct SessionAgents {
@@ -126,9 +135,18 @@ impl SessionAgents {
         })
     }
 
-    /// Returns the kinds of subagents that the session can have: all, or those that its own agent may start.
-    pub(crate) fn kinds(&self) -> Vec<Kind> {
+    /// Returns the prompt with which the session's own agent begins.
+    pub(crate) fn initial_prompt(&self) -> Option<&str> {
+        self.agents.get(self.main.as_ref()?)?.initial_prompt.as_deref()
+    }
+
+    /// Returns the kinds of subagents that the session can have: all, or those that its own agent may start. `append`: text
+    /// for the system prompt of each.
+    pub(crate) fn kinds(&self, append: Option<&str>) -> Vec<Kind> {
         let mut kinds = self.agents.kinds();
+        for (kind, text) in kinds.iter_mut().flat_map(|kind| append.map(|text| (kind, text))) {
+            kind.prompt = format!("{}\n\n{text}", kind.prompt).trim().to_owned();
+        }
         let main = self.main.as_ref().and_then(|name| self.agents.get(name));
         if let Some(names) = main.and_then(|main| main.starts.as_ref()) {
             kinds.retain(|kind| names.contains(&kind.name));

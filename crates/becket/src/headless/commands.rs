@@ -5,12 +5,14 @@
 //! commands as the last line.
 
 use super::known_commands::{KnownCommands, with_local};
+use super::lines::Read;
 use super::local::{self, LocalFacts};
 use super::prompts::{with_command, with_servers};
 use super::waits::{Clearing, Completion, QueuedLine};
 use super::{Front, note, written};
 use crate::failure::Failure;
-use becket_types::{Command, HookEvent, ImageSource, Part, PromptInput};
+use becket_print::InputLine;
+use becket_types::{Command, DeliveryMode, HookEvent, ImageSource, Part, PromptInput};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,7 +98,7 @@ impl Front {
         let Some((name, arguments)) = crate::slash::named(text).filter(|_| self.is_local(text)) else {
             return Ok(Some(input));
         };
-        if self.state.in_turn || !self.pending.waiting.is_empty() {
+        if self.is_busy() {
             self.pending.local.push_back(QueuedLine::Prompt(input));
             return Ok(None);
         }
@@ -119,16 +121,18 @@ impl Front {
                 local::answer(name, arguments, &facts)
             }
         };
+        self.printer.set_queued(self.queued());
         written(self.printer.local_answer(&answer, input.client_id.as_deref()))?;
         Ok(None)
     }
 
     /// Answers a message without text. During a turn, the answer waits for its end.
     fn blank(&mut self, input: PromptInput) -> Result<(), Failure> {
-        if self.state.in_turn || !self.pending.waiting.is_empty() {
+        if self.is_busy() {
             self.pending.local.push_back(QueuedLine::Prompt(input));
             return Ok(());
         }
+        self.printer.set_queued(self.queued());
         written(self.printer.blank_begun(input.client_id.as_deref()))?;
         // An SDK closes its side at the result, which it may read together with `system/init`.
         self.servers.waits.add(async {
@@ -152,7 +156,10 @@ impl Front {
 
     /// Answers the commands that waited for the end of the turn, and sends the prompts that came after them.
     pub(super) async fn answer_waiting(&mut self) -> Result<(), Failure> {
-        for held in std::mem::take(&mut self.pending.local) {
+        let waiting = std::mem::take(&mut self.pending.local);
+        self.pending.leaving = waiting.len();
+        for held in waiting {
+            self.pending.leaving -= 1;
             if self.servers.waits.any() {
                 self.servers.waits.hold(held);
                 continue;
@@ -160,6 +167,7 @@ impl Front {
             match held {
                 QueuedLine::Prompt(input) => self.prompt(input).await?,
                 QueuedLine::Composed(input) => self.composed(input).await?,
+                QueuedLine::Compact(command) => self.hand_command(command).await,
                 QueuedLine::Request(..) => {}
             }
         }
@@ -168,7 +176,7 @@ impl Front {
 
     /// Sends a prompt as it is.
     pub(super) async fn composed(&mut self, input: PromptInput) -> Result<(), Failure> {
-        if self.clear_waits() {
+        if self.clear_waits() || self.waits_for_its_turn(&input) {
             self.pending.local.push_back(QueuedLine::Composed(input));
         } else if !self.refused_attachment(&input)? {
             self.command(Command::Prompt(input)).await;
@@ -192,7 +200,7 @@ impl Front {
 
     /// Sends a prompt, with its command expanded. A prompt that refers to a server is sent once the server has answered.
     pub(super) async fn prompt(&mut self, input: PromptInput) -> Result<(), Failure> {
-        if self.clear_waits() {
+        if self.clear_waits() || self.waits_for_its_turn(&input) {
             self.pending.local.push_back(QueuedLine::Prompt(input));
             return Ok(());
         }
@@ -218,6 +226,112 @@ impl Front {
         Ok(())
     }
 
+    /// Begins with the prompt that the session's agent brings: as a message of its own, or, if the program reads one result for
+    /// each of its messages, in front of the first one.
+    pub(super) async fn begin_with(&mut self, text: Option<String>) -> Result<(), Failure> {
+        let Some(text) = text else { return Ok(()) };
+        if self.input.one_each {
+            self.input.before_first = Some(text);
+            return Ok(());
+        }
+        self.input.asked = true;
+        let input = PromptInput { parts: vec![Part::text(text)], ..PromptInput::default() };
+        if self.servers.waits.any() {
+            self.servers.waits.hold(QueuedLine::Prompt(input));
+            return Ok(());
+        }
+        self.prompt(input).await
+    }
+
+    /// Adds what belongs in front of a message: the text with which the session's agent begins, and messages that begin no turn.
+    /// These wait for a message that is no command.
+    pub(super) fn with_earlier(&mut self, mut read: Read) -> Read {
+        let (Ok(InputLine::Command(Command::Prompt(input))) | Ok(InputLine::Composed(input))) = &mut read
+        else {
+            return read;
+        };
+        let is_command =
+            matches!(&input.parts[..], [Part::Text { text, .. }] if crate::slash::named(text).is_some());
+        let context = if is_command { Vec::new() } else { std::mem::take(&mut self.input.context) };
+        let initial = self.input.before_first.take().map(Part::text);
+        let mut before: Vec<Part> =
+            initial.into_iter().chain(context.into_iter().flat_map(|input| input.parts)).collect();
+        if before.is_empty() {
+            return read;
+        }
+        before.append(&mut input.parts);
+        let texts: Option<Vec<&str>> = before
+            .iter()
+            .map(|part| match part {
+                Part::Text { text, .. } => Some(text.as_str()),
+                _ => None,
+            })
+            .collect();
+        // One text can still be a command, and name something of a server.
+        input.parts = match texts.map(|texts| texts.join("\n\n")) {
+            Some(text) => vec![Part::text(text)],
+            None => before,
+        };
+        read
+    }
+
+    /// Carries out a command that a message was, such as a compaction.
+    pub(super) async fn hand_command(&mut self, command: Command) {
+        if self.input.one_each && self.is_busy() {
+            self.pending.local.push_back(QueuedLine::Compact(command));
+        } else {
+            self.command(command).await;
+        }
+    }
+
+    /// True while a turn runs, or a message has to be answered before the next one.
+    fn is_busy(&self) -> bool {
+        self.state.in_turn
+            || !self.pending.waiting.is_empty()
+            || self.input.one_each && !self.pending.local.is_empty()
+    }
+
+    /// True if a message must wait because it gets a turn of its own.
+    fn waits_for_its_turn(&self, input: &PromptInput) -> bool {
+        self.input.one_each && input.mode == DeliveryMode::Queue && self.is_busy()
+    }
+
+    /// True while a message waits that the agent has to answer.
+    pub(super) fn prompt_waits(&self) -> bool {
+        self.input.one_each
+            && self.pending.local.iter().any(|held| match held {
+                QueuedLine::Prompt(PromptInput { parts, .. }) => match &parts[..] {
+                    [] => false,
+                    [Part::Text { text, .. }] => !self.is_local(text),
+                    _ => true,
+                },
+                QueuedLine::Composed(_) | QueuedLine::Compact(_) => true,
+                QueuedLine::Request(..) => false,
+            })
+    }
+
+    /// Returns the number of messages that wait for a turn.
+    pub(super) fn queued(&self) -> usize {
+        let held = self.pending.local.iter().chain(self.servers.waits.held());
+        self.pending.waiting.len() + self.pending.leaving + held.filter(|line| line.is_message()).count()
+    }
+
+    /// Returns the program's ids of the messages that wait for a turn.
+    pub(super) fn queued_ids(&self) -> Vec<&str> {
+        let held = self.pending.local.iter().chain(self.servers.waits.held());
+        let sent = self.pending.waiting.iter().flatten().map(String::as_str);
+        sent.chain(held.filter_map(QueuedLine::client_id)).collect()
+    }
+
+    /// Discards the messages that wait here, and returns the program's ids of them.
+    pub(super) fn drop_waiting(&mut self) -> Vec<String> {
+        let mut ids = self.servers.waits.drop_prompts();
+        for line in std::mem::take(&mut self.pending.local) {
+            ids.extend(line.client_id().map(str::to_owned));
+        }
+        ids
+    }
+
     /// True while a command that clears the conversation waits for the end of the turn. A prompt that came after it must not
     /// be answered with the old conversation.
     pub(super) fn clear_waits(&self) -> bool {
@@ -229,7 +343,7 @@ impl Front {
                     }
                     _ => false,
                 },
-                QueuedLine::Composed(_) | QueuedLine::Request(..) => false,
+                QueuedLine::Composed(_) | QueuedLine::Compact(_) | QueuedLine::Request(..) => false,
             })
     }
 

@@ -58,6 +58,7 @@ impl Front {
             return true;
         }
         if !is_terminated {
+            self.drop_waiting();
             self.command(Command::Interrupt).await;
             self.end_input().await;
             return false;
@@ -182,6 +183,11 @@ impl Front {
                 let Some(uuid) = text("message_uuid") else {
                     return Some(Err("cancel_async_message needs `message_uuid`".to_owned()));
                 };
+                let here = self.pending.local.len();
+                self.pending.local.retain(|line| line.client_id() != Some(uuid));
+                if self.pending.local.len() < here {
+                    return Some(Ok(json!({ "cancelled": true })));
+                }
                 let waits = self.pending.waiting.iter().any(|known| known.as_deref() == Some(uuid));
                 self.command(Command::Withdraw { client_id: uuid.to_owned() }).await;
                 return Some(Ok(json!({ "cancelled": waits })));
@@ -364,7 +370,7 @@ impl Front {
 
     /// Interrupts the turn and discards the prompts that wait.
     async fn interrupt_all(&mut self, id: &str) -> Answer {
-        let held = self.servers.waits.drop_prompts();
+        let held = self.drop_waiting();
         self.pending.withdrawn = Some((id.to_owned(), held));
         self.command(Command::WithdrawAll).await;
         let answer = json!({ "still_queued": [], "cancelled": [] });

@@ -9,7 +9,7 @@ use super::control::{Batch, LiveSettings, Servers};
 use super::figures::{Figures, Rewinding};
 use super::jobs::Jobs;
 use super::known_commands::KnownCommands;
-use super::lines::{Lines, Read};
+use super::lines::{Input, Read};
 use super::link::{HostMessage, OpenRequests, next_request};
 use super::permission_tool;
 use super::running_calls::RunningCalls;
@@ -21,9 +21,11 @@ use crate::hooks::OutsideHooks;
 use crate::interactive::preferences;
 use crate::slash::Slash;
 use becket_agent::AgentHandle;
-use becket_print::{ExitStatus, InputLine, Printer, Reaction, answer_to, can_use_tool, gone};
+use becket_print::{ExitStatus, InputLine, Printer, Reaction, answer_to, can_use_tool, gone, restore};
 use becket_tool_shell::JobChange;
-use becket_types::{AnswerText, Blobs, CallId, Command, Event, MessageId, PermissionRequest, TurnResult};
+use becket_types::{
+    AnswerText, Blobs, CallId, Command, Event, MessageId, PermissionRequest, TurnEnd, TurnResult,
+};
 use serde_json::{Value, json};
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -35,8 +37,10 @@ use tokio::time::Instant;
 pub(super) struct Question {
     call: CallId,
     tool: String,
-    /// The input as it was shown to the program.
-    shown: Value,
+    /// The input in the program's terms.
+    input: Value,
+    /// The input as the program got it, if it was too long for a line.
+    shown: Option<Value>,
     /// The call that started the subagent which asks.
     subagent: Option<CallId>,
 }
@@ -55,33 +59,6 @@ pub(super) struct Front {
     pub(super) printer: Printer,
     pub(super) slash: Slash,
     pub(super) answer: LastAnswer,
-}
-
-/// Lines from standard input, and how far they have been read.
-pub(super) struct Input {
-    pub(super) lines: Option<Lines>,
-    /// Lines that were read before the agent was built.
-    pub(super) early: VecDeque<Read>,
-    /// The input contained something that is not blank.
-    pub(super) asked: bool,
-    /// No more input will come.
-    pub(super) ended: bool,
-    /// The agent was informed that the input has ended.
-    pub(super) told_end: bool,
-    /// A program reads the lines.
-    pub(super) driven: bool,
-}
-
-impl Input {
-    async fn next(&mut self) -> Option<Read> {
-        if let Some(read) = self.early.pop_front() {
-            return Some(read);
-        }
-        match &mut self.lines {
-            Some(lines) => lines.next().await,
-            None => std::future::pending().await,
-        }
-    }
 }
 
 /// Position in the run.
@@ -111,8 +88,10 @@ pub(super) struct Pending {
     pub(super) side: Option<String>,
     /// The request that discards waiting prompts, and the ids of those that are discarded so far.
     pub(super) withdrawn: Option<(String, Vec<String>)>,
-    /// Commands of becket that wait for the end of the turn, and prompts that wait for such a command.
+    /// Commands of becket and prompts that wait for the end of the turn, and prompts that wait for such a command.
     pub(super) local: VecDeque<QueuedLine>,
+    /// Number of lines that have left `local` and are not handled yet.
+    pub(super) leaving: usize,
     /// The command that clears the conversation now.
     pub(super) clearing: Option<Clearing>,
     /// A change of the commands that hooks judge, or have refused.
@@ -355,12 +334,19 @@ impl Front {
                 _ => {}
             },
             Event::TurnFinished(result) => {
+                // A prompt that a hook refused is withdrawn by its id; without one, only the result tells.
+                if let TurnEnd::HookStopped { refused: Some(refused), .. } = &result.end
+                    && refused.client_id.is_none()
+                {
+                    self.pending.delivered(None);
+                }
                 if result.compaction.by_hand.is_some() {
                     self.pending.delivered(None);
                 }
                 if self.answer.blobs.is_some() {
                     self.answer.text = Some(result.text.clone());
                 }
+                self.printer.set_queued(self.queued());
             }
             _ => {}
         }
@@ -369,7 +355,7 @@ impl Front {
     async fn line(&mut self, read: Option<Read>) -> Result<(), Failure> {
         let Some(read) = read else { return self.input_ended().await };
         self.input.asked |= !matches!(read, Ok(InputLine::Nothing));
-        match read {
+        match self.with_earlier(read) {
             Ok(InputLine::Nothing) => {}
             Ok(InputLine::Cancel { request_id }) => {
                 self.servers.waits.cancel(&request_id);
@@ -385,12 +371,11 @@ impl Front {
                 self.servers.waits.hold(QueuedLine::Composed(input));
             }
             Ok(InputLine::Composed(input)) => self.composed(input).await?,
-            Ok(InputLine::Command(command)) => self.command(command).await,
+            Ok(InputLine::Context(input)) => self.input.context.push(input),
+            Ok(InputLine::Command(command)) => self.hand_command(command).await,
             Ok(InputLine::Control { request_id, command }) => {
                 let answer = match &command {
-                    Command::Interrupt => {
-                        json!({ "still_queued": self.pending.waiting.iter().flatten().collect::<Vec<_>>() })
-                    }
+                    Command::Interrupt => json!({ "still_queued": self.queued_ids() }),
                     Command::SetMode { mode } => json!({ "mode": mode }),
                     _ => json!({}),
                 };
@@ -406,6 +391,7 @@ impl Front {
     }
 
     async fn waited(&mut self, waited: Completion) -> Result<(), Failure> {
+        self.printer.set_queued(self.queued());
         match waited {
             Completion::Started | Completion::Cleared => {}
             Completion::Blank => written(self.printer.blank_ended())?,
@@ -420,6 +406,7 @@ impl Front {
             match held {
                 QueuedLine::Prompt(input) => self.prompt(input).await?,
                 QueuedLine::Composed(input) => self.composed(input).await?,
+                QueuedLine::Compact(command) => self.hand_command(command).await,
                 QueuedLine::Request(id, subtype, body) => self.request(id, &subtype, &body).await?,
             }
         }
@@ -437,6 +424,9 @@ impl Front {
                 "send {\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"…\"}} as a line",
             ));
         }
+        if !self.input.context.is_empty() {
+            note("a message with \"shouldQuery\": false was not followed by another");
+        }
         self.link.open.close();
         let questions: Vec<Question> = self.pending.questions.drain().map(|(_, question)| question).collect();
         for question in questions {
@@ -451,7 +441,7 @@ impl Front {
     /// of a turn may cause another question, which an agent without input would not accept.
     async fn end_input_when_idle(&mut self) {
         // An agent that has ended serves no request and no prompt.
-        if !self.servers.waits.is_over() || self.clear_waits() {
+        if !self.servers.waits.is_over() || self.clear_waits() || self.prompt_waits() {
             return;
         }
         let pending = self.state.in_turn || !self.pending.waiting.is_empty();
@@ -482,7 +472,8 @@ impl Front {
         let question = Question {
             call: request.call_id.clone(),
             tool: request.tool.clone(),
-            shown: body["input"].clone(),
+            input: body["input"].clone(),
+            shown: None,
             subagent: subagent.cloned(),
         };
         self.pending.questions.insert(id.clone(), question);
@@ -495,10 +486,14 @@ impl Front {
             return Ok(());
         }
         written(self.printer.state("requires_action"))?;
-        written(self.printer.control_request(&id, &body))
+        let mut shown = written(self.printer.control_request(&id, &body))?;
+        if let Some(question) = self.pending.questions.get_mut(&id) {
+            question.shown = Some(shown["input"].take()).filter(|shown| *shown != question.input);
+        }
+        Ok(())
     }
 
-    async fn response(&mut self, id: &str, outcome: Result<Value, String>) -> Result<(), Failure> {
+    async fn response(&mut self, id: &str, mut outcome: Result<Value, String>) -> Result<(), Failure> {
         let Some(question) = self.pending.questions.remove(id) else {
             self.link.open.answered(id, outcome);
             return Ok(());
@@ -506,7 +501,12 @@ impl Front {
         if self.pending.questions.is_empty() {
             written(self.printer.state("running"))?;
         }
-        let answer = answer_to(&question.call, &question.tool, &question.shown, &outcome);
+        if let (Some(shown), Ok(answer)) = (&question.shown, &mut outcome)
+            && let Some(input) = answer.get_mut("updatedInput")
+        {
+            restore(input, shown, &question.input);
+        }
+        let answer = answer_to(&question.call, &question.tool, &question.input, &outcome);
         for text in answer.notes {
             note(&text);
         }
@@ -570,9 +570,18 @@ impl Front {
             written(self.printer.control_cancel(&id))?;
         }
         let Some((id, body)) = self.link.open.take(request) else { return Ok(()) };
+        if body["subtype"] == "mcp_message" && !becket_print::fits(&body) {
+            // A server must not work with a part of its arguments.
+            let why = "the message is longer than 1 MiB, the longest line that the program reads";
+            self.link.open.answered(&id, Err(why.to_owned()));
+            return Ok(());
+        }
         let sent = self.printer.control_request(&id, &body);
         // A program that has closed both sides misses the farewell, and that is no failure of the run.
-        if self.link.open.is_closed() { Ok(()) } else { written(sent) }
+        if !self.link.open.is_closed() {
+            self.link.open.shown(&id, body, written(sent)?);
+        }
+        Ok(())
     }
 
     /// Sends the agent a command. An agent that has ended takes none, and its events end as well.

@@ -7,20 +7,78 @@ use crate::failure::Failure;
 use crate::settings::RunSettings;
 use crate::stdin::{self, Line};
 use becket_print::{InputError, InputLine, parse_line};
+use becket_types::{DeliveryMode, PromptInput};
+use std::collections::VecDeque;
 use tokio::sync::mpsc;
 
 /// The lines of stdin as they arrive.
 pub(super) struct Lines {
     receiver: mpsc::Receiver<Line>,
     number: u64,
+    /// Delivery of messages that name no priority.
+    mode: DeliveryMode,
 }
 
 /// A line, parsed or with the parser's error.
 pub(super) type Read = Result<InputLine, InputError>;
 
+/// Lines from standard input, and how far they have been read.
+pub(super) struct Input {
+    pub(super) lines: Option<Lines>,
+    /// Lines that were read before the agent was built.
+    pub(super) early: VecDeque<Read>,
+    /// The input contained something that is not blank.
+    pub(super) asked: bool,
+    /// No more input will come.
+    pub(super) ended: bool,
+    /// The agent was informed that the input has ended.
+    pub(super) told_end: bool,
+    /// A program reads the lines.
+    pub(super) driven: bool,
+    /// Each message has a turn and a result of its own, in their order, unless its priority says otherwise.
+    pub(super) one_each: bool,
+    /// Text in front of the first message.
+    pub(super) before_first: Option<String>,
+    /// Messages that begin no turn, and come with the next one.
+    pub(super) context: Vec<PromptInput>,
+}
+
+impl Input {
+    /// The input of a run: the lines that are still to be read, and those that were read already.
+    pub(super) fn new(
+        (lines, early): (Option<Lines>, Vec<Read>),
+        asked: bool,
+        ended: bool,
+        driven: bool,
+    ) -> Self {
+        let one_each = lines.as_ref().is_some_and(|lines| lines.mode == DeliveryMode::Queue);
+        Self {
+            lines,
+            early: early.into(),
+            asked,
+            ended,
+            told_end: false,
+            driven,
+            one_each,
+            before_first: None,
+            context: Vec::new(),
+        }
+    }
+
+    pub(super) async fn next(&mut self) -> Option<Read> {
+        if let Some(read) = self.early.pop_front() {
+            return Some(read);
+        }
+        match &mut self.lines {
+            Some(lines) => lines.next().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
 impl Lines {
-    pub(super) fn new() -> Self {
-        Self { receiver: stdin::lines(), number: 0 }
+    pub(super) fn new(mode: DeliveryMode) -> Self {
+        Self { receiver: stdin::lines(), number: 0, mode }
     }
 
     /// Returns the next line; `None` at the end of the input.
@@ -38,7 +96,7 @@ impl Lines {
         if matches!(text, std::borrow::Cow::Owned(_)) {
             note(&format!("input line {} is not all UTF-8; the other bytes became U+FFFD", self.number));
         }
-        Some(parse_line(self.number, &text))
+        Some(parse_line(self.number, &text, self.mode))
     }
 
     /// Reads up to the first meaningful line, and applies it to the run if it is `initialize`. Returns unparsable lines

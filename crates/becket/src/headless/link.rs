@@ -156,6 +156,8 @@ impl Channel for ProgramServer {
 #[derive(Debug, Default)]
 pub(super) struct OpenRequests {
     open: HashMap<String, oneshot::Sender<Result<Value, String>>>,
+    /// Inputs of calls that were too long for a line, as the program got them and as they are, by the ids of requests.
+    shortened: HashMap<String, (Value, Value)>,
     next: u64,
     closed: bool,
 }
@@ -188,8 +190,24 @@ impl OpenRequests {
     }
 
     /// Passes an answer to its request. Returns false if nobody waits for it.
-    pub(super) fn answered(&mut self, id: &str, outcome: Result<Value, String>) -> bool {
+    pub(super) fn answered(&mut self, id: &str, mut outcome: Result<Value, String>) -> bool {
+        if let (Some((shown, whole)), Ok(answer)) = (self.shortened.remove(id), &mut outcome)
+            && let Some(input) = answer.pointer_mut("/hookSpecificOutput/updatedInput")
+        {
+            becket_print::restore(input, &shown, &whole);
+        }
         self.open.remove(id).is_some_and(|reply| reply.send(outcome).is_ok())
+    }
+
+    /// Notes how the program got a request. The input that a hook returns may have been shortened on the way to it.
+    pub(super) fn shown(&mut self, id: &str, mut body: Value, mut shown: Value) {
+        let input = |request: &mut Value| {
+            request.pointer_mut("/input/tool_input").map(Value::take).unwrap_or_default()
+        };
+        let (whole, shown) = (input(&mut body), input(&mut shown));
+        if whole != shown {
+            self.shortened.insert(id.to_owned(), (shown, whole));
+        }
     }
 
     /// Returns the ids of requests that nobody waits for any more.
@@ -198,6 +216,7 @@ impl OpenRequests {
             self.open.iter().filter(|(_, reply)| reply.is_closed()).map(|(id, _)| id.clone()).collect();
         for id in &gone {
             self.open.remove(id);
+            self.shortened.remove(id);
         }
         gone
     }

@@ -16,11 +16,12 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Fields of the request that becket uses.
-const FIELDS: [&str; 21] = [
+const FIELDS: [&str; 23] = [
     "subtype",
     "hooks",
     "systemPrompt",
     "appendSystemPrompt",
+    "appendSubagentSystemPrompt",
     "jsonSchema",
     "agents",
     "skills",
@@ -38,7 +39,18 @@ const FIELDS: [&str; 21] = [
     "excludeDynamicSections",
     "planModeInstructions",
     "toolAliases",
+    // An interrupt ends the turn and spares subagents in the background in any case; `stop_task` ends each.
+    "perTaskStopAffordance",
     "type",
+];
+
+/// Fields that becket cannot carry out, each with the reason or with what to use instead.
+const NOT_OFFERED: [(&str, &str); 2] = [
+    (
+        "agentProgressSummaries",
+        "`task_progress` names the calls of a subagent, and no model is asked about them",
+    ),
+    ("promptSuggestions", "becket suggests no prompts"),
 ];
 
 /// An `initialize` request that waits for its answer.
@@ -98,9 +110,7 @@ pub(super) fn apply(
     let plugins = std::mem::take(&mut fields.plugins);
     fields.apply(run, notes);
     let unused = unused(body);
-    if !unused.is_empty() {
-        notes.push(format!("initialize: becket does not use these fields: {}", unused.join(", ")));
-    }
+    notes.extend(about_unused(&unused));
     Initialize { request_id, hooks, unused, plugins, refused, body: body.clone() }
 }
 
@@ -116,6 +126,19 @@ fn unused(body: &Value) -> Vec<String> {
             && !is_so(name, value)
     });
     asks.map(|(name, _)| name.clone()).collect()
+}
+
+/// Returns a line for each field whose reason is known, and one for all others.
+fn about_unused(unused: &[String]) -> Vec<String> {
+    let reason = |name: &String| NOT_OFFERED.iter().find(|(known, _)| known == name);
+    let known = unused.iter().filter_map(reason);
+    let mut out: Vec<String> =
+        known.map(|(name, why)| format!("initialize: {name} has no effect: {why}")).collect();
+    let others: Vec<&str> = unused.iter().filter(|name| reason(name).is_none()).map(String::as_str).collect();
+    if !others.is_empty() {
+        out.push(format!("initialize: becket does not use these fields: {}", others.join(", ")));
+    }
+    out
 }
 
 /// True for a value with which a field asks for nothing.
@@ -173,6 +196,8 @@ impl Fields {
             prompts: SystemPrompts {
                 replace: field("systemPrompt").map(prompt_text).transpose()?,
                 append: text("appendSystemPrompt")?.filter(|more| !more.trim().is_empty()),
+                append_to_subagents: text("appendSubagentSystemPrompt")?
+                    .filter(|more| !more.trim().is_empty()),
                 environment_as_message: flag("excludeDynamicSections")?,
                 plan: text("planModeInstructions")?.filter(|plan| !plan.trim().is_empty()),
             },
@@ -193,6 +218,7 @@ impl Fields {
         let (given, known) = (self.prompts, &mut run.prompts);
         known.replace = given.replace.or(known.replace.take());
         known.append = given.append.or(known.append.take());
+        known.append_to_subagents = given.append_to_subagents.or(known.append_to_subagents.take());
         known.plan = given.plan.or(known.plan.take());
         known.environment_as_message |= given.environment_as_message;
         if let Some(schema) = self.schema {
@@ -423,6 +449,10 @@ mod tests {
             (json!({ "systemPrompt": 3 }), "systemPrompt must be a string or a list of strings, not 3"),
             (json!({ "systemPrompt": ["a", 3] }), "systemPrompt must be a list of strings"),
             (json!({ "appendSystemPrompt": 3 }), "appendSystemPrompt must be a string, not 3"),
+            (
+                json!({ "appendSubagentSystemPrompt": 3 }),
+                "appendSubagentSystemPrompt must be a string, not 3",
+            ),
             (json!({ "jsonSchema": { "type": 3 } }), "schema"),
             (json!({ "agents": [1] }), "agents: an object of agents by name is expected"),
             (json!({ "skills": "x" }), "skills must be a list of strings, not \"x\""),
@@ -472,7 +502,17 @@ mod tests {
             "planMode": false, "systemPromptSnapshot": false, "none": null,
         });
         assert_eq!(unused(&body), ["promptSuggestions", "systemPromptSnapshot"]);
-        assert!(unused(&json!({ "systemPromptSnapshot": true })).is_empty());
+        assert!(unused(&json!({ "systemPromptSnapshot": true, "perTaskStopAffordance": true })).is_empty());
+        let names =
+            |names: &[&str]| about_unused(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
+        assert_eq!(
+            names(&["later", "promptSuggestions", "more"]),
+            [
+                "initialize: promptSuggestions has no effect: becket suggests no prompts",
+                "initialize: becket does not use these fields: later, more",
+            ]
+        );
+        assert!(names(&[]).is_empty());
     }
 
     #[test]

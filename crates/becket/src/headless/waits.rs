@@ -5,7 +5,7 @@
 //! prompt has the tools of the servers that were set before it, and changes do not overtake each other.
 
 use super::known_commands::KnownCommands;
-use becket_types::PromptInput;
+use becket_types::{Command, PromptInput};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
@@ -48,8 +48,25 @@ pub(super) enum QueuedLine {
     Prompt(PromptInput),
     /// A prompt that is sent as it is.
     Composed(PromptInput),
+    /// A compaction by hand.
+    Compact(Command),
     /// A control request: its id, its subtype and its body.
     Request(String, String, Value),
+}
+
+impl QueuedLine {
+    /// Returns the program's id of a message.
+    pub(super) fn client_id(&self) -> Option<&str> {
+        match self {
+            Self::Prompt(input) | Self::Composed(input) => input.client_id.as_deref(),
+            Self::Compact(_) | Self::Request(..) => None,
+        }
+    }
+
+    /// True for a message of the program.
+    pub(super) fn is_message(&self) -> bool {
+        !matches!(self, Self::Request(..))
+    }
 }
 
 #[derive(Default)]
@@ -113,11 +130,15 @@ impl PendingWork {
     pub(super) fn drop_prompts(&mut self) -> Vec<String> {
         let mut ids = Vec::new();
         self.held.retain(|line| {
-            let (QueuedLine::Prompt(input) | QueuedLine::Composed(input)) = line else { return true };
-            ids.extend(input.client_id.clone());
-            false
+            ids.extend(line.client_id().map(str::to_owned));
+            !line.is_message()
         });
         ids
+    }
+
+    /// Returns the lines that are held.
+    pub(super) fn held(&self) -> impl Iterator<Item = &QueuedLine> {
+        self.held.iter()
     }
 
     pub(super) fn hold(&mut self, line: QueuedLine) {

@@ -63,6 +63,8 @@ pub(crate) struct OutputSettings {
 pub(crate) struct SystemPrompts {
     pub replace: Option<String>,
     pub append: Option<String>,
+    /// Text for the system prompts of all subagents.
+    pub append_to_subagents: Option<String>,
     /// The environment comes in a message, so that the prompt is the same for all users.
     pub environment_as_message: bool,
     /// Instructions for permission mode `plan`.

@@ -26,6 +26,22 @@ pub(super) fn content_parts(content: &Value) -> Result<Vec<Part>, String> {
     }
 }
 
+/// Returns the pasted texts of a message, each in tags of its own. Blocks that are no texts do not count. `None`: there are none.
+pub(super) fn pasted_text(pasted: &Value) -> Option<String> {
+    let entry = |entry: &Value| match entry {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(blocks) => {
+            let texts: Vec<&str> = blocks.iter().filter_map(|block| field(block, "text")).collect();
+            Some(texts.join("\n"))
+        }
+        _ => None,
+    };
+    let texts = pasted.as_array()?.iter().filter_map(entry).filter(|text| !becket_types::is_blank(text));
+    let texts: Vec<String> =
+        texts.map(|text| format!("<pasted_content>\n{text}\n</pasted_content>")).collect();
+    Some(texts.join("\n\n")).filter(|text| !text.is_empty())
+}
+
 fn field<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
     value.get(name).and_then(Value::as_str)
 }

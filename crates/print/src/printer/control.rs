@@ -9,13 +9,16 @@ use serde_json::{Value, json};
 use std::io::{self, Write as _};
 
 impl Printer {
-    /// Writes a request to the program that drives becket. The answer arrives as a line of input.
+    /// Writes a request to the program that drives becket. The answer arrives as a line of input. Returns the request as the
+    /// program gets it: texts that are too long for a line are shortened.
     ///
     /// # Errors
     ///
     /// Fails if the output cannot be written.
-    pub fn control_request(&mut self, request_id: &str, request: &Value) -> io::Result<()> {
-        self.output.line(json!({ "type": "control_request", "request_id": request_id, "request": request }))
+    pub fn control_request(&mut self, request_id: &str, request: &Value) -> io::Result<Value> {
+        let mut line = json!({ "type": "control_request", "request_id": request_id, "request": request });
+        self.output.line_as_shown(&mut line)?;
+        Ok(line["request"].take())
     }
 
     /// Informs the program that a request needs no answer any more.
@@ -78,6 +81,17 @@ impl Printer {
         let line =
             self.lines.system_line("session_state_changed", json!({ "state": state, "sdk_host_only": true }));
         self.output.line(line)
+    }
+
+    /// Notes how many messages of the program wait for a turn. The next result tells it.
+    pub fn set_queued(&mut self, queued: usize) {
+        self.lines.totals.queued = queued;
+    }
+
+    /// Tells that no turn runs, unless the next one is about to begin: at `idle`, an SDK closes the input, and the next turn could
+    /// ask it nothing.
+    pub(super) fn is_idle(&mut self) -> io::Result<()> {
+        if self.lines.totals.queued > 0 { Ok(()) } else { self.state("idle") }
     }
 
     /// Changes the permission mode in later `system/init` lines, and writes a line about the change.
@@ -216,7 +230,7 @@ impl Printer {
         self.status = ExitStatus::Ok;
         self.write_result(&result, None, None)?;
         self.turn = TurnSoFar::default();
-        self.state("idle")
+        self.is_idle()
     }
 
     /// Writes a `system` line of this kind.
@@ -255,7 +269,10 @@ impl Printer {
     /// Fails if the output cannot be written.
     pub fn no_turn(&mut self, why: &str, client_id: Option<&str>) -> io::Result<()> {
         if self.options.format == Format::StreamJson {
-            let line = self.lines.no_turn(why, client_id);
+            let mut line = self.lines.no_turn(why, client_id);
+            if self.options.driven {
+                self.lines.totals.number(&mut line);
+            }
             self.output.line(line)?;
         }
         self.status = ExitStatus::Error;

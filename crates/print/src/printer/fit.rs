@@ -13,19 +13,31 @@ const LEAST: usize = 256;
 /// The line as bytes, shortened if it is too long for clients. Characters that a terminal would obey are escaped, because
 /// people also look at such lines, for example in a log.
 pub(super) fn bytes(mut line: Value) -> serde_json::Result<Vec<u8>> {
+    shortened(&mut line)
+}
+
+/// Shortens the line if it is too long for clients, and returns it as bytes.
+pub(super) fn shortened(line: &mut Value) -> serde_json::Result<Vec<u8>> {
     let to_bytes = |line: &Value| -> serde_json::Result<Vec<u8>> {
         Ok(crate::clean_json(&serde_json::to_string(line)?).into_owned().into_bytes())
     };
-    let mut bytes = to_bytes(&line)?;
+    let mut bytes = to_bytes(line)?;
     // JSON escapes make a text up to six times as long, so halving goes on until the bytes fit.
     let mut most = LIMIT / 2;
     while bytes.len() >= LIMIT && most >= LEAST {
-        shorten(&mut line, most);
-        bytes = to_bytes(&line)?;
+        shorten(line, most);
+        bytes = to_bytes(line)?;
         most /= 2;
     }
     bytes.push(b'\n');
     Ok(bytes)
+}
+
+/// True if a request fits into a line without being shortened.
+pub fn fits(request: &Value) -> bool {
+    // The request's own keys, and its id.
+    const AROUND: usize = 256;
+    serde_json::to_string(request).is_ok_and(|text| crate::clean_json(&text).len() + AROUND < LIMIT)
 }
 
 fn shorten(value: &mut Value, most: usize) {

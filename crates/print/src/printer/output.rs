@@ -49,6 +49,12 @@ impl Output {
         self.out.flush()
     }
 
+    /// Writes a line at once, and leaves it as it was written. Long texts may be shortened in it.
+    pub(super) fn line_as_shown(&mut self, line: &mut Value) -> io::Result<()> {
+        self.out.write_all(&fit::shortened(line)?)?;
+        self.out.flush()
+    }
+
     /// Writes or collects the line of an event, as the format requires.
     pub(super) fn emit(&mut self, line: Value) -> io::Result<()> {
         match self.stream {

@@ -9,6 +9,10 @@ use serde_json::{Value, json};
 pub(super) struct Totals {
     cost: Cost,
     models: Vec<ModelUsage>,
+    /// Number of results that were written.
+    results: u64,
+    /// Messages of the program that wait for a turn.
+    pub(super) queued: usize,
 }
 
 impl Totals {
@@ -25,6 +29,13 @@ impl Totals {
                 None => self.models.push(more.clone()),
             }
         }
+    }
+
+    /// Numbers a result, from 0, and says in it how many messages wait.
+    pub(super) fn number(&mut self, line: &mut Value) {
+        line["queued_turn_count"] = json!(self.queued);
+        line["result_index"] = json!(self.results);
+        self.results += 1;
     }
 
     /// Writes the sums into a result.
