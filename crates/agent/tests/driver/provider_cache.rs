@@ -140,7 +140,8 @@ async fn a_warming_request_without_usage_is_estimated() {
         _ => None,
     });
     let usage = usage.unwrap();
-    assert!(usage.estimated && (100_000..110_000).contains(&usage.input) && usage.output > 0, "{usage:?}");
+    // becket's own figure: it does not believe a first report of 100,000 tokens for so few bytes.
+    assert!(usage.estimated && (500..2_000).contains(&usage.input) && usage.output > 0, "{usage:?}");
 }
 
 #[tokio::test(start_paused = true)]
