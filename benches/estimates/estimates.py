@@ -2,6 +2,7 @@
 """becket's estimate of each request against the number of tokens that a real vocabulary counts in it, for every wire format.
 
 usage: estimates.py --binary PATH --tools DIR [--sessions N] [--only WAY] [--jobs N] [--keep DIR]     (the Python of benches/estimates/install.sh)
+       estimates.py --binary PATH --tools DIR --llamacpp URL     (the counts of a llama.cpp server: its chat template and its model's vocabulary)
 
 Each session is run by the real binary against a server on this machine. The server counts the request that it got, reports the count as the usage of
 its answer, and lets becket read files, run commands and write code, in sessions of one favourite kind of text with others mixed in. becket's estimate is
@@ -9,7 +10,7 @@ the one that it recorded before it sent the request (`estimate` in the session's
 way: errors of the first request of a session, of those after a compaction, and of all from the second on. Exit 1 if the median of the latter is above 3 %
 or the 99th percentile above 8 %.
 """
-import argparse, concurrent.futures, glob, hashlib, http.server, json, os, pathlib, random, shutil, statistics, subprocess, sys, tempfile, threading, zlib, struct
+import argparse, concurrent.futures, functools, glob, hashlib, http.server, json, os, pathlib, random, shutil, statistics, subprocess, sys, tempfile, threading, urllib.request, zlib, struct
 import counts, material, wires
 
 # name: (wire format, family, model, provider section)
@@ -23,6 +24,12 @@ WAYS = {
     "chat-gpt": ("chat", "openai", "work/gpt-4o", ["[providers.work]", 'base_url = "BASE/v1"', 'kind = "openai-chat"', KEY]),
     "converse": ("converse", "llama", "bedrock/us.meta.llama3-3-70b-instruct-v1:0", ["[providers.bedrock]", 'base_url = "BASE"', 'region = "eu-west-1"']),
 }
+# A llama.cpp server counts a request in each of its formats, without answering it: the path of the count.
+SERVED = {
+    "llamacpp-chat": ("chat", "openai-chat", "/v1", "/v1/chat/completions/input_tokens"),
+    "llamacpp-responses": ("responses", "openai-responses", "/v1", "/v1/responses/input_tokens"),
+    "llamacpp-messages": ("messages", "anthropic", "", "/v1/messages/count_tokens"),
+}
 SUMMARY = "## Goal\nFinish the work.\n\n## Instructions\n\n## Progress\n### Done\n- read the files\n\n### In progress\n- the change\n\n### Blocked\n\n## Decisions\n- keep the names\n\n## Discoveries\n\n## Next steps\n1. go on\n\n## Relevant files\n"
 
 
@@ -34,17 +41,42 @@ def png(width, height, rng):
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
+class Served:
+    """The counts of a llama.cpp server, in the place of a family and its vocabulary."""
+
+    def __init__(self, url, path):
+        self.url, self.path = url, path
+        self.model = self.ask("/v1/models")["data"][0]["id"].rpartition("/")[2].removesuffix(".gguf")
+
+    def ask(self, path, raw=None):
+        with urllib.request.urlopen(urllib.request.Request(self.url + path, raw, {"content-type": "application/json"}), timeout=60) as answer:
+            return json.load(answer)
+
+    def total(self, raw):
+        return self.ask(self.path, raw)["input_tokens"]
+
+    @functools.lru_cache(maxsize=20_000)
+    def count(self, text):
+        return len(self.ask("/tokenize", json.dumps({"content": text}).encode())["tokens"])
+
+
 class Session:
     """One session: its files, the answers of its model, and the counts of its requests."""
 
-    def __init__(self, way, number, kinds, vocabulary, folder):
-        self.wire, self.family, self.model, self.section = WAYS[way]
+    def __init__(self, way, number, kinds, vocabulary, folder, window):
+        self.served = vocabulary if isinstance(vocabulary, Served) else None
+        if self.served:
+            self.wire, kind, path, _ = SERVED[way]
+            self.family, self.model = "qwen", f"work/{self.served.model}"
+            self.section = ["[providers.work]", f'base_url = "BASE{path}"', f'kind = "{kind}"', KEY]
+        else:
+            self.wire, self.family, self.model, self.section = WAYS[way]
         self.rng = random.Random(f"{way} {number}")
         self.kinds, self.count, self.folder = kinds, vocabulary.count, folder
         names = sorted(kinds)
         self.favourite = names[number % len(names)]
         self.language = self.favourite if self.favourite in material.PROSE else self.rng.choice(["English", "English", "German", "Chinese", "Japanese"])
-        self.small = number % 5 == 4
+        self.window = window or (40_000 if number % 5 == 4 else None)
         self.files, self.seen, self.lock, self.cached = 0, {}, threading.Lock(), 0
         self.steps = 0
 
@@ -70,7 +102,7 @@ class Session:
         kind = self.favourite if self.rng.random() < 0.67 else self.rng.choice(sorted(self.kinds))
         roll = self.rng.random()
         self.files += 1
-        if roll < 0.06:
+        if roll < 0.06 and not self.served:
             name = f"picture{self.files}.png"
             size = self.rng.choice([(320, 200), (800, 600), (1280, 800), (1920, 1080)])
             (self.folder / "project" / name).write_bytes(png(*size, self.rng))
@@ -89,7 +121,7 @@ class Session:
         read, say, _ = wires.WIRES[self.wire]
         family, request = counts.FAMILIES[self.family], read(body)
         with self.lock:
-            total = family.request(self.count, request)
+            total = self.served.total(raw) if self.served else family.request(self.count, request)
             self.seen[hashlib.sha256(raw).hexdigest()] = total
             last = [p for p in request["messages"][-1]["parts"] if p[0] == "text"]
             text, calls = (SUMMARY, []) if last and "## Next steps" in last[-1][1] else self.step()
@@ -127,9 +159,9 @@ class Session:
             (self.folder / sub).mkdir(parents=True)
         base = f"http://127.0.0.1:{server.server_address[1]}"
         config = "\n".join(self.section).replace("BASE", base) + "\n"
-        if self.wire in ("chat", "converse"):
+        if self.wire in ("chat", "converse") or self.served:
             provider, _, short = self.model.partition("/")
-            config += f'[[providers.{provider}.models]]\nname = "{short}"\nwindow = 128000\nmax_output = 8000\nimages = true\n'
+            config += f'[[providers.{provider}.models]]\nname = "{short}"\nwindow = 128000\nmax_output = 8000\nimages = {"false" if self.served else "true"}\n'
         (self.folder / "home/config/becket/config.toml").write_text(config)
         home = str(self.folder / "home")
         env = {"PATH": os.environ["PATH"], "HOME": home, "XDG_CONFIG_HOME": home + "/config", "XDG_DATA_HOME": home + "/data", "LANG": "C.UTF-8",
@@ -138,7 +170,7 @@ class Session:
             for turn in range(3):
                 self.steps, self.turn_steps = 0, self.rng.randrange(4, 13)
                 command = [binary, "-p", "--model", self.model, "--permission-mode", "bypassPermissions"]
-                command += ["--context-window", "40000"] if self.small else []
+                command += ["--context-window", str(self.window)] if self.window else []
                 command += ["-c"] if turn else []
                 done = subprocess.run([*command, "--", "Work. " + self.text(self.language, 40, 1_500)], cwd=self.folder / "project", env=env, stdin=subprocess.DEVNULL,
                                       capture_output=True, text=True, timeout=300)
@@ -175,6 +207,8 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--binary", required=True)
     p.add_argument("--tools", default=os.path.expanduser("~/.cache/becket-estimates"))
+    p.add_argument("--llamacpp", help="address of a llama.cpp server, whose counts are taken")
+    p.add_argument("--window", type=int, help="context window of all sessions; else 40,000 tokens for one in five")
     p.add_argument("--sessions", type=int, default=60)
     p.add_argument("--only", default="")
     p.add_argument("--jobs", type=int, default=2)
@@ -184,8 +218,11 @@ def main():
     kinds, bad = material.load(args.tools, 1), 0
     print(f"{len(kinds)} kinds of text: {', '.join(sorted(kinds))}")
     print(f"{'':14} {'requests':>8} {'median':>8} {'p99':>8} {'largest':>8} | {'first: median':>13} {'largest':>8} | {'compacted: n':>12} {'median':>8} {'largest':>8}", flush=True)
-    for way in [w for w in WAYS if args.only in w]:
-        vocabulary = counts.Vocabulary(args.tools, counts.FAMILIES[WAYS[way][1]].vocabulary)
+    for way in [w for w in (SERVED if args.llamacpp else WAYS) if args.only in w]:
+        if args.llamacpp:
+            vocabulary = Served(args.llamacpp, SERVED[way][3])
+        else:
+            vocabulary = counts.Vocabulary(args.tools, counts.FAMILIES[WAYS[way][1]].vocabulary)
         with tempfile.TemporaryDirectory() as scratch:
             root = pathlib.Path(args.keep or scratch) / way
             shutil.rmtree(root, ignore_errors=True)
@@ -193,7 +230,7 @@ def main():
             def one(number):
                 folder = root / str(number)
                 try:
-                    return Session(way, number, kinds, vocabulary, folder).run(os.path.abspath(args.binary))
+                    return Session(way, number, kinds, vocabulary, folder, args.window).run(os.path.abspath(args.binary))
                 finally:
                     if not args.keep:
                         shutil.rmtree(folder, ignore_errors=True)

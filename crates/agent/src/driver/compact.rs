@@ -6,6 +6,7 @@
 //! the request and leaves the history unchanged.
 
 use super::conversation::Conversation;
+use super::count;
 use super::flow::Flow;
 use super::hooks::{HookCaller, HookState};
 use super::ledger::Core;
@@ -250,7 +251,7 @@ impl Compactor<'_> {
         let made = entries.clone();
         entries.push(self.conversation.budget.governor.entry());
         let seqs = self.conversation.core.append(entries, Durability::Synced);
-        self.conversation.budget.meter.forget();
+        count::forget_report(self.conversation);
         self.conversation.spending.turn.compactions += 1;
         for (kind, seq) in made.into_iter().zip(seqs) {
             match kind {
@@ -292,7 +293,7 @@ impl Compactor<'_> {
             return self.conversation.core.nothing_to_do("There is no compaction to undo.".to_owned());
         };
         self.conversation.core.append(vec![EntryKind::Revert { entry }], Durability::Synced);
-        self.conversation.budget.meter.forget();
+        count::forget_report(self.conversation);
         self.rules.recall(&self.conversation.core);
         self.conversation.core.emit(Event::CompactionReverted { entry, counts: false });
         self.conversation

@@ -3,12 +3,36 @@
 //! Until the provider has reported usage, only an estimate by bytes says how full the window is. If it comes near the
 //! compaction threshold, the next request is first counted with a real tokenizer. Its vocabulary costs 0.1 s and 45 MB, so
 //! it is loaded only for this, on the blocking pool, and at most once a process. The user is not informed.
+//! Without a report, the messages of a request are measured with the costs of the family of the model.
 
+use super::conversation::Conversation;
+use crate::host::lock;
 use becket_model::tokens;
-use becket_session::context::budget::estimate_part;
+use becket_session::context::budget::{Appended, Vocabulary, estimate_part};
 use becket_types::{Context, Part, Tokens, ToolSpec};
 use std::sync::Arc;
 use tokio::task::JoinHandle;
+
+/// Forgets the last report, because it belongs to another context.
+pub(super) fn forget_report(conversation: &mut Conversation) {
+    conversation.budget.meter.forget();
+    conversation.core.appended = Appended::new(vocabulary(conversation));
+}
+
+/// Measures the messages of a request that is about to be sent, if no report covers them: the first of a session, and the first
+/// after a compaction, a rewind or a change of the model.
+pub(super) fn measure_unreported(conversation: &mut Conversation) {
+    if conversation.budget.meter.wants_whole(conversation.core.appended) {
+        let vocabulary = vocabulary(conversation);
+        let mut session = lock(&conversation.core.session);
+        let messages = session.view_mut().context().messages.iter().map(|message| &*message.message);
+        conversation.core.appended = Appended::whole(vocabulary, messages);
+    }
+}
+
+fn vocabulary(conversation: &Conversation) -> Vocabulary {
+    Vocabulary::for_model(&conversation.model().info().id)
+}
 
 /// Tokens that the wire format adds to each message and each call.
 const FRAME: Tokens = Tokens(4);

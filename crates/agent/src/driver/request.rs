@@ -3,7 +3,7 @@
 //! The bytes and the budget are those of `conversation`, the streamed answer is that of `reply`.
 
 use super::compact::prune_if_cold;
-use super::count::Count;
+use super::count::{self, Count};
 use super::forked::{DEFERRED_CALL, OwnAnswer, deferred_call};
 use super::reply::{Piece, Reply};
 use super::sent::RecordFacts;
@@ -180,6 +180,7 @@ impl Agent {
             return;
         }
         self.conversation.wire.wrap_up = wrap_up;
+        count::measure_unreported(&mut self.conversation);
         self.conversation.budget.sent = (self.conversation.base_now(), self.conversation.core.appended);
         let estimate = self.conversation.used();
         let reservation = match self.conversation.reserve_request() {

@@ -4,6 +4,7 @@
 
 use super::background::Ended;
 use super::compact::Compactor;
+use super::count;
 use super::hooks::{AfterHooks, HookCaller, end_event};
 use super::live;
 use super::start::{FirstEntries, is_left_unfinished};
@@ -103,7 +104,7 @@ impl Agent {
     /// Resets all state that was derived from the conversation, because earlier messages were changed or removed.
     fn conversation_went_back(&mut self, why: &str) {
         self.give_up_preparation(why);
-        self.conversation.budget.meter.forget();
+        count::forget_report(&mut self.conversation);
         self.conversation.budget.prepare_at = Tokens(0);
         self.tools.ids.last_entry = None;
         self.rules.recall(&self.conversation.core);

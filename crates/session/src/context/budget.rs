@@ -244,10 +244,9 @@ pub struct Meter {
     reported: bool,
     /// True if an exact count replaced a report. It is made only once.
     counted: bool,
-    /// The first report, and the base estimate of that request: mostly system prompt and tools, which providers count in
-    /// other ways than messages.
+    /// The first report, and the base estimate of its request: mostly system prompt and tools.
     first: Option<(Tokens, Tokens)>,
-    /// Reported tokens for one base token of everything after the first request, up to the last report that was forgotten.
+    /// Reported tokens for one base token after the first request, up to the last report that was forgotten.
     mix: Option<f64>,
     growth: Growth,
 }
@@ -288,15 +287,13 @@ impl Meter {
     /// Name of the `State` entry.
     pub const KEY: &'static str = "meter";
 
-    /// Reads the meter that an earlier process recorded, if the session's last reports are of `model`
-    /// (`provider/name`).
+    /// Reads the meter of an earlier process, if the session's last reports are of `model` (`provider/name`).
     pub fn from_state(value: Option<&Value>, model: &str) -> Option<Self> {
         let kept = StoredMeter::deserialize(value?).ok()?;
         (kept.model == model).then_some(kept.meter)
     }
 
-    /// Returns the entry for a later process, so that it starts with the last report instead of an estimate.
-    /// `None` if nothing was reported or if it is the `recorded` one.
+    /// Returns the entry for a later process. `None` if nothing was reported or if it is the `recorded` one.
     pub fn entry(&self, recorded: Option<&Value>, model: &str) -> Option<EntryKind> {
         let value = serde_json::to_value(StoredMeter { model: model.to_owned(), meter: *self }).ok()?;
         let is_known = recorded == Some(&value);
@@ -333,8 +330,7 @@ impl Meter {
                 self.growth.learn(estimated, (context.0 - reported.0) as f64);
             }
             self.first.get_or_insert((context, base_sent));
-            // Reasoning is left out, because many servers bill it and never take it back. If it is sent back, the size is
-            // too low until the next report.
+            // Reasoning is left out: many servers bill it and never take it back. Else the size is too low for one request.
             let answer = usage.output.saturating_sub(usage.reasoning);
             let floor = Tokens(part_of(base_sent.0, 0.4));
             self.last = Some((context.max(floor) + Tokens(answer), base_now));
@@ -350,8 +346,7 @@ impl Meter {
         self.last = Some((exact, base));
     }
 
-    /// Forgets the last report, because it belongs to another context (compaction, rewind). Only estimates are used until
-    /// the next one.
+    /// Forgets the last report, because it belongs to another context (compaction, rewind).
     pub fn forget(&mut self) {
         if let (Some((reported, base)), Some((first, first_base))) = (self.last.take(), self.first)
             && base > first_base
@@ -387,21 +382,26 @@ impl Meter {
 
     /// Like [`Self::used`]. `appended`: the messages in this context that the last report does not include.
     pub fn used_with(&self, base_now: Tokens, appended: Appended) -> Tokens {
-        match (self.last, appended.share()) {
-            (Some((reported, base)), Some(share)) if base_now >= base => {
-                // The first report says little of a known vocabulary, but it is all that is known of another.
-                let prior = if appended.is_known() { 1.0 } else { self.estimator.factor };
-                let grown = (base_now.0 - base.0) as f64 * share * self.growth.factor(prior);
+        // The first report says little of a known vocabulary, but it is all that is known of another.
+        let growth = self.growth.factor(if appended.is_known() { 1.0 } else { self.estimator.factor });
+        match (self.last, appended.share(), self.first) {
+            (Some((reported, base)), Some(share), _) if base_now >= base => {
+                let grown = (base_now.0 - base.0) as f64 * share * growth;
                 Some(reported + Tokens(grown.ceil() as u64))
             }
-            (None, _) if self.first.is_none() => appended.first(base_now),
+            (None, _, None) => appended.first(base_now),
+            (None, _, Some(first)) => appended.after(first, base_now, growth),
             _ => None,
         }
         .unwrap_or_else(|| self.used(base_now))
     }
 
-    /// True if loading the tokenizer for an exact count is worthwhile: nothing was ever reported or counted,
-    /// and the estimate is within 15 % of the threshold.
+    /// True if no report covers the present messages, so all of them should be measured ([`Appended::whole`]).
+    pub fn wants_whole(&self, appended: Appended) -> bool {
+        self.last.is_none() && !appended.is_whole()
+    }
+
+    /// True if an exact count is worthwhile: nothing was reported or counted, and the threshold is within 15 %.
     pub fn wants_exact_count(&self, used: Tokens, threshold: Tokens) -> bool {
         !self.reported && !self.counted && used.0.abs_diff(threshold.0) as f64 <= 0.15 * threshold.0 as f64
     }

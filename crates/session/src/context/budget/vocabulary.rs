@@ -35,6 +35,8 @@ pub enum Vocabulary {
 
 /// Largest system prompt with tools, in base tokens, whose size follows [`Vocabulary::head`].
 const HEAD: u64 = 8_000;
+/// A system prompt with the fewest tools, those of a small window, in base tokens.
+const WITH_TOOLS: f64 = 1_000.0;
 
 /// Hundredths of a token.
 struct Costs {
@@ -254,18 +256,24 @@ impl Vocabulary {
         }
     }
 
-    /// Tokens of the system prompt and the tools for one base token, before anything was reported. Providers write the tools
-    /// in forms of their own: OpenAI as types, Google as their texts alone, Anthropic with instructions.
-    fn head(self) -> f64 {
-        match self {
-            Self::Other => 1.0,
-            Self::Claude => 1.18,
-            Self::O200k => 0.78,
-            Self::Gemini => 0.64,
-            Self::Qwen => 1.1,
-            Self::DeepSeek => 1.07,
-            Self::Llama => 1.06,
-        }
+    /// Returns the size of a system prompt with tools of `base` base tokens, before anything was reported. Providers write the
+    /// tools in forms of their own: OpenAI as types, Google as their texts alone, the others with instructions whose length
+    /// does not depend on the tools.
+    fn head(self, base: u64) -> u64 {
+        // Hundredths of a token for a base token, and tokens beside them.
+        let (each, fixed) = match self {
+            Self::Other => (100.0, 0.0),
+            Self::Claude => (102.2, 435.0),
+            Self::O200k => (74.9, -42.0),
+            Self::Gemini => (70.5, -184.0),
+            Self::Qwen => (102.6, 181.0),
+            Self::DeepSeek => (103.4, 98.0),
+            Self::Llama => (101.8, 112.0),
+        };
+        let measured = base.min(HEAD) as f64;
+        // A system prompt without tools is shorter than any with them.
+        let fixed = fixed * (measured / WITH_TOOLS).min(1.0);
+        (measured * each / 100.0 + fixed).ceil() as u64 + base.saturating_sub(HEAD)
     }
 
     /// Returns the cost in hundredths of a token.
@@ -366,12 +374,21 @@ pub struct Appended {
     vocabulary: Vocabulary,
     base: Tokens,
     own: Tokens,
+    /// They are all messages of the next request.
+    is_whole: bool,
 }
 
 impl Appended {
     /// Starts an empty sum. `vocabulary` is that of the session's model.
     pub fn new(vocabulary: Vocabulary) -> Self {
         Self { vocabulary, ..Self::default() }
+    }
+
+    /// Measures all messages of a request, because nothing was reported of them.
+    pub fn whole<'a>(vocabulary: Vocabulary, messages: impl Iterator<Item = &'a Message>) -> Self {
+        let mut all = Self { is_whole: true, ..Self::new(vocabulary) };
+        messages.for_each(|message| all.add(message));
+        all
     }
 
     /// Adds a message that was appended to the conversation after the last report.
@@ -383,6 +400,10 @@ impl Appended {
     /// Called when a report includes all of them.
     pub fn clear(&mut self) {
         *self = Self::new(self.vocabulary);
+    }
+
+    pub(super) fn is_whole(self) -> bool {
+        self.is_whole
     }
 
     pub(super) fn is_known(self) -> bool {
@@ -398,9 +419,16 @@ impl Appended {
     /// messages of a resumed session count as the base estimate. `None` if nothing was appended.
     pub(super) fn first(self, base_now: Tokens) -> Option<Tokens> {
         let before = base_now.0.checked_sub(self.base.0)?;
-        let head = before.min(HEAD);
-        let head_now = Tokens((head as f64 * self.vocabulary.head()).ceil() as u64 + before - head);
-        (self.base.0 > 0).then(|| head_now + self.own)
+        (self.base.0 > 0).then(|| Tokens(self.vocabulary.head(before)) + self.own)
+    }
+
+    /// Returns the size of a request whose report was forgotten: all its messages after the same system prompt and tools as in
+    /// the first report. `first`: that report, and the base estimate of its request. `growth`: reported tokens for one token of
+    /// the vocabulary. `None` if these are not all messages, or if the first report does not fit.
+    pub(super) fn after(self, first: (Tokens, Tokens), base_now: Tokens, growth: f64) -> Option<Tokens> {
+        let head = base_now.0.checked_sub(self.base.0).filter(|_| self.is_whole)?;
+        let head = first.0.0.checked_sub(first.1.0.checked_sub(head)?).filter(|tokens| *tokens > head / 3)?;
+        Some(Tokens(head + (self.own.0 as f64 * growth).ceil() as u64))
     }
 }
 
@@ -465,6 +493,28 @@ mod tests {
         }
     }
 
+    /// First requests with the prompts and tools of two windows, 12,000 and 128,000 tokens, and what each vocabulary counts with the
+    /// text around tools. A llama.cpp server with Qwen2.5 counted 1,316 and 2,845.
+    #[test]
+    fn a_first_request_is_estimated_for_short_and_long_prompts() {
+        for (vocabulary, short, long) in [
+            (Vocabulary::Claude, 1_563, 3_086),
+            (Vocabulary::O200k, 787, 1_902),
+            (Vocabulary::Gemini, 596, 1_646),
+            (Vocabulary::Qwen, 1_314, 2_843),
+            (Vocabulary::DeepSeek, 1_239, 2_779),
+            (Vocabulary::Llama, 1_236, 2_753),
+        ] {
+            for (base, counted) in [(1_104, short), (2_594, long)] {
+                let appended = Appended::whole(vocabulary, [Message::user("Work. go")].iter());
+                let estimate = appended.first(Tokens(base)).unwrap().0;
+                let error = estimate as f64 / f64::from(counted) - 1.0;
+                assert!(error.abs() < 0.01, "{vocabulary:?}: {estimate}, counted {counted}");
+            }
+            assert!(vocabulary.head(100) < 160, "{vocabulary:?}: a prompt without tools");
+        }
+    }
+
     const HEX: &str = "5feceb66ffc86f38d952786c6d696c79c2dbc239dd4e91b46729d73a27fb57e96b86b273ff34fce19d6b804eff5a3f5747ad\
         a4eaa22f1d49c01e52ddb7875b4bd4735e3a265e16eee03f59718b9b5d03019c07d8b6c51f90da3a666eec13ab354e074085\
         62bedb8b60ce05c1decfe3ad16b72230967de01f640b7e4729b49fce4b227777d4dd1fc61c6f884f48641d02b4d121d3fd32\
@@ -488,6 +538,14 @@ mod tests {
             prop_assert_eq!(appended.base, appended.own);
             prop_assert_eq!(appended.share(), Some(1.0));
             prop_assert_eq!(appended.first(Tokens(appended.base.0 + 50)), Some(appended.base + Tokens(50)));
+        }
+
+        /// A larger system prompt is never estimated as a smaller one.
+        #[test]
+        fn the_size_of_a_system_prompt_grows_with_it(base in 0u64..12_000, more in 1u64..4_000) {
+            for (vocabulary, _) in HEX_COUNTS {
+                prop_assert!(vocabulary.head(base + more) >= vocabulary.head(base), "{:?} {}", vocabulary, base);
+            }
         }
     }
 }
