@@ -126,6 +126,42 @@ fn an_edit_is_undone_and_redone_in_other_processes() {
     assert!(!bench.project.path("deep").exists());
 }
 
+/// `kill -9` as soon as the first path has changed. The next undo or redo counts as one step with the killed one, wherever
+/// the kill has met it.
+#[test]
+fn a_killed_undo_or_redo_is_completed_or_taken_back() {
+    let bench = Bench::new(&[("a.txt", "one\n")]);
+    let before = tree(bench.project.root());
+    let work = "mkdir n; for i in $(seq 300); do echo $i > n/$i; done; echo two > a.txt";
+    play(&bench, &bash(&[work]), "work", &[]);
+    let after = tree(bench.project.root());
+    let killed = |action: &str, from: &BTreeMap<PathBuf, String>| {
+        // Files are deleted from the last one on, and written from the first one on.
+        let (first, was_there) = if action == "redo" { ("n", false) } else { ("n/99", true) };
+        let mut running = Running::start(bench.command().args([action, "--yes"]));
+        while bench.project.path(first).exists() == was_there && running.child.try_wait().unwrap().is_none() {
+            std::hint::spin_loop();
+        }
+        running.child.kill().unwrap();
+        running.wait();
+        assert_ne!(&tree(bench.project.root()), from, "{action} had begun");
+    };
+    for next in ["redo", "undo"] {
+        killed("undo", &after);
+        becket(&bench, &[next, "--yes"], 0);
+        assert_eq!(&tree(bench.project.root()), if next == "redo" { &after } else { &before }, "{next}");
+    }
+    becket(&bench, &["redo", "--yes"], 0);
+    assert_eq!(tree(bench.project.root()), after, "what the killed undo did comes back too");
+    for next in ["undo", "redo"] {
+        becket(&bench, &["undo", "--yes"], 0);
+        assert_eq!(tree(bench.project.root()), before);
+        killed("redo", &before);
+        becket(&bench, &[next, "--yes"], 0);
+        assert_eq!(&tree(bench.project.root()), if next == "redo" { &after } else { &before }, "{next}");
+    }
+}
+
 #[test]
 fn what_commands_destroy_comes_back() {
     let bench = dirty();

@@ -12,8 +12,8 @@ use becket_session::{Durability, Session};
 use becket_snapshot::history::{Change, Prompt};
 use becket_snapshot::{Action, History, Plan, PlannedPath, Store, apply, plan_redo, plan_undo};
 use becket_types::{
-    BlobId, Blobs as _, CallId, ChangeCause, ConversationPlan, EntryKind, FileChanges, FileNode, FilePath,
-    ModeChange, NodeKind, PathFate, PathPlan, Seq, SkippedPath, UndoKind, UndoOutcome, UndoPlan, UndoTurn,
+    BlobId, Blobs as _, CallId, ConversationPlan, EntryKind, FileChanges, FileNode, FilePath, ModeChange,
+    NodeKind, PathFate, PathPlan, Seq, SkippedPath, UndoKind, UndoOutcome, UndoPlan, UndoTurn,
 };
 use std::sync::{Arc, Mutex};
 
@@ -88,11 +88,8 @@ pub fn history(session: &Session, store: &dyn Store) -> Result<History, StoreErr
 
 /// The turns whose changes are within `reach`.
 pub fn turns(history: &History, scope: UndoScope) -> Turns {
-    let seqs: Vec<Seq> = match (scope, history.redoable().map(|change| &change.cause)) {
-        (UndoScope::LastUndo, Some(ChangeCause::Undo(of))) => {
-            of.iter().rev().map(|seq| history.begun(*seq)).collect()
-        }
-        (UndoScope::LastUndo, _) => Vec::new(),
+    let seqs: Vec<Seq> = match scope {
+        UndoScope::LastUndo => history.redoes().iter().rev().map(|seq| history.begun(*seq)).collect(),
         _ => changes(history, scope).iter().map(|change| change.begun).collect(),
     };
     let mut out = Turns::default();
@@ -129,7 +126,7 @@ pub(crate) fn plan_files(
         return plan_redo(history, force, store);
     }
     let changes = changes(history, scope);
-    (!changes.is_empty()).then(|| plan_undo(&changes, force, store))
+    (!changes.is_empty()).then(|| plan_undo(history, &changes, force, store))
 }
 
 /// Plans the conversation: every entry from this message on that affects the view and is not cancelled yet.

@@ -11,15 +11,15 @@ use crate::keep::{Caps, Keeper, Pack, Packs, Refused, content};
 use crate::plan::{Action, Plan, PlannedPath, left_alone};
 use crate::sys::{self, Kind, ParentFolder};
 use becket_types::{
-    CallId, FileChanges, FileContent, FileNode, FilePath, FileSnapshot, FileStamp, FileState, PathChange,
-    SkippedPath, hex,
+    CallId, FileChanges, FileContent, FileNode, FilePath, FileSnapshot, FileStamp, PathChange, SkippedPath,
+    hex,
 };
 use sha2::{Digest as _, Sha256};
 use std::io;
 use std::path::Path;
 
 /// The permission bit that lets the owner of a file read it.
-const OWNER_READS: u32 = 0o400;
+pub(crate) const OWNER_READS: u32 = 0o400;
 
 /// The result of carrying out a plan.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub struct Applied {
 }
 
 /// Keeps the contents that the plan would overwrite. The returned record must be in the ledger before [`apply`] is called,
-/// so that a crash in between loses nothing.
+/// so that a crash loses nothing: it says what every path was and what it becomes.
 pub fn prepare(plan: &mut Plan, id: &CallId, store: &dyn Store) -> FileSnapshot {
     let caps = Caps { file: u64::MAX, session: u64::MAX, total: u64::MAX };
     let (mut keeper, mut pack, mut skipped) = (Keeper::default(), Pack::default(), Vec::new());
@@ -55,15 +55,28 @@ pub fn prepare(plan: &mut Plan, id: &CallId, store: &dyn Store) -> FileSnapshot 
             keeper.place(file);
         }
         if matches!(planned.action, Action::Restore | Action::Delete) {
-            files.push(FileState { path: FilePath(planned.path.clone()), node: planned.now.clone() });
+            let (before, after) = (planned.now.clone(), planned.want.clone());
+            files.push(PathChange { path: FilePath(planned.path.clone()), before, after });
         }
     }
+    let undo = Some(record(plan, files, left_alone(plan), store));
+    let (files, manifest) = (Vec::new(), None);
+    FileSnapshot { call_id: id.clone(), files, manifest, skipped, ignored: false, git: false, undo }
+}
+
+/// Makes the record of these changes for the ledger. A long list goes into a blob.
+fn record(
+    plan: &Plan,
+    mut files: Vec<PathChange>,
+    skipped: Vec<SkippedPath>,
+    store: &dyn Store,
+) -> FileChanges {
     let manifest = (files.len() > 64).then(|| serde_json::to_vec(&files).ok()).flatten();
     let manifest = manifest.map(|json| store.put(&json));
     if manifest.is_some() {
         files.clear();
     }
-    FileSnapshot { call_id: id.clone(), files, manifest, skipped, ignored: false, git: false }
+    FileChanges { cause: plan.cause.clone(), files, manifest, skipped, interrupted: false }
 }
 
 /// Files whose owner had taken away the right to read them, as `chmod 000` does, and that were made readable to be kept: their
@@ -109,7 +122,12 @@ impl Opened {
 
 /// Carries out the plan as far as possible. A path that fails is reported in [`Applied::failed`]; the others go on.
 pub fn apply(plan: &Plan, store: &dyn Store) -> Applied {
-    let mut run = Run { store, packs: Packs::default(), failed: Vec::new() };
+    apply_steps(plan, store, usize::MAX)
+}
+
+/// Like [`apply`], but stops after this number of changes, as a process does that is killed then. For tests.
+pub fn apply_steps(plan: &Plan, store: &dyn Store, steps: usize) -> Applied {
+    let mut run = Run { store, packs: Packs::default(), failed: Vec::new(), steps };
     let acts: Vec<&PlannedPath> =
         plan.paths.iter().filter(|p| matches!(p.action, Action::Restore | Action::Delete)).collect();
     let is_dir = |node: &Option<FileNode>| matches!(node, Some(FileNode::Dir { .. }));
@@ -153,22 +171,21 @@ pub fn apply(plan: &Plan, store: &dyn Store) -> Applied {
     }
     let mut skipped = left_alone(plan);
     skipped.extend(failed.iter().cloned());
-    let manifest = (files.len() > 64).then(|| serde_json::to_vec(&files).ok()).flatten();
-    let manifest = manifest.map(|json| store.put(&json));
-    if manifest.is_some() {
-        files.clear();
-    }
-    Applied { changes: FileChanges { cause: plan.cause.clone(), files, manifest, skipped }, failed }
+    Applied { changes: record(plan, files, skipped, store), failed }
 }
 
 struct Run<'a> {
     store: &'a dyn Store,
     packs: Packs,
     failed: Vec<SkippedPath>,
+    /// Number of changes that may still be made.
+    steps: usize,
 }
 
 impl Run<'_> {
     fn attempt(&mut self, p: &PlannedPath, act: impl FnOnce(&ParentFolder, &mut Self) -> io::Result<()>) {
+        let Some(steps) = self.steps.checked_sub(1) else { return };
+        self.steps = steps;
         let place = if p.want.is_some() { ParentFolder::make(&p.path) } else { ParentFolder::open(&p.path) };
         let outcome = place.and_then(|place| act(&place, self));
         if let Err(error) = outcome

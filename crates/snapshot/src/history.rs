@@ -34,6 +34,15 @@ pub struct OpenCall {
     pub time: Millis,
 }
 
+/// An undo that can be redone, in one step with those that were interrupted before it.
+#[derive(Debug)]
+struct Undone {
+    /// The `file_changes` entries of undos, and of redos that were interrupted, oldest first.
+    changes: Vec<Seq>,
+    /// True if the last of these was interrupted. The next undo or redo belongs to this step.
+    is_open: bool,
+}
+
 /// A message of the user.
 #[derive(Clone, Debug)]
 pub struct Prompt {
@@ -51,7 +60,7 @@ pub struct History {
     /// Changes of calls that are not undone, oldest first.
     done: Vec<Seq>,
     /// Undos that can be redone, oldest first.
-    undone: Vec<Seq>,
+    undone: Vec<Undone>,
     open: Option<OpenCall>,
     prompts: Vec<Prompt>,
     labels: HashMap<CallId, String>,
@@ -113,6 +122,13 @@ impl History {
         }
         let mut snapshot = snapshot.clone();
         (snapshot.files, snapshot.manifest) = (Vec::new(), None);
+        if let Some(undo) = &mut snapshot.undo {
+            undo.files = self.list(&undo.files, undo.manifest.as_ref(), store);
+            undo.manifest = None;
+            for change in &undo.files {
+                self.set(change.path.0.clone(), change.before.clone());
+            }
+        }
         self.open = Some(OpenCall { snapshot, time: entry.time });
     }
 
@@ -124,24 +140,43 @@ impl History {
         }
         self.open = None;
         match &changes.cause {
+            _ if changes.interrupted && files.is_empty() => return,
             ChangeCause::Call(_) if files.is_empty() => return,
             ChangeCause::Call(_) => {
                 self.done.push(entry.seq);
                 self.undone.clear();
             }
             ChangeCause::Undo(of) => {
-                let left: Vec<Seq> = of.iter().copied().filter(|seq| self.is_left(*seq, changes)).collect();
-                self.done.retain(|seq| !of.contains(seq) || left.contains(seq));
-                self.undone.push(entry.seq);
+                if !changes.interrupted {
+                    let left: Vec<Seq> =
+                        of.iter().copied().filter(|seq| self.is_left(*seq, changes)).collect();
+                    self.done.retain(|seq| !of.contains(seq) || left.contains(seq));
+                }
+                match self.undone.last_mut().filter(|last| last.is_open) {
+                    Some(last) => {
+                        last.changes.push(entry.seq);
+                        last.is_open = changes.interrupted;
+                    }
+                    None => {
+                        self.undone.push(Undone { changes: vec![entry.seq], is_open: changes.interrupted })
+                    }
+                }
             }
             ChangeCause::Redo(undo) => {
-                self.undone.retain(|seq| seq != undo);
-                let given_back = self.change_at(*undo).map(|change| change.cause.clone());
-                if let Some(ChangeCause::Undo(of)) = given_back {
+                let at = self.undone.iter().position(|undone| undone.changes.contains(undo));
+                if let Some(undone) = at.and_then(|at| self.undone.get(at)) {
+                    let of = self.calls_of(undone);
                     self.done.extend(of);
                     self.done.sort();
                     // Changes that the undo carried out in part are still there.
                     self.done.dedup();
+                }
+                match at.and_then(|at| self.undone.get_mut(at)) {
+                    Some(undone) if changes.interrupted => {
+                        undone.changes.push(entry.seq);
+                        undone.is_open = true;
+                    }
+                    _ => self.undone.retain(|undone| !undone.changes.contains(undo)),
                 }
             }
         }
@@ -226,7 +261,36 @@ impl History {
 
     /// The newest undo, which a redo would take back.
     pub fn redoable(&self) -> Option<&Change> {
-        self.undone.last().and_then(|seq| self.change_at(*seq))
+        self.redo_chain().into_iter().find(|change| matches!(change.cause, ChangeCause::Undo(_)))
+    }
+
+    /// The changes that a redo would take back, newest first: the newest undo, and interrupted ones that it completed.
+    pub(crate) fn redo_chain(&self) -> Vec<&Change> {
+        let last = self.undone.last().map(|undone| undone.changes.as_slice()).unwrap_or_default();
+        last.iter().rev().filter_map(|seq| self.change_at(*seq)).collect()
+    }
+
+    /// The undos and redos, newest first, of which the last was interrupted and not completed since.
+    pub(crate) fn interrupted(&self) -> Vec<&Change> {
+        if self.undone.last().is_some_and(|undone| undone.is_open) { self.redo_chain() } else { Vec::new() }
+    }
+
+    /// The changes of calls that a redo would make again, newest first.
+    pub fn redoes(&self) -> Vec<Seq> {
+        self.undone.last().map(|undone| self.calls_of(undone)).unwrap_or_default()
+    }
+
+    fn calls_of(&self, undone: &Undone) -> Vec<Seq> {
+        let changes = undone.changes.iter().filter_map(|seq| self.change_at(*seq));
+        let calls = changes.filter_map(|change| match &change.cause {
+            ChangeCause::Undo(of) => Some(of),
+            _ => None,
+        });
+        let mut calls: Vec<Seq> = calls.flatten().copied().collect();
+        calls.sort();
+        calls.dedup();
+        calls.reverse();
+        calls
     }
 
     /// The user's messages, oldest first.
@@ -302,6 +366,7 @@ mod tests {
                 files: vec![path],
                 manifest: None,
                 skipped: Vec::new(),
+                interrupted: false,
             }))
         };
         let said = |text: &str| EntryKind::Message { message: Message::user(text) };
@@ -331,7 +396,14 @@ mod tests {
             let reason = || "changed since".to_owned();
             let skipped = left.iter().map(|name| SkippedPath { path: at(name), reason: reason() }).collect();
             let files = files.iter().copied().map(file).collect();
-            EntryKind::FileChanges(Box::new(FileChanges { cause, files, manifest: None, skipped }))
+            let interrupted = false;
+            EntryKind::FileChanges(Box::new(FileChanges {
+                cause,
+                files,
+                manifest: None,
+                skipped,
+                interrupted,
+            }))
         };
         let mut history = History::default();
         let mut seq = 0;

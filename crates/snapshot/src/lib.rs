@@ -14,6 +14,7 @@
 //! | [`recorder`] | looks at files before and after a call |
 //! | [`history`] | knows the changes that can be undone and redone |
 //! | [`plan`], [`mod@apply`] | plans an undo, and carries it out |
+//! | `interrupted` | finds out how far an interrupted undo got |
 //!
 //! Invariants:
 //! - Nothing is written outside the data directory except by [`apply::apply`], which follows no symbolic link.
@@ -23,6 +24,7 @@ pub mod apply;
 pub mod command;
 mod git;
 pub mod history;
+mod interrupted;
 mod keep;
 mod observe;
 pub mod plan;

@@ -11,7 +11,7 @@ use crate::history::Change;
 use crate::keep::{Packs, content};
 use crate::sys::{self, Kind};
 use crate::{History, Store, observe};
-use becket_types::{BlobId, ChangeCause, FileContent, FileNode, FilePath, SkippedPath, hex};
+use becket_types::{BlobId, ChangeCause, FileContent, FileNode, FilePath, PathChange, SkippedPath, hex};
 use sha2::{Digest as _, Sha256};
 use similar::{ChangeTag, TextDiff};
 use std::collections::BTreeMap;
@@ -84,21 +84,30 @@ struct Step {
     left: Option<FileNode>,
     /// True if another program changed the path between two of the changes.
     gap: bool,
+    /// True if the newest change is of an interrupted undo or redo, which has found the path as it was left.
+    resumes: bool,
 }
 
-/// Plans the undo of these changes, which are ordered newest first. With `force`, paths in conflict are overwritten.
-pub fn plan_undo(changes: &[&Change], force: bool, store: &dyn Store) -> Plan {
-    let mut steps: BTreeMap<PathBuf, Step> = BTreeMap::new();
+impl Step {
+    fn of(change: &PathChange, resumes: bool) -> Self {
+        Self { want: change.before.clone(), left: change.after.clone(), gap: false, resumes }
+    }
+}
+
+/// Plans the undo of these changes, which are ordered newest first. With `force`, paths in conflict are overwritten. If an
+/// undo or redo was interrupted, the plan also takes back what that did.
+pub fn plan_undo(history: &History, changes: &[&Change], force: bool, store: &dyn Store) -> Plan {
+    let mut steps = taken_back(&history.interrupted());
     for change in changes {
         for file in &change.files {
             match steps.get_mut(&file.path.0) {
                 Some(step) => {
-                    step.gap |= !observe::same(step.want.as_ref(), file.after.as_ref());
+                    step.gap |= !step.resumes && !observe::same(step.want.as_ref(), file.after.as_ref());
+                    step.resumes = false;
                     step.want.clone_from(&file.before);
                 }
                 None => {
-                    let step = Step { want: file.before.clone(), left: file.after.clone(), gap: false };
-                    steps.insert(file.path.0.clone(), step);
+                    steps.insert(file.path.0.clone(), Step::of(file, false));
                 }
             }
         }
@@ -112,18 +121,29 @@ pub fn plan_undo(changes: &[&Change], force: bool, store: &dyn Store) -> Plan {
 /// Plans to take back the last undo; `None` if there is none. With `force`, paths in conflict are overwritten.
 pub fn plan_redo(history: &History, force: bool, store: &dyn Store) -> Option<Plan> {
     let undo = history.redoable()?;
-    let steps = undo.files.iter().map(|file| {
-        let step = Step { want: file.before.clone(), left: file.after.clone(), gap: false };
-        (file.path.0.clone(), step)
-    });
+    let steps = taken_back(&history.redo_chain());
     let cause = ChangeCause::Redo(undo.seq);
-    let labels = match &undo.cause {
-        ChangeCause::Undo(of) => {
-            of.iter().filter_map(|seq| history.change_at(*seq)).map(|change| change.label.clone()).collect()
+    let calls = history.redoes();
+    let labels = calls.iter().filter_map(|seq| history.change_at(*seq)).map(|change| change.label.clone());
+    Some(build(cause, steps, labels.collect(), undo.skipped.clone(), force, store))
+}
+
+/// The steps that take back an undo with the interrupted ones before it, which are ordered newest first.
+fn taken_back(chain: &[&Change]) -> BTreeMap<PathBuf, Step> {
+    let mut steps: BTreeMap<PathBuf, Step> = BTreeMap::new();
+    for file in chain.iter().flat_map(|change| &change.files) {
+        match steps.get_mut(&file.path.0) {
+            Some(step) if observe::same(step.want.as_ref(), file.after.as_ref()) => {
+                step.want.clone_from(&file.before);
+            }
+            // Somebody else changed the path in between, and was overwritten by force. That content comes back.
+            Some(_) => {}
+            None => {
+                steps.insert(file.path.0.clone(), Step::of(file, true));
+            }
         }
-        _ => vec![undo.label.clone()],
-    };
-    Some(build(cause, steps.collect(), labels, undo.skipped.clone(), force, store))
+    }
+    steps
 }
 
 fn build(
@@ -168,7 +188,7 @@ fn keep_full_directories(paths: &mut [PlannedPath]) {
 }
 
 fn plan_path(path: PathBuf, step: Step, force: bool, store: &dyn Store, packs: &mut Packs) -> PlannedPath {
-    let Step { want, left, gap } = step;
+    let Step { want, left, gap, .. } = step;
     let (now, bytes_now) = match look(&path) {
         Ok(found) => found,
         Err(why) => {
@@ -221,7 +241,7 @@ fn plan_path(path: PathBuf, step: Step, force: bool, store: &dyn Store, packs: &
 
 /// Reads the present state of a path, with the hash of its content, and the bytes if it is a file. `Err` says in a few
 /// words why it cannot be read.
-fn look(path: &Path) -> Result<(Option<FileNode>, Option<Vec<u8>>), String> {
+pub(crate) fn look(path: &Path) -> Result<(Option<FileNode>, Option<Vec<u8>>), String> {
     let meta = match sys::meta_at(path) {
         Ok(Some(meta)) => meta,
         Ok(None) => return Ok((None, None)),

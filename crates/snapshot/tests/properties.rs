@@ -5,7 +5,7 @@
 
 mod support;
 
-use becket_snapshot::{Action, Recorder};
+use becket_snapshot::{Action, Recorder, plan_redo, plan_undo};
 use becket_types::{CallId, EntryKind};
 use proptest::prelude::*;
 use std::fs;
@@ -123,6 +123,51 @@ proptest! {
         }
     }
 
+    /// Undos and redos of all calls are killed one after another, each after some of its changes. The undo or redo that
+    /// follows counts as one step with them.
+    #[test]
+    fn an_interrupted_undo_or_redo_can_be_completed_and_taken_back(
+        calls in prop::collection::vec(prop::collection::vec(op(), 1..8), 2..4),
+        kills in prop::collection::vec((any::<bool>(), 0usize..16), 1..4),
+        redo_first in any::<bool>(),
+    ) {
+        let (_dir, mut lab) = lab();
+        let root = lab.root.clone();
+        let before = tree(&root);
+        for ops in &calls {
+            let id = lab.begin("make");
+            for op in ops {
+                act(&root, op);
+            }
+            lab.end(&id);
+        }
+        let after = tree(&root);
+        for (is_undo, steps) in kills {
+            let history = lab.history();
+            let plan = if is_undo {
+                Some(plan_undo(&history, &history.last_calls(calls.len()), false, &*lab.blobs))
+            } else {
+                plan_redo(&history, false, &*lab.blobs)
+            };
+            if let Some(plan) = plan.filter(becket_snapshot::Plan::changes_anything) {
+                lab.interrupt(plan, steps);
+            }
+        }
+        for is_redo in [redo_first, !redo_first, redo_first, !redo_first] {
+            if is_redo {
+                if let Some((plan, applied)) = lab.redo() {
+                    prop_assert!(applied.failed.is_empty(), "{:?}", applied.failed);
+                    prop_assert_eq!(&tree(&root), &after, "{:#?}", plan.paths);
+                }
+                prop_assert_eq!(&tree(&root), &after);
+            } else {
+                let (plan, applied) = lab.undo(calls.len(), false);
+                prop_assert!(applied.failed.is_empty(), "{:?}", applied.failed);
+                prop_assert_eq!(&tree(&root), &before, "{:#?}", plan.paths);
+            }
+        }
+    }
+
     #[test]
     fn nothing_outside_is_written_whatever_links_stand_inside(
         ops in prop::collection::vec(op(), 1..10),
@@ -191,6 +236,110 @@ fn a_process_that_dies_in_the_middle_of_a_command_loses_nothing() {
     lab.restart();
     let (plan, _) = lab.undo(1, false);
     assert_eq!(tree(&lab.root), before, "{:#?}", plan.paths);
+}
+
+/// Every kind of change, and a kill after each step of its undo and of its redo.
+#[test]
+fn an_undo_and_a_redo_may_die_after_any_step() {
+    let make = "mkdir -m 700 locked turned; mkdir -m 755 d opened; echo 1 > d/a; echo 2 > file; echo 3 > turned/x; ln -s file link; \
+                echo 4 > secret; chmod 755 locked turned; mkdir keep; echo 5 > keep/k";
+    let work = "rm -r d turned; echo t > turned; rm link file; ln -s keep file; mkdir -p new/deep link; echo n > new/deep/n; \
+                echo l > link/l; chmod 750 opened locked; echo s > opened/s; chmod 000 secret; echo kk > keep/k";
+    for (is_undo, retried) in [(true, true), (true, false), (false, true), (false, false)] {
+        for steps in 0.. {
+            let (_dir, mut lab) = lab();
+            let root = lab.root.clone();
+            assert!(lab.shell(make).status.success());
+            let before = tree(&root);
+            assert!(lab.call(work).status.success());
+            let after = tree(&root);
+            if !is_undo {
+                lab.undo(1, false);
+            }
+            let history = lab.history();
+            let plan = if is_undo {
+                plan_undo(&history, &history.last_calls(1), false, &*lab.blobs)
+            } else {
+                plan_redo(&history, false, &*lab.blobs).unwrap()
+            };
+            // The process was about to replace these two.
+            for left in [".k.becket-1-2", ".file.becket-1-3"] {
+                let dir = if left.starts_with(".k") { root.join("keep") } else { root.clone() };
+                fs::write(dir.join(left), "half").unwrap();
+            }
+            let goes_on = lab.interrupt(plan, steps);
+            for is_undo in [is_undo == retried, is_undo != retried] {
+                let applied = if is_undo {
+                    Some(lab.undo(1, false).1)
+                } else {
+                    // Nothing was undone if the first undo did not begin.
+                    lab.redo().map(|(_, applied)| applied)
+                };
+                let failed = applied.map(|applied| applied.failed).unwrap_or_default();
+                assert!(failed.is_empty(), "{steps}: {failed:?}");
+                assert_eq!(tree(&root), if is_undo { before.clone() } else { after.clone() }, "{steps}");
+            }
+            if !goes_on {
+                assert!(steps > 15, "{steps}");
+                break;
+            }
+        }
+    }
+}
+
+/// An interrupted undo of several calls, then one of the last call only: the others are as they were before both.
+#[test]
+fn a_smaller_undo_takes_back_the_rest_of_an_interrupted_one() {
+    let (_dir, mut lab) = lab();
+    lab.call("echo 1 > a; echo 1 > b");
+    let middle = tree(&lab.root);
+    lab.call("echo 2 > c");
+    let after = tree(&lab.root);
+    let history = lab.history();
+    let plan = plan_undo(&history, &history.last_calls(2), false, &*lab.blobs);
+    assert!(lab.interrupt(plan, 2));
+    lab.undo(1, false);
+    assert_eq!(tree(&lab.root), middle);
+    lab.redo().unwrap();
+    assert_eq!(tree(&lab.root), after);
+    assert!(lab.redo().is_none());
+}
+
+/// Contents lie together in one blob. What an interrupted undo restored is still found there when it is needed again.
+#[test]
+fn what_an_interrupted_undo_restored_is_found_when_it_is_lost_again() {
+    let (_dir, mut lab) = lab();
+    for name in ["a", "b", "c"] {
+        fs::write(lab.root.join(name), format!("content of {name}")).unwrap();
+    }
+    lab.call("for i in a b c; do echo 1 > $i; done");
+    let history = lab.history();
+    let plan = plan_undo(&history, &history.last_calls(1), false, &*lab.blobs);
+    assert!(lab.interrupt(plan, 2));
+    let before = tree(&lab.root);
+    lab.call("rm a b c");
+    let (plan, applied) = lab.undo(1, false);
+    assert!(applied.failed.is_empty(), "{:?}", applied.failed);
+    assert_eq!(tree(&lab.root), before, "{:#?}", plan.paths);
+}
+
+/// A path that a person changes after the crash is a conflict for the undo that goes on, and for the redo.
+#[test]
+fn what_a_person_changes_after_an_interrupted_undo_stays() {
+    for is_redo in [false, true] {
+        let (_dir, mut lab) = lab();
+        fs::write(lab.root.join("a"), "0").unwrap();
+        fs::write(lab.root.join("b"), "0").unwrap();
+        lab.call("echo 1 > a; echo 1 > b");
+        let history = lab.history();
+        let plan = plan_undo(&history, &history.last_calls(1), false, &*lab.blobs);
+        assert!(lab.interrupt(plan, 1));
+        fs::write(lab.root.join("a"), "person").unwrap();
+        let plan = if is_redo { lab.redo().unwrap().0 } else { lab.undo(1, false).0 };
+        assert!(matches!(plan.paths[0].action, Action::Conflict(_)), "{:?}", plan.paths);
+        assert_eq!(fs::read_to_string(lab.root.join("a")).unwrap(), "person");
+        assert_eq!(fs::read_to_string(lab.root.join("b")).unwrap(), if is_redo { "1\n" } else { "0" });
+    }
 }
 
 fn is_later(lab: &Lab) -> bool {

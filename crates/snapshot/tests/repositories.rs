@@ -180,7 +180,7 @@ fn what_of_a_repository_is_too_large_is_named_before_and_after() {
     });
     assert!(named, "the record does not name it");
     let history = lab.history();
-    let plan = becket_snapshot::plan_undo(&history.last_calls(1), false, &*lab.blobs);
+    let plan = becket_snapshot::plan_undo(&history, &history.last_calls(1), false, &*lab.blobs);
     let lost = plan.paths.iter().filter(|p| matches!(p.action, Action::Lost(_)));
     let lost: Vec<_> = lost.map(|p| p.path.clone()).collect();
     assert!(matches!(lost.as_slice(), [path] if is_object(path)), "{lost:?}");

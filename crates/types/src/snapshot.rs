@@ -133,6 +133,10 @@ pub struct FileSnapshot {
     /// True if the repository's own files (references, index, logs, settings) were scanned as well.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub git: bool,
+    /// For an undo or redo, instead of `files`: the changes that it is about to make. If it is interrupted, the next process
+    /// finds out from them how far it got.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo: Option<FileChanges>,
 }
 
 /// State of one path before and after.
@@ -156,6 +160,10 @@ pub struct FileChanges {
     pub manifest: Option<BlobId>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<SkippedPath>,
+    /// True for an undo or redo that was interrupted before it had changed all its paths. `files` then has those that it did
+    /// change. The next undo or redo belongs to the same step.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
 }
 
 /// The cause of a recorded change of files.

@@ -2,7 +2,7 @@
 
 use super::BlobStore;
 use becket_types::{
-    BlobId, Blobs as _, Entry, EntryKind, FileNode, FileState, ImageSource, Part, PathChange,
+    BlobId, Blobs as _, Entry, EntryKind, FileChanges, FileNode, FileState, ImageSource, Part, PathChange,
 };
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
@@ -21,15 +21,20 @@ pub fn named_by(entry: &Entry, store: &BlobStore, out: &mut BTreeSet<BlobId>) {
             for state in snapshot.files.iter().chain(&listed) {
                 of_node(state.node.as_ref(), out);
             }
-        }
-        EntryKind::FileChanges(changes) => {
-            let listed: Vec<PathChange> = listed(changes.manifest.as_ref(), store, out);
-            for change in changes.files.iter().chain(&listed) {
-                of_node(change.before.as_ref(), out);
-                of_node(change.after.as_ref(), out);
+            if let Some(undo) = &snapshot.undo {
+                of_changes(undo, store, out);
             }
         }
+        EntryKind::FileChanges(changes) => of_changes(changes, store, out),
         _ => {}
+    }
+}
+
+fn of_changes(changes: &FileChanges, store: &BlobStore, out: &mut BTreeSet<BlobId>) {
+    let listed: Vec<PathChange> = listed(changes.manifest.as_ref(), store, out);
+    for change in changes.files.iter().chain(&listed) {
+        of_node(change.before.as_ref(), out);
+        of_node(change.after.as_ref(), out);
     }
 }
 

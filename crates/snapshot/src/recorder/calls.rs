@@ -7,6 +7,7 @@ use super::{
 use crate::command::{GitRisk, Level, Risk};
 use crate::git::Objects;
 use crate::history::OpenCall;
+use crate::interrupted;
 use crate::keep::{Content, Pack};
 use crate::observe;
 use crate::sys;
@@ -79,6 +80,7 @@ impl Recorder {
             skipped: shorten(skipped),
             ignored: risk.is_some_and(|risk| risk.ignored),
             git: risk.is_some_and(|risk| risk.git != GitRisk::None),
+            undo: None,
         }
     }
 
@@ -173,8 +175,14 @@ impl Recorder {
     }
 
     /// Finds the changes of a call that a dead process left open, from the records alone: paths that differ from their
-    /// record, and unrecorded files that are newer than the call.
+    /// record, and unrecorded files that are newer than the call. For an undo or redo, the paths that it had changed.
     pub fn recover(&mut self, left: &OpenCall) -> FileChanges {
+        if let Some(intended) = &left.snapshot.undo {
+            let mut changes = interrupted::changes_made(intended);
+            (changes.files, changes.manifest) = self.spill(changes.files);
+            self.restored(&changes);
+            return changes;
+        }
         let mut objects = Objects::default();
         let git = match left.snapshot.git {
             false => GitRisk::None,
@@ -207,7 +215,7 @@ impl Recorder {
 
     fn changes(&self, cause: ChangeCause, files: Vec<PathChange>, skipped: Vec<SkippedPath>) -> FileChanges {
         let (files, manifest) = self.spill(files);
-        FileChanges { cause, files, manifest, skipped: shorten(skipped) }
+        FileChanges { cause, files, manifest, skipped: shorten(skipped), interrupted: false }
     }
 
     /// The list of changes, read from its blob if it is there.

@@ -9,7 +9,7 @@ mod linux;
 
 use becket_types::{FileContent, FileStamp};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RawMode, Stat};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write as _};
@@ -291,11 +291,32 @@ fn temp_name(name: &OsStr) -> OsString {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let start = &name.as_bytes()[..name.len().min(100)];
-    let mut out = b".".to_vec();
-    out.extend_from_slice(start);
-    out.extend_from_slice(format!(".becket-{}-{number}", std::process::id()).as_bytes());
+    let mut out = temp_prefix(name);
+    out.extend_from_slice(format!("{}-{number}", std::process::id()).as_bytes());
     OsString::from_vec(out)
+}
+
+/// The part of all temporary names for this name before the numbers.
+fn temp_prefix(name: &OsStr) -> Vec<u8> {
+    [b".", &name.as_bytes()[..name.len().min(100)], b".becket-"].concat()
+}
+
+/// Removes the temporary files with which a dead process was about to replace paths of one folder. `names`: their last parts.
+pub(crate) fn remove_temporary(folder: &Path, names: &[&OsStr]) {
+    // Follows no link: a folder that became one was not written to.
+    let (Ok(dir), Ok(listing)) = (open_dir(folder), std::fs::read_dir(folder)) else { return };
+    let prefixes: HashSet<Vec<u8>> = names.iter().map(|name| temp_prefix(name)).collect();
+    for entry in listing.flatten() {
+        let name = entry.file_name();
+        let bytes = name.as_bytes();
+        let Some(dash) = bytes.iter().rposition(|byte| *byte == b'-') else { continue };
+        let start = bytes[..dash].iter().rposition(|byte| *byte == b'-').map_or(0, |at| at + 1);
+        let numbers = bytes[start..].iter().all(|byte| byte.is_ascii_digit() || *byte == b'-');
+        if numbers && prefixes.contains(&bytes[..start]) {
+            // One that stays is in nobody's way.
+            let _ = rustix::fs::unlinkat(&dir, &name, AtFlags::empty());
+        }
+    }
 }
 
 /// Metadata of a path; `None` if nothing is there, or if a directory on the way is a link.

@@ -126,6 +126,7 @@ impl Lab {
                 files: Vec::new(),
                 manifest: None,
                 skipped: Vec::new(),
+                interrupted: false,
             };
             return (plan, Applied { changes, failed: Vec::new() });
         }
@@ -138,10 +139,21 @@ impl Lab {
         (plan, applied)
     }
 
+    /// Carries out a plan in a process that dies after this number of changes. Returns true if the plan has more.
+    pub(crate) fn interrupt(&mut self, mut plan: Plan, steps: usize) -> bool {
+        let id = CallId(format!("u{}", self.entries.len()));
+        let before = apply::prepare(&mut plan, &id, &*self.blobs);
+        self.append(EntryKind::FileSnapshot(Box::new(before)));
+        apply::apply_steps(&plan, &*self.blobs, steps);
+        self.restart();
+        let is_open = |entry: &Entry| matches!(&entry.kind, EntryKind::FileChanges(c) if c.interrupted);
+        self.entries.last().is_some_and(is_open)
+    }
+
     /// Undoes the last calls; the plan and what came of it.
     pub(crate) fn undo(&mut self, calls: usize, force: bool) -> (Plan, Applied) {
         let history = self.history();
-        let plan = plan_undo(&history.last_calls(calls), force, &*self.blobs);
+        let plan = plan_undo(&history, &history.last_calls(calls), force, &*self.blobs);
         self.carry_out(plan)
     }
 
