@@ -113,7 +113,9 @@ impl<'a> Judge<'a> {
         let Script { mut commands, redirects, given, doubts, unordered, .. } =
             read(source, dirs, &self.paths());
         self.hidden.add(&given);
-        commands.iter_mut().for_each(|command| self.hidden.mark(&mut command.words));
+        for command in &mut commands {
+            self.hidden.mark(&mut command.words);
+        }
         let secret = self.hidden.secret_in(source);
         let traced_outside = std::mem::replace(&mut self.traced, secret);
         if !doubts.is_empty() {

@@ -136,7 +136,10 @@ fn user(parsed: Line, mode: DeliveryMode) -> Result<InputLine, String> {
     if let Some(pasted) = parsed.pasted_content.as_ref().and_then(pasted_text) {
         match &mut parts[..] {
             // Keeps one text, because a command takes only one.
-            [Part::Text { text, .. }] => *text = format!("{text}\n\n{pasted}").trim_start().to_owned(),
+            [Part::Text { text, .. }] => {
+                let whole = format!("{text}\n\n{pasted}");
+                whole.trim_start().clone_into(text);
+            }
             _ => parts.push(Part::text(pasted)),
         }
     }

@@ -178,7 +178,7 @@ impl Run {
             return;
         }
         let x = left + begin as f32 * CELL.0;
-        let length = crate::text::width(&shown) as f32 * CELL.0;
+        let length = crate::text::width(shown) as f32 * CELL.0;
         let _ = write!(
             out,
             "<text x=\"{x:.1}\" y=\"{:.1}\" textLength=\"{length:.1}\" lengthAdjust=\"spacingAndGlyphs\" xml:space=\"preserve\" fill=\"{}\"",
