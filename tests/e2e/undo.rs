@@ -126,6 +126,17 @@ fn an_edit_is_undone_and_redone_in_other_processes() {
     assert!(!bench.project.path("deep").exists());
 }
 
+/// A name with a line end looks like no second line of the plan.
+#[test]
+fn a_plan_has_one_line_for_each_path() {
+    let bench = Bench::new(&[("important.txt", "kept\n")]);
+    play(&bench, &bash(&["printf x > $'a\\n  delete   important.txt'"]), "work", &[]);
+    let shown = becket(&bench, &["undo", "--dry-run"], 0);
+    let lines: Vec<&str> = shown.lines().filter(|line| line.trim_start().starts_with("delete ")).collect();
+    assert_eq!(lines.len(), 1, "{shown}");
+    assert!(lines[0].contains("a\\n  delete   important.txt"), "{shown}");
+}
+
 /// `kill -9` as soon as the first path has changed. The next undo or redo counts as one step with the killed one, wherever
 /// the kill has met it.
 #[test]

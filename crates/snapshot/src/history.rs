@@ -158,7 +158,8 @@ impl History {
                         last.is_open = changes.interrupted;
                     }
                     None => {
-                        self.undone.push(Undone { changes: vec![entry.seq], is_open: changes.interrupted })
+                        let is_open = changes.interrupted;
+                        self.undone.push(Undone { changes: vec![entry.seq], is_open });
                     }
                 }
             }

@@ -305,7 +305,7 @@ fn a_smaller_undo_takes_back_the_rest_of_an_interrupted_one() {
     assert!(lab.redo().is_none());
 }
 
-/// Contents lie together in one blob. What an interrupted undo restored is still found there when it is needed again.
+/// Contents lie together in one blob. The contents that an interrupted undo restored are found there when they are needed again.
 #[test]
 fn what_an_interrupted_undo_restored_is_found_when_it_is_lost_again() {
     let (_dir, mut lab) = lab();

@@ -10,6 +10,7 @@ use becket_session::blobs::BlobStore;
 use becket_session::store::{self, Disk, SessionSummary};
 use becket_snapshot::history::Prompt;
 use becket_snapshot::{History, Store};
+use becket_types::invisible::escaped;
 use becket_types::{
     BlobId, Blobs as _, Command, NodeKind, PathFate, PathPlan, RewindWhat, UndoKind, UndoOutcome, UndoPlan,
     quoted,
@@ -206,7 +207,7 @@ pub(crate) fn carry_out(
 fn outcome_text(done: &UndoOutcome, plan: &UndoPlan, summary: &SessionSummary) -> String {
     let mut text = String::new();
     for failed in &done.failed {
-        let _ = writeln!(text, "not done: {}: {}", failed.path.0.display(), failed.reason);
+        let _ = writeln!(text, "not done: {}: {}", escaped(&failed.path.0.to_string_lossy()), failed.reason);
     }
     let files = |n: u64| count(usize::try_from(n).unwrap_or(usize::MAX), "path");
     let mut parts = Vec::new();
@@ -285,7 +286,12 @@ fn describe_plan(plan: &UndoPlan, folder: Option<&Path>, force: bool, is_done: b
         let _ = writeln!(text, "  … and {} more", count(plan.paths.len() - SHOWN, "path"));
     }
     for skipped in plan.skipped.iter().take(20) {
-        let _ = writeln!(text, "  was not saved: {} ({})", skipped.path.0.display(), skipped.reason);
+        let _ = writeln!(
+            text,
+            "  was not saved: {} ({})",
+            escaped(&skipped.path.0.to_string_lossy()),
+            skipped.reason
+        );
     }
     if plan.skipped.len() > 20 {
         let _ = writeln!(text, "  … and {} more that were not saved", plan.skipped.len() - 20);
@@ -347,7 +353,8 @@ fn heading(plan: &UndoPlan, is_done: bool, text: &mut String) {
 
 fn line(path: &PathPlan, kind: UndoKind, folder: Option<&Path>, force: bool) -> String {
     let inside = folder.and_then(|folder| path.path.0.strip_prefix(folder).ok());
-    let name = inside.filter(|name| !name.as_os_str().is_empty()).unwrap_or(&path.path.0).display();
+    let name = inside.filter(|name| !name.as_os_str().is_empty()).unwrap_or(&path.path.0).to_string_lossy();
+    let name = escaped(&name);
     let (word, why) = match &path.fate {
         PathFate::Restore if kind == UndoKind::Redo => ("restore", ", as after the calls".to_owned()),
         PathFate::Restore => ("restore", ", as before the calls".to_owned()),

@@ -4,6 +4,7 @@ use super::{Action, PlannedPath, Step, look};
 use crate::git::{Objects, Repo, is_git_dir};
 use crate::sys;
 use becket_types::FileNode;
+use becket_types::invisible::escaped;
 use std::collections::{BTreeMap, HashSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -118,7 +119,8 @@ pub(super) fn folders(paths: &mut [PlannedPath]) {
         let is_gone = |dir: &&Path| sys::lstat(dir).is_err_and(|error| error.kind() == ErrorKind::NotFound);
         let gone = p.path.ancestors().skip(1).take_while(is_gone).last();
         if let Some(gone) = gone.filter(|gone| !back.contains(*gone)) {
-            let gone = gone.display();
+            let gone = gone.to_string_lossy();
+            let gone = escaped(&gone);
             p.action = Action::Conflict(format!("its folder {gone} does not exist any more"));
         }
     }

@@ -12,6 +12,7 @@ use crate::keep::{Content, Pack};
 use crate::observe;
 use crate::sys;
 use crate::walk::Sweep;
+use becket_types::invisible::escaped;
 use becket_types::{
     BlobId, CallId, ChangeCause, FileChange, FileChangeKind, FileChanges, FileContent, FileNode, FilePath,
     FileSnapshot, FileState, PathChange, SkippedPath,
@@ -413,8 +414,8 @@ fn warning(risk: &Risk, skipped: &[SkippedPath]) -> Option<String> {
     if at_risk.is_empty() {
         return None;
     }
-    let names: Vec<String> =
-        at_risk.iter().take(3).map(|s| format!("{} ({})", s.path.0.display(), s.reason)).collect();
+    let name = |s: &&SkippedPath| format!("{} ({})", escaped(&s.path.0.to_string_lossy()), s.reason);
+    let names: Vec<String> = at_risk.iter().take(3).map(name).collect();
     let more = at_risk.len().saturating_sub(names.len());
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     Some(format!("This command could destroy what undo cannot bring back: {}{more}.", names.join(", ")))
@@ -444,6 +445,10 @@ mod tests {
 
     #[test]
     fn people_are_warned_of_what_the_command_puts_at_risk() {
+        let risk = Risk { level: Level::Destructive, ..Risk::default() };
+        let named = |path: &str| SkippedPath { path: FilePath(path.into()), reason: "too large".to_owned() };
+        let told = warning(&risk, &[named("/p/a\n  delete   b\u{2028}\u{1b}[2J")]).unwrap();
+        assert!(told.contains("/p/a\\n  delete   b\\u{2028}\\u{1b}[2J (too large)"), "{told}");
         let skipped = ["/p/log", "/p/other"].map(|path| SkippedPath {
             path: FilePath(path.into()),
             reason: "there was no time to keep it".to_owned(),

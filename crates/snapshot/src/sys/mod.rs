@@ -313,7 +313,7 @@ pub(crate) fn remove_temporary(folder: &Path, names: &[&OsStr]) {
         let start = bytes[..dash].iter().rposition(|byte| *byte == b'-').map_or(0, |at| at + 1);
         let numbers = bytes[start..].iter().all(|byte| byte.is_ascii_digit() || *byte == b'-');
         if numbers && prefixes.contains(&bytes[..start]) {
-            // One that stays is in nobody's way.
+            // A file that cannot be removed harms nothing.
             let _ = rustix::fs::unlinkat(&dir, &name, AtFlags::empty());
         }
     }

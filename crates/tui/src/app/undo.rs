@@ -4,6 +4,7 @@ use super::messages::Since;
 use super::pages;
 use crate::input::Effect;
 use crate::overlay::{Choice, Overlay};
+use becket_types::invisible::escaped;
 use becket_types::{Command, ContextPlan, MessageId, PathFate, RewindWhat, UndoKind, UndoOutcome, UndoPlan};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -79,7 +80,7 @@ pub(crate) fn outcome_text(outcome: &UndoOutcome, folder: &Path) -> String {
     let mut text = format!("{}: {done}", name(outcome.kind));
     for (what, paths) in [("left alone", &outcome.left), ("failed", &outcome.failed)] {
         for path in paths {
-            let _ = write!(text, "\n{what}: {} ({})", relative(&path.path.0, folder).display(), path.reason);
+            let _ = write!(text, "\n{what}: {} ({})", shown(&path.path.0, folder), path.reason);
         }
     }
     if let Some(back) = &outcome.conversation {
@@ -96,10 +97,11 @@ fn name(kind: UndoKind) -> &'static str {
     }
 }
 
-/// Returns the path relative to the folder of the session, if it is in it. The folder itself has its whole path.
-fn relative<'a>(path: &'a Path, folder: &Path) -> &'a Path {
+/// Returns the path on one line, relative to the folder of the session, if it is in it. The folder itself has its whole path.
+fn shown(path: &Path, folder: &Path) -> String {
     // An empty folder, before the session is known, is a prefix of every path.
-    path.strip_prefix(folder).ok().filter(|inside| !inside.as_os_str().is_empty()).unwrap_or(path)
+    let inside = path.strip_prefix(folder).ok().filter(|inside| !inside.as_os_str().is_empty());
+    escaped(&inside.unwrap_or(path).to_string_lossy()).into_owned()
 }
 
 /// Describes the plan in Markdown. Paths in `folder` are relative to it.
@@ -146,8 +148,7 @@ pub(crate) fn page(plan: &UndoPlan, folder: &Path) -> String {
                 PathFate::Restore | PathFate::Delete => String::new(),
             };
             let mode = path.mode.map_or_else(String::new, |mode| format!("  {mode}"));
-            let _ =
-                writeln!(out, "{fate:<11}  {}{lines}{mode}{why}", relative(&path.path.0, folder).display());
+            let _ = writeln!(out, "{fate:<11}  {}{lines}{mode}{why}", shown(&path.path.0, folder));
         }
         if plan.paths.len() > MOST {
             let _ = writeln!(out, "… and {} more", plan.paths.len() - MOST);
@@ -158,7 +159,7 @@ pub(crate) fn page(plan: &UndoPlan, folder: &Path) -> String {
         let _ = writeln!(
             out,
             "\nNot saved, so it cannot be restored: {} ({})",
-            skipped.path.0.display(),
+            shown(&skipped.path.0, Path::new("")),
             skipped.reason
         );
     }
