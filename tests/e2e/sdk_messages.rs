@@ -37,7 +37,7 @@ fn repeats(gate: &Gate) -> MockServer {
                 let last = ["first", "second", "third", "fourth"]
                     .into_iter()
                     .max_by_key(|word| text.rfind(word).map_or(0, |at| at + 1));
-                Answer::text(&format!("to {}", last.unwrap())).into()
+                Answer::text(format!("to {}", last.unwrap())).into()
             }
         }
     })

@@ -142,7 +142,7 @@ impl CacheLifetime {
         }
     }
 
-    /// Whether this is five minutes, the default, which is left out of the JSON.
+    /// Returns true for five minutes, the default, which is left out of the JSON.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }

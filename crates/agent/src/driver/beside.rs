@@ -65,7 +65,9 @@ mod tests {
             (vec![&reported, &text], (7, false)),
         ] {
             let mut usage = BesideUsage::new(Tokens(100));
-            events.iter().for_each(|event| usage.note(event));
+            for event in &events {
+                usage.note(event);
+            }
             let counted = usage.counted();
             assert_eq!((counted.input, counted.estimated), want, "{events:?}");
             assert_eq!(counted.estimated, counted.output > 3, "{counted:?}");

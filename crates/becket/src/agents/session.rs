@@ -144,8 +144,11 @@ impl SessionAgents {
     /// for the system prompt of each.
     pub(crate) fn kinds(&self, append: Option<&str>) -> Vec<Kind> {
         let mut kinds = self.agents.kinds();
-        for (kind, text) in kinds.iter_mut().flat_map(|kind| append.map(|text| (kind, text))) {
-            kind.prompt = format!("{}\n\n{text}", kind.prompt).trim().to_owned();
+        if let Some(text) = append {
+            for kind in &mut kinds {
+                let whole = format!("{}\n\n{text}", kind.prompt);
+                whole.trim().clone_into(&mut kind.prompt);
+            }
         }
         let main = self.main.as_ref().and_then(|name| self.agents.get(name));
         if let Some(names) = main.and_then(|main| main.starts.as_ref()) {

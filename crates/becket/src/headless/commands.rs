@@ -246,8 +246,7 @@ impl Front {
     /// Adds what belongs in front of a message: the text with which the session's agent begins, and messages that begin no turn.
     /// These wait for a message that is no command.
     pub(super) fn with_earlier(&mut self, mut read: Read) -> Read {
-        let (Ok(InputLine::Command(Command::Prompt(input))) | Ok(InputLine::Composed(input))) = &mut read
-        else {
+        let Ok(InputLine::Command(Command::Prompt(input)) | InputLine::Composed(input)) = &mut read else {
             return read;
         };
         let is_command =

@@ -17,7 +17,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// How many of the generated commands are run for each permission mode that allows edits. A part is enough, because they are the
+/// Number of generated commands that are run for each permission mode that allows edits. A part is enough, because they are the
 /// same few programs in many constructs of the shell.
 const MOST_WRITING: usize = 400;
 
