@@ -312,8 +312,7 @@ impl Front {
                     self.known.messages.insert(id.clone(), message.id);
                 }
             }
-            // A message that the user does not see: becket itself may have asked the model again, such as for an answer that fits
-            // the schema.
+            // Not from the user: becket asks the model again, such as for an answer that fits the schema.
             Event::UserMessage { client_id, .. } => {
                 self.state.in_turn = true;
                 self.pending.delivered(client_id.as_ref());
