@@ -1,5 +1,5 @@
 //! Questions before a session: is the project trusted, which model to begin with, and the key of a model that has none
-//! ([`missing_key`]).
+//! ([`mod@missing_key`]).
 //!
 //! Owns the texts of the first two pages and the effects of their answers. While the page is shown, servers are searched for,
 //! each with a time limit. The page never waits for them. Choices are stored in the user's own files.
