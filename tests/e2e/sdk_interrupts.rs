@@ -58,26 +58,25 @@ fn a_tool_of_the_program_is_cancelled_and_its_late_answer_has_no_effect() {
     session.send(
         &json!({ "type": "control_request", "request_id": "i", "request": { "subtype": "interrupt" } }),
     );
-    // Both arrive: the SDK gives up the request, and the server stops its work.
-    let mut lines = Vec::new();
-    let result = loop {
+    // Both arrive, before the result or after it: the SDK gives up the request, and the server stops its work.
+    let given_up = |line: &&Value| line["type"] == "control_cancel_request" && line["request_id"] == id;
+    let is_told = |line: &&Value| line["request"]["message"]["method"] == "notifications/cancelled";
+    let mut lines: Vec<Value> = Vec::new();
+    let mut result = Value::Null;
+    while result.is_null()
+        || !lines.iter().any(|line| given_up(&line))
+        || !lines.iter().any(|line| is_told(&line))
+    {
         let line = session.line(&[""]);
         if line["type"] == "result" {
-            break line;
+            result = line;
+        } else {
+            lines.push(line);
         }
-        lines.push(line);
-    };
-    assert_eq!(result["terminal_reason"], "aborted_tools", "{result}");
-    // It may come after the result.
-    if !lines.iter().any(|line| line["type"] == "control_cancel_request") {
-        lines.push(session.line(&["control_cancel_request"]));
     }
-    let given_up = |line: &&Value| line["type"] == "control_cancel_request" && line["request_id"] == id;
+    assert_eq!(result["terminal_reason"], "aborted_tools", "{result}");
     assert_eq!(lines.iter().filter(given_up).count(), 1, "{lines:?}");
-    let told: Vec<&Value> = lines
-        .iter()
-        .filter(|line| line["request"]["message"]["method"] == "notifications/cancelled")
-        .collect();
+    let told: Vec<&Value> = lines.iter().filter(is_told).collect();
     assert_eq!(told.len(), 1, "{lines:?}");
     let (told, told_id) = message(told[0]);
     assert_eq!(told["params"]["requestId"], asked["id"], "{told}");
