@@ -133,7 +133,7 @@ impl Menu {
         let shown = self.items.iter().skip(self.top).take(shown);
         // A name that is much longer than the others takes no room from their descriptions.
         let fits = |columns: &usize| *columns <= width * 2 / 5;
-        let column = shown.map(|i| text::width(&i.name)).filter(fits).max().unwrap_or(0);
+        let column = shown.map(|i| text::width(&text::visible(&i.name))).filter(fits).max().unwrap_or(0);
         let Some(item) = self.items.get(at) else { return Vec::new() };
         let mark = if at == self.chosen { "❯ " } else { "  " };
         let name = text::visible(&item.name).into_owned();

@@ -571,6 +571,13 @@ mod tests {
         #[test]
         fn no_control_character_survives(text in ".*") {
             prop_assert!(visible(&text).chars().all(|c| !c.is_control()));
+            // Raw text is measured too, where it only decides about room.
+            let _ = width(&text);
+        }
+
+        #[test]
+        fn a_control_character_is_as_wide_as_its_picture(text in "[a-z日👍\u{1}\u{7}\u{1b}\u{7f}]{0,20}") {
+            prop_assert_eq!(width(&text), width(&visible(&text)));
         }
     }
 }

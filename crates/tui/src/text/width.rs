@@ -10,12 +10,15 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthChar as _;
 
 /// Returns the width of `text` in columns: the sum of its characters, as they are drawn one after the other. The width of a text as a
-/// whole is smaller in some scripts: Arabic letters that join into one count less there, and each still gets its own cell.
+/// whole is smaller in some scripts: Arabic letters that join into one count less there, and each still gets its own cell. A control
+/// character counts as its picture, which is drawn in its place (see [`visible`](super::visible)).
 pub fn width(text: &str) -> usize {
     if text.is_ascii() {
         return text.len();
     }
-    text.graphemes(true).map(|grapheme| usize::from(grapheme.cell_width())).sum()
+    // The toolkit refuses a control character beside others: its lines have none.
+    let columns = |grapheme: &str| if grapheme.len() == 1 { 1 } else { usize::from(grapheme.cell_width()) };
+    text.graphemes(true).map(columns).sum()
 }
 
 /// Returns the width of a line in columns.
