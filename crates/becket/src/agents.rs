@@ -101,7 +101,7 @@ impl Agents {
         self.all.iter().find(|definition| definition.kind.name.eq_ignore_ascii_case(name))
     }
 
-    /// Adds the texts of their skills to the prompts of agents.
+    /// Adds to the prompt of each agent the texts of the skills that its definition names.
     pub(crate) fn load_skills(&mut self, skills: &Skills) {
         for definition in &mut self.all {
             for name in &definition.skills {
@@ -127,7 +127,7 @@ impl Agents {
     }
 }
 
-/// Returns the folder of all memories of a scope. The user's is not in becket's own folders, which only becket may change.
+/// Returns the folder of all memories of a scope. The user's is outside becket's own folders, because tools may not write to those.
 fn memory_folder(environment: &Environment, root: &Path, scope: MemoryScope) -> PathBuf {
     match scope {
         MemoryScope::User => {
@@ -261,7 +261,7 @@ mod tests {
             warnings.len() == 1 && warnings[0].contains("diary.md is left out: it is a link"),
             "{warnings:?}"
         );
-        // In the user's own folder, links are the user's.
+        // Links in the user's own folder are followed, because the user made them.
         let own = environment.config_dir.join("agents");
         std::fs::create_dir_all(&own).unwrap();
         std::os::unix::fs::symlink(dir.path().join("diary.md"), own.join("diary.md")).unwrap();

@@ -477,7 +477,7 @@ pub(crate) enum ExportFormat {
 }
 
 impl Subcommands {
-    /// Returns the folders of plugins that a command about their parts gets.
+    /// Returns the plugin folders of a subcommand that lists or tests agents, hooks or servers, as plugins may define these.
     pub(crate) fn plugin_dirs(&self) -> Vec<crate::plugins::PluginDir> {
         match self {
             Self::Agents(args) => args.plugins.dirs(),

@@ -70,7 +70,7 @@ pub(crate) struct OpenedSession {
     pub id: SessionId,
     /// The earlier messages of a continued session.
     pub past: Option<EarlierMessages>,
-    /// The folder of a new session that is kept.
+    /// The folder of a session that is new and saved on disk, so that it can be removed if nothing happens in it.
     pub begun: Option<PathBuf>,
     /// Usage of the session before this run.
     pub used: Used,
@@ -83,7 +83,7 @@ pub(crate) struct OpenedSession {
 }
 
 impl OpenedSession {
-    /// `persist`: a new session is kept.
+    /// `persist`: a new session is saved on disk.
     fn new(session: &Session, past: Option<EarlierMessages>, persist: bool) -> Self {
         let view = session.view();
         // Prompts waiting in the session's inbox also count as an unfinished turn.
@@ -304,7 +304,7 @@ fn begun(
     opened
 }
 
-/// Everything around the model that a session needs, before it is opened.
+/// Everything that a session needs besides the model, made before the session is opened.
 struct SessionParts {
     guard: Guard,
     sandbox: Option<Arc<becket_sandbox::Sandbox>>,
@@ -316,14 +316,14 @@ struct SessionParts {
     of_agents: OfAgents,
     subagents: Arc<[Kind]>,
     tools: Registry,
-    /// The instruction about the form of the answer.
+    /// The instruction in the system prompt about the form of the answer (`--json-schema`).
     instruction: Option<String>,
     /// The context window leaves no room for all tools.
     is_small: bool,
 }
 
 impl SessionParts {
-    /// Puts everything into the settings of the agent that it needs to know.
+    /// Puts into the settings of the agent all that it needs to know about these parts.
     fn describe_in(
         &self,
         settings: &mut AgentSettings,
@@ -416,7 +416,7 @@ fn equip(
 
 /// Closes a session that does not begin, and removes it if it is new.
 async fn abandon(session: Session, opened: &OpenedSession, mcp: Option<&becket_mcp::Hub>) {
-    // A session is removed only when nothing holds it.
+    // The session must be dropped first: a session that is still open would not be removed.
     drop(session);
     leave(opened.begun.as_deref());
     if let Some(mcp) = mcp {
@@ -424,7 +424,7 @@ async fn abandon(session: Session, opened: &OpenedSession, mcp: Option<&becket_m
     }
 }
 
-/// Makes the guard of the session, with the folders in which the main agent keeps its memory.
+/// Makes the guard of the session. It allows the session's own agent to change the folder of its memory.
 fn session_guard(
     environment: &Environment,
     run: &RunSettings,
@@ -434,7 +434,7 @@ fn session_guard(
     let rules = crate::sandbox::rules(&run.settings.config.tools.sandbox, sandbox);
     let mut guard = crate::guard::guard(environment, run)?.with_sandbox(rules);
     for rule in main.map(Kind::memory_rules).unwrap_or_default() {
-        // A folder that no rule can name is asked about.
+        // If no rule can name the folder, the guard asks before the agent changes its memory.
         let _ = guard.allow_for_session(&rule);
     }
     Ok(guard)
@@ -510,7 +510,7 @@ fn skill_catalog(skills: &Skills, run: &RunSettings, model: &ModelInfo, tools: &
     skills.catalog(chars as usize, run.task.prompt.as_deref().unwrap_or_default())
 }
 
-/// Gives the hooks what they need of the session: its active skills, the tools of servers, and a model to ask.
+/// Connects the hooks to the session: its active skills, the tools of servers, and a model to ask.
 fn connect_hooks(
     engine: &becket_hooks::Engine,
     active_skills: &[String],

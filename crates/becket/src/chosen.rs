@@ -23,7 +23,7 @@ pub(crate) struct Chosen {
     pub model: Arc<dyn Model>,
     pub fallbacks: Vec<Arc<dyn Model>>,
     pub auxiliary: Auxiliary,
-    /// The recording that is written.
+    /// The file that `--record` writes.
     pub tape: Option<Tape>,
     /// The date of the recording that is played back. The prompt names this date, because it is part of the requests.
     pub date: Option<String>,
@@ -100,7 +100,7 @@ pub(crate) async fn open(
     let Some(model) = model else {
         let error = failed.unwrap_or_else(|| ModelError::new(ErrorKind::Auth, "There is no model."));
         let has_key = settings.endpoint(reference.provider()).is_some_and(|at| at.credential.is_some());
-        // A key with letters that no key has is corrected where it is.
+        // Only a missing key can be asked for. A key with invalid characters must be corrected in its source.
         let lacks_key = (error.kind == ErrorKind::Auth && !has_key).then(|| reference.clone());
         return Err(Failure { lacks_key, ..refused(&error, &reference, run) });
     };
@@ -113,7 +113,7 @@ pub(crate) async fn open(
     }
 }
 
-/// Chooses the model of the run. Without a model and a key, the first fallback is the model.
+/// Chooses the model of the run. If no model is configured and none can be chosen, the first fallback is the model.
 async fn first(
     environment: &Environment,
     run: &RunSettings,
@@ -152,7 +152,7 @@ fn fallback_key(run: &RunSettings) -> String {
     }
 }
 
-/// Adds the key whose value names the model.
+/// Begins the message with the configuration key or flag that names the model.
 fn of_key(key: &str, failure: Failure) -> Failure {
     Failure { message: format!("{key}: {}", failure.message), ..failure }
 }
@@ -164,8 +164,8 @@ fn named(name: &str, run: &RunSettings, settings: &Settings) -> Result<Arc<dyn M
 
 /// Opens the configured models for work beside the conversation.
 ///
-/// A title has no session's model to fall back to, which is usually too dear for it: the first fallback model that has a key takes
-/// its place.
+/// If the model for titles has no key, the first fallback model that has one takes its place. The session's own model does not,
+/// because it is usually too expensive for titles.
 fn auxiliary(
     run: &RunSettings,
     settings: &Settings,

@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use std::path::Path;
 
-/// Maximum number of bytes of a description of a zone.
+/// Maximum number of bytes of a file that describes a time zone.
 const ZONE_BYTES: u64 = 1 << 20;
-/// The zone of the machine on Unix.
+/// The file with the time zone of the machine on Unix.
 const LOCAL: &str = "/etc/localtime";
 
 /// Returns today's date, for example `2026-11-24`.
@@ -34,7 +34,7 @@ mod tests {
     #[test]
     fn a_file_of_a_zone_says_what_the_list_of_zones_says() {
         for name in ["Asia/Ho_Chi_Minh", "America/Los_Angeles", "Pacific/Kiritimati", "UTC"] {
-            // A machine without the files has nothing to compare.
+            // On a machine without this file of the time zone, there is nothing to compare.
             let Some(zone) = local(&format!("/usr/share/zoneinfo/{name}")) else { continue };
             for hour in 0..48 {
                 let now = Timestamp::from_second(1_795_000_000 + hour * 3_600).unwrap();

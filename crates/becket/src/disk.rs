@@ -12,7 +12,7 @@ use std::path::Path;
 /// Maximum number of bytes of a file. A git configuration that is larger is not an ordinary one.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Makes a walk over the files of a project, with hidden ones and without ignored ones and those of git.
+/// Makes a walk over the files of a project. It includes hidden files, but not files that git ignores and not `.git` itself.
 ///
 /// A folder whose ignore rules are a pipe, a device or huge is left out, because the walk would wait for them.
 pub(crate) fn walk(root: &Path) -> WalkBuilder {
@@ -29,7 +29,7 @@ pub(crate) fn walk(root: &Path) -> WalkBuilder {
     builder
 }
 
-/// The file system as it is.
+/// Access to the real file system, for the guard.
 pub(crate) struct Disk;
 
 impl Files for Disk {

@@ -45,13 +45,13 @@ pub(crate) fn run(environment: &mut Environment, args: ExecArgs) -> Result<ExitS
     }
     let is_last = matches!(settings.session.choice, SessionChoice::Continue { .. });
     if is_last && newest(environment, &settings.project.cwd)?.is_none() {
-        // Codex does the same: a script that repeats itself with `resume --last` needs no other first call.
+        // If there is no session to resume, a new one begins, as with Codex. So a script can use `resume --last` in its first call, too.
         settings.session.choice = SessionChoice::New { id: None };
         note_new();
     }
     settings.task.images = images;
     settings.client.driven = true;
-    // The flags of the run are not those that the user wrote.
+    // The user wrote flags of `becket exec`, so the hint must not name flags of a run.
     settings.task.no_prompt = "becket exec \"task\", or pipe it in: echo \"task\" | becket exec";
     settings.output.format = if json { Format::Codex } else { Format::Text };
     let ran = crate::runtime()?.block_on(crate::headless::run(environment, settings));
@@ -98,7 +98,7 @@ fn translated(environment: &mut Environment, args: ExecArgs) -> Result<Run, Fail
         run.config.setting_sources = Some(vec!["project".to_owned(), "local".to_owned()]);
     }
     let search = options.settings.search.then(|| "web_search=live".to_owned());
-    // A later setting counts, so `-c web_search=disabled` wins.
+    // `--search` comes first, because the last setting of a key applies: `-c web_search=disabled` overrides it.
     let given: Vec<String> = search.into_iter().chain(options.settings.config.iter().cloned()).collect();
     let mut configured = config::apply(&given, environment, &mut run)?;
     note_unknown(&configured, &options.settings)?;
@@ -214,7 +214,7 @@ fn model(configured: &Configured, options: &ExecOptions) -> Result<Option<String
     };
     let name = options.model.as_deref().or(configured.model.as_deref());
     Ok(match (provider, name) {
-        // The models that Codex uses here.
+        // The models that Codex uses by default with these local servers.
         (Some("ollama"), None) => Some("ollama/gpt-oss:20b".to_owned()),
         (Some("lmstudio"), None) => Some("lmstudio/openai/gpt-oss-20b".to_owned()),
         (Some(provider), None) => {

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 
 /// Maximum number of bytes of a file of git that names a folder.
 pub(crate) const GIT_BYTES: u64 = 64 * 1024;
-/// Maximum number of bytes of a configuration.
+/// Maximum number of bytes of a git configuration.
 const BYTES: u64 = 256 * 1024;
-/// Maximum number of configurations that include each other.
+/// Maximum number of configuration files that are read for one root, with those that they include.
 const MOST: usize = 32;
-/// Sections whose values name no file that git reads or runs.
+/// Sections of a git configuration whose values name no file that git reads or runs.
 const OTHER: &[&str] = &["remote", "branch", "submodule", "url", "user", "alias", "color", "extensions"];
 
-/// Returns those of these files that lie in `roots`, whether they exist or not.
+/// Returns the files below `roots` that decide what git runs, whether they exist or not: git would read one that is created later.
 pub(crate) fn obeyed_files(roots: &[PathBuf], home: Option<&Path>) -> Vec<PathBuf> {
     let mut found = BTreeSet::new();
     for root in roots {
@@ -57,7 +57,7 @@ pub(crate) fn pointed_to(file: &Path, prefix: &str) -> Option<PathBuf> {
     file.parent()?.join(named).canonicalize().ok().filter(|dir| dir.is_dir())
 }
 
-/// Resolves the paths in one configuration.
+/// Resolves the paths in one git configuration.
 struct Reader<'a> {
     config: &'a Path,
     tree: &'a Path,
@@ -84,7 +84,7 @@ impl Reader<'_> {
             } else if matches!(key.as_str(), "hookspath" | "attributesfile") {
                 named.push(self.at(self.tree, value));
             } else if !OTHER.contains(&section.as_str()) {
-                // A command line: git runs it in the work tree.
+                // The value may be a command line, which git runs in the work tree: its words that are paths of files count.
                 let words = value.split([' ', '\t', '"', '\'', ';', '!']).filter(|word| word.contains('/'));
                 named.extend(words.map(|word| self.at(self.tree, word)).filter(|path| path.is_file()));
             }

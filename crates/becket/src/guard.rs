@@ -22,7 +22,7 @@ pub(crate) fn guard(environment: &Environment, run: &RunSettings) -> Result<Guar
     let mut guard = guard_in(environment, &run.settings, &run.project.roots)?;
     let policies = &run.client.policies;
     if !policies.ask.is_empty() || !policies.deny.is_empty() {
-        // The program asks about these tools itself, in every mode.
+        // The driving program set these rules for tools of its own servers. Its ask rules hold in every mode.
         let none: &[String] = &[];
         let rules = Rules::parse(none, &policies.ask, &policies.deny);
         let rules = rules.map_err(|errors| unreadable(&run.settings, &errors))?;
@@ -30,7 +30,7 @@ pub(crate) fn guard(environment: &Environment, run: &RunSettings) -> Result<Guar
     }
     let limits = mode_limits(run);
     guard.limit_modes(limits);
-    // The mode of a flag, a file or an earlier run of the session.
+    // This mode comes from a flag, a file or an earlier run of the session, so it is checked like a later change.
     let mode = guard.mode();
     if limits.bypass_is_off && mode == PermissionMode::BypassPermissions {
         guard.may_enter(mode).map_err(|why| {

@@ -1,9 +1,8 @@
 //! `becket --print`: one loop between the agent, the printer, stdin and signals.
 //!
-//! Owns the start and the end of a headless run. `front` is the loop, and `lines` reads the input of a driving program.
-//! `commands` tells it of other commands.
-//! `jobs` tells it of commands in the background. `opening` handles that program's first request, `control` answers its other requests, and `link` sends requests to
-//! it.
+//! Owns the start and the end of a headless run. `front` is the loop, and `lines` reads the input of a driving program. `commands` reports
+//! changes of the slash commands to that program, and `jobs` reports commands in the background. `opening` handles its first request,
+//! `control` answers its other requests, and `link` sends requests to it.
 
 mod commands;
 mod control;
@@ -52,7 +51,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use waits::{Completion, PendingWork, QueuedLine};
 
-/// The first prompt waits this long for MCP servers in the program's own process.
+/// The first prompt waits this long for MCP servers in the driving program's own process.
 const STARTING: Duration = Duration::from_secs(30);
 /// After an interrupt, running work has this long to end.
 const GRACE: Duration = Duration::from_secs(10);
@@ -74,7 +73,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     };
     let named = initialize.as_ref().map_or(&[][..], |request| &request.plugins);
     let environment = &environment.with_plugins(named);
-    // A continued session keeps its system prompt, so the prompt itself states the form of the answer.
+    // A continued session keeps its system prompt, so the user's prompt is extended by the form of the answer.
     let instruction =
         settings.output.schema.as_deref().filter(|_| settings.goes_on()).map(Schema::instruction);
     let assembled = assemble(environment, &mut settings).await;
@@ -104,13 +103,13 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     if let Some(engine) = hooks.as_ref().filter(|_| settings.is_driven()) {
         ask_program(engine.engine(), callbacks, &host);
     }
-    // Everything that asks the program holds a clone. Once all are dropped, the link ends.
+    // Everything that sends requests to the program holds a clone of `host`. Once all clones are dropped, the link ends.
     settings.client.host_servers = None;
     drop(host);
     let waits = waits_for_servers(mcp.as_ref());
     let mut front = Front {
         agent: handle,
-        // A program that sent only its introduction was answered.
+        // A program that sent only `initialize` got its answer, so an input without a prompt is no error then.
         input: Input::new(
             (reader, early),
             prompt.is_some() || continues || begun_by_host,
@@ -148,7 +147,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     let images = std::mem::take(&mut settings.task.images);
     let prompt = prompt.map(|text| (text, images, instruction));
     if let Err(failure) = open_turn(&mut front, mcp.as_deref(), prompt, continues).await {
-        // A session is removed only when nothing holds it. Nothing has happened in this one.
+        // Nothing has happened in the session, so it is removed. It must be dropped first, because an open session is not removed.
         drop((front, agent));
         leave(begun.as_deref());
         return Err(failure);
@@ -166,8 +165,8 @@ fn delivery(environment: &Environment) -> DeliveryMode {
     }
 }
 
-/// Puts the first prompt of the session's agent in front of the run's own. Returns it by itself if the run's prompts are messages of
-/// a program.
+/// Puts the first prompt of the session's agent in front of the run's own. If the run's prompts are messages of a program, returns
+/// the agent's prompt separately, as the third value.
 fn with_agents_prompt(
     settings: &RunSettings,
     mut assembled: Assembled,
@@ -180,7 +179,7 @@ fn with_agents_prompt(
     let prompt = crate::agents::with_initial(initial.as_deref(), prompt);
     if prompt.is_none() && !settings.goes_on() && settings.files.replay.is_none() {
         let begun = assembled.session.begun.take();
-        // A session is removed only when nothing holds it.
+        // The session must be dropped first, because an open session is not removed.
         drop(assembled);
         leave(begun.as_deref());
         return Err(no_prompt(settings));
@@ -188,7 +187,7 @@ fn with_agents_prompt(
     Ok((assembled, prompt, None))
 }
 
-/// Returns the waits of a run that begins: for the program's own servers.
+/// Returns the work that the first prompt waits for: MCP servers in the driving program's process must have started.
 fn waits_for_servers(mcp: Option<&Arc<becket_mcp::Hub>>) -> PendingWork {
     let mut waits = PendingWork::default();
     if let Some(starting) = mcp.and_then(|hub| hub.host_settled(STARTING)) {
@@ -245,7 +244,7 @@ fn print_options(
 
 /// Reports that the run cannot start, with the warnings about the configuration.
 fn tell_failure(settings: &RunSettings, initialize: Option<&Initialize>, failure: &Failure) {
-    // A misspelled key may be the reason.
+    // The warnings come first, because a misspelled key may be the reason of the failure.
     for warning in &settings.settings.warnings {
         note(&warning.to_string());
     }
@@ -280,7 +279,7 @@ fn answer_initialize(printer: &mut Printer, request: &Initialize, greeting: &Val
     printer.control_response(&request.request_id, &answer)
 }
 
-/// Sends what the run begins with: its prompt, with images and an instruction, or the wish to continue.
+/// Sends the agent the first command of the run: its prompt, with images and an instruction, or to continue.
 async fn open_turn(
     front: &mut Front,
     mcp: Option<&becket_mcp::Hub>,
@@ -289,7 +288,7 @@ async fn open_turn(
 ) -> Result<(), Failure> {
     let command = match prompt {
         Some((text, ..)) if front.is_local(&text) => {
-            // Answered once the agent has introduced the session.
+            // A command of becket itself. It is answered once the agent has sent `SessionStarted`.
             let parts = vec![Part::text(text)];
             let input = PromptInput { parts, ..PromptInput::default() };
             front.pending.local.push_back(QueuedLine::Prompt(input));
@@ -301,7 +300,7 @@ async fn open_turn(
         None => return Ok(()),
     };
     front.command(command).await;
-    // Without a schema the first turn is the last one, and the agent can be informed at once.
+    // Without a schema (`--json-schema`) becket sends no prompt after the first turn, so the agent's input is closed at once.
     if !front.printer.may_ask() {
         front.end_input().await;
     }
@@ -363,7 +362,7 @@ async fn until_the_end(mut front: Front, rest: Rest, driven: bool) -> Result<Exi
         left = AssertUnwindSafe(agent.run()).catch_unwind() => {
             match left {
                 Ok(left) => {
-                    // The session is released here, because an unused session can be removed only when nothing holds it.
+                    // The session is dropped at the end of this block, because an unused session can be removed only when it is not open.
                     let mut session = left.lock().unwrap_or_else(PoisonError::into_inner);
                     saved = session.flush();
                     last = session.take_notices();
@@ -386,7 +385,7 @@ async fn until_the_end(mut front: Front, rest: Rest, driven: bool) -> Result<Exi
             if is_local { front.printer.status() } else { status }
         }
     };
-    // The last attempt to save may have succeeded.
+    // The flush at the end may have saved what an earlier attempt could not.
     let status = if saved && status == ExitStatus::NotSaved { ExitStatus::Ok } else { status };
     // Storage failures at the very end come after the result, so they are printed to stderr only.
     for text in &last {
@@ -395,7 +394,7 @@ async fn until_the_end(mut front: Front, rest: Rest, driven: bool) -> Result<Exi
     if status == ExitStatus::Terminated {
         note("terminated: the turn is unfinished; --continue continues it");
     }
-    // On SIGTERM the caller does not wait. The process that watches the commands ends them then.
+    // On SIGTERM the caller does not wait. The separate process that watches over the commands ends them then.
     if status != ExitStatus::Terminated {
         for line in shell.end_jobs().await {
             note(&line);
@@ -494,7 +493,7 @@ async fn text_prompt(settings: &RunSettings) -> Result<Option<String>, Failure> 
         (Some(prompt), Some(piped)) => Ok(Some(format!("{prompt}\n\n<stdin>\n{piped}\n</stdin>"))),
         (None, Some(piped)) if !becket_types::is_blank(&piped) => Ok(Some(piped)),
         (None, _) if may_continue => Ok(None),
-        // The agent may bring one, which is known later.
+        // The session's own agent may bring a first prompt. That is known only once its definition is read.
         (None, _) if settings.additions.agents.main.is_some() => Ok(None),
         (None, _) => Err(no_prompt(settings)),
     }
@@ -508,7 +507,7 @@ fn note(text: &str) {
     let _ = writeln!(io::stderr(), "becket: {text}");
 }
 
-/// Reports rules of a project's command that do not count.
+/// Reports the `allowed-tools` rules of a project's command that have no effect.
 fn note_left_out(called: &str, rules: &[String]) {
     if !rules.is_empty() {
         let name = called.split_whitespace().next().unwrap_or_default();

@@ -36,12 +36,12 @@ use std::sync::Arc;
 pub(crate) struct HookTable {
     pub source: Source,
     pub value: Value,
-    /// The agent or the skill that they belong to.
+    /// The agent or the skill whose frontmatter has the table. Its hooks run only for that agent or skill.
     pub within: Option<Within>,
-    /// Further variables of their commands.
+    /// Further environment variables of the hooks' commands, such as the folder of a plugin.
     pub variables: Vec<(String, String)>,
-    /// From becket's own configuration: a mistake ends the run, like one in any other key. Other programs' files may have
-    /// hooks that becket does not know.
+    /// True for becket's own configuration, in which a mistake ends the run. Other programs' files may have hooks that
+    /// becket does not know, so a mistake there is only a warning.
     pub own: bool,
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn search(
     ];
     for (origin, read, path) in managed.map(|path| (Origin::Managed, true, Some(path))).chain(claude) {
         let Some(path) = path.filter(|_| read) else { continue };
-        // The settings of the run have been read, so the administrator's file is to be trusted.
+        // Reading the run's settings has already checked that only the administrator can change the managed file.
         match of_claude(&path) {
             Ok(None) => {}
             Ok(Some(value)) => {
@@ -286,7 +286,7 @@ pub(crate) struct UsableHooks {
     pub groups: Vec<Group>,
     /// Notes for the user.
     pub warnings: Vec<String>,
-    /// Mistakes that end a run: it would go on without somebody who guards it.
+    /// Mistakes that end the run, because it would continue without a hook that was meant to guard it.
     pub faults: Vec<String>,
 }
 

@@ -97,7 +97,7 @@ pub(crate) async fn run(
         None => return Ok(ExitStatus::Ok),
         Some(false) => {}
         Some(true) => {
-            // The process is in that directory already.
+            // The process has already changed to the directory of `--cd`, so a relative path must not be applied again.
             again.config.cd = None;
             settings = RunSettings::new(again.clone(), environment)?;
         }
@@ -118,7 +118,7 @@ pub(crate) async fn run(
     Box::pin(switch::until_quit(environment, settings, &held, typed.as_mut())).await
 }
 
-/// Process-wide state for handing over the terminal.
+/// State of the process for handing the terminal to another program: the guardian, and whether becket has stopped itself.
 #[derive(Clone)]
 struct TerminalHandover {
     guardian: Arc<Mutex<Guardian>>,
@@ -234,8 +234,8 @@ async fn session(
     Ok(Next::after(ended, copied.unwrap_or(session)))
 }
 
-/// Sends the prompt of the command line. Returns the text if it has to wait in the composer instead: sent with Enter, such a
-/// command shows what it would run and allow, and asks.
+/// Sends the prompt of the command line. Returns the text if it is a command that needs the user's consent. It waits in the
+/// composer instead: when the user sends it, a page shows what the command would run and allow, and asks.
 async fn send_first(text: String, slash: &Slash, commands: &mpsc::Sender<Command>) -> Option<String> {
     match slash.expanded(text.clone()).await {
         Ok(CommandPrompt { text, terms, left_out }) if left_out.is_empty() => {
@@ -424,7 +424,7 @@ impl Host for InteractiveHost {
             Request::Said => self.ask_past(EarlierMessagesReader::users_words),
             Request::Inspect(asked) => self.inspect(asked),
             Request::InspectorClosed => {
-                // Data that was read for the pages is dropped together with the inspector.
+                // The inspector was closed. A new, empty one replaces it, which drops the data that was read for its pages.
                 self.inspector = Arc::default();
                 ready(None)
             }
@@ -448,7 +448,7 @@ impl Host for InteractiveHost {
     }
 }
 
-/// Answers at once.
+/// Wraps an answer that is known already.
 fn ready(reply: Option<Reply>) -> BoxFuture<'static, Option<Reply>> {
     Box::pin(async { reply })
 }

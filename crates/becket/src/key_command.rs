@@ -14,8 +14,8 @@ use tokio::process::Command;
 
 /// Longest time for the program. A slower one probably waits for input that nobody gives.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// Seconds after which a key that is printed without a lifetime is asked for again. It ends as a token of six minutes
-/// does, because tokens are replaced a minute before their end.
+/// Seconds after which a key that is printed without a lifetime is asked for again. Tokens are replaced a minute before
+/// their expiry, so such a key is used for five minutes.
 const USUAL: u64 = 6 * 60;
 
 /// Returns the source of this provider's key, which runs the program.
@@ -29,12 +29,11 @@ pub(crate) fn source(environment: &Environment, provider: &str, command: &[Strin
                 hint: format!("Correct providers.{provider}.key_command, or run `becket login {provider}`."),
             })?;
             let grant = Grant::token(&key, seconds.unwrap_or(USUAL));
-            // A key without an end is worth more than one that expires soon. The program keeps it out of files, so becket
-            // does too.
+            // A key without a lifetime may be valid for long, so a copy in a file would be dangerous. It stays in memory.
             Ok(if seconds.is_some() { grant } else { grant.in_memory() })
         })
     });
-    // Another process may wait for a person who confirms the use of the key.
+    // The wait for other processes is as long as the program's time: in one of them, the program may wait for a person who confirms.
     keeper.patience(PATIENCE).tokens()
 }
 

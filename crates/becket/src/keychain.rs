@@ -64,7 +64,8 @@ impl Keychain {
                 self.run(&arguments, key)?;
             }
             Kind::Security => {
-                // In this mode, the program reads its command from its input.
+                // With `-i`, `security` reads its command from its input, so the key is not among its arguments. The
+                // key is in hexadecimal, so it needs no quotes.
                 let mut hex = String::with_capacity(key.len() * 2);
                 for byte in key.bytes() {
                     let _ = write!(hex, "{byte:02x}");
@@ -152,7 +153,7 @@ impl Keychain {
     }
 }
 
-/// The keychain for tokens of MCP servers. It is looked for when it is used.
+/// The keychain for tokens of MCP servers. Its program is looked for at each use.
 #[derive(Clone, Debug)]
 pub(crate) struct OnDemand(pub Environment);
 
@@ -207,7 +208,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
 
-    /// A keychain whose program is a script.
+    /// Returns a keychain whose program is the shell script `script`.
     fn keychain(dir: &Path, kind: Kind, script: &str) -> Keychain {
         let program = dir.join("program");
         std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();

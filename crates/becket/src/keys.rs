@@ -55,7 +55,7 @@ pub(crate) fn path(environment: &Environment) -> PathBuf {
     environment.config_dir.join(FILE)
 }
 
-/// Returns its path and text, if it exists.
+/// Returns path and text of `credentials.toml`, if it exists.
 pub(crate) fn read(environment: &Environment) -> Result<Option<(PathBuf, String)>, Failure> {
     let path = path(environment);
     if crate::sys::open_to_others(&path) {
@@ -82,7 +82,7 @@ pub(crate) fn keep(environment: &Environment, name: &str, key: &str, place: Keep
     Ok(kept)
 }
 
-/// Writes a value of the file.
+/// Writes a value into `credentials.toml`.
 fn write(environment: &Environment, name: &str, value: &str) -> Result<(), String> {
     // The parser's message may quote the file, which contains keys, so it is not shown.
     let cannot = |_| {
@@ -102,13 +102,13 @@ fn write(environment: &Environment, name: &str, value: &str) -> Result<(), Strin
 /// if there was none.
 pub(crate) fn forget(environment: &Environment, provider: &str) -> Result<bool, String> {
     let Some((path, text)) = read(environment).map_err(|failure| failure.message)? else { return Ok(false) };
-    // `NAME = …`, `"NAME@HOST" = …`
+    // Lines have the form `NAME = …` or `"NAME@HOST" = …`.
     let name = |line: &str| {
         line.split_once('=').map_or("", |(name, _)| name.trim().trim_matches(['"', '\''])).to_owned()
     };
     let is_its_line = |line: &&str| name(line).split('@').next() == Some(provider);
     for line in text.lines().filter(is_its_line).filter(|line| line.contains(IN_KEYCHAIN)) {
-        // A key that stays in the keychain keeps its line, so that it can be removed later.
+        // If the keychain cannot remove a key, its line in the file is kept, so that a later attempt can.
         Keychain::from_environment(environment)
             .and_then(|keychain| keychain.remove(&name(line)))
             .map_err(|why| format!("the key for {provider} is still in the system's keychain: {why}"))?;
@@ -147,7 +147,7 @@ pub(crate) fn missing_start(provider: &str, key: &str) -> Option<&'static str> {
     (!key.starts_with(start)).then_some(*start)
 }
 
-/// True if text is probably a key: it begins as one, or is long with many digits.
+/// True if text is probably a key: it begins like the keys of a known provider, or is long with many digits.
 pub(crate) fn looks_like_one(text: &str) -> bool {
     const SHORTEST: usize = 8;
     const LONG: usize = 24;

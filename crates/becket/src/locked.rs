@@ -17,7 +17,7 @@ use std::path::Path;
 const FORM: u32 = 1;
 const MOST_BYTES: u64 = 16 << 20;
 
-/// The conditions of a run. Texts are pinned by their SHA-256.
+/// The conditions of a run, as the file records them. Texts are recorded as their SHA-256.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Pinned {
     form: u32,
@@ -194,7 +194,7 @@ mod tests {
                 "rules AGENTS.md: changed",
             ]
         );
-        // A file of an earlier version does not know the server.
+        // A file that an earlier version has written has no server, which is no difference.
         let earlier = Pinned { server: None, ..then.clone() };
         assert_eq!(differences(&earlier, &then), Vec::<String>::new());
     }

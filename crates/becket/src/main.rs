@@ -111,14 +111,14 @@ fn tell_as_json(failure: &Failure) {
     let error =
         json!({ "message": failure.message, "hint": failure.hint, "exit_code": failure.status.code() });
     let is_command = words.first().is_some_and(|word| args::SUBCOMMANDS.contains(&word.as_str()));
-    // Its lines are events of Codex, which has none for a run that cannot begin.
+    // `becket exec` prints events of Codex, which has no event for a run that cannot begin.
     if words.first().is_some_and(|word| ["exec", "e"].contains(&word.as_str())) {
         return;
     }
     let line = if is_command && words.iter().any(|word| word == "--json") {
         json!({ "error": error })
     } else if !is_command && failure.status == ExitStatus::Usage && args::wants_json(&words) {
-        // The form of any other result, so that a program needs one parser.
+        // The object has the same form as the result of a run, so that a program needs one parser.
         json!({
             "type": "result", "subtype": "error_usage", "is_error": true, "num_turns": 0, "result": "",
             "errors": [failure.message], "error": error,
@@ -201,7 +201,7 @@ fn dispatch() -> Result<ExitStatus, Failure> {
     }
 }
 
-/// Runs the command that these arguments begin with.
+/// Runs the subcommand in these arguments.
 fn command_of(words: Vec<OsString>) -> Result<ExitStatus, Failure> {
     match Sub::try_parse_from(&words) {
         Ok(sub) => command(sub),
@@ -330,8 +330,8 @@ fn prints_parts_of_sessions(command: &Subcommands) -> bool {
         Sessions(_) | Context(_) | Compact(_) | Cost(_) | Import(_) | Undo(_) | Redo(_) | Rewind(_)
         | Audit(_) | Verify(_) | Permissions(_) | Hooks(_) | Agents(_) => true,
         Mcp(args) => !matches!(args.what, args::McpWhat::Serve { .. } | args::McpWhat::Login { .. }),
-        // An export masks what it writes, unless `--with-secrets` asks for an exact copy. The others print nothing of a session,
-        // or what a program prints that they run.
+        // An export masks what it writes, unless `--with-secrets` asks for an exact copy. The other commands print no part of a
+        // session, or they pass on what a program prints, which is not changed.
         Exec(_) | Replay(_) | Demo(_) | Doctor(_) | Config(_) | Models(_) | Login(_) | Logout(_)
         | Auth(_) | Export(_) | Screenshot(_) | Help(_) | Version | Completions(_) | Man(_) | Sandbox(_) => {
             false

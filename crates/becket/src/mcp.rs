@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Approximate bytes of a definition for each token.
+/// Approximate number of bytes of a tool's definition for each token.
 const BYTES_PER_TOKEN: u64 = 4;
 
 /// Maximum number of bytes of a file with servers or permissions.
@@ -164,7 +164,7 @@ pub(crate) fn read_file(path: &Path, problems: &mut Vec<String>) -> Option<Value
 /// program and the host that get it.
 fn variable_for_project(environment: &Environment, cwd: &Path, name: &str) -> Option<String> {
     let value = environment.vars.get(name)?;
-    // The user's configuration names variables with keys. One with errors ends the run elsewhere.
+    // The user's configuration names variables with keys. If it has errors, loading the run's settings reports them and ends the run.
     let settings =
         crate::settings::configuration(environment, cwd, &ConfigArgs::default(), Vec::new(), false);
     let config = settings.map(|settings| settings.config).unwrap_or_default();
@@ -271,7 +271,7 @@ pub(crate) fn is_trusted(environment: &Environment, cwd: &Path, name: &str, text
     known.is_some_and(|known| known.contains_key(&key))
 }
 
-/// Returns what the user has allowed. A file that cannot be read is an error, because it would be replaced.
+/// Returns the approvals of servers that are stored in the file. A file that cannot be read is an error, because it would be replaced.
 fn approved(path: &Path) -> io::Result<Map<String, Value>> {
     match becket_files::read_text(path, MOST_BYTES) {
         Ok(text) => Ok(serde_json::from_str(&text).unwrap_or_default()),
@@ -391,6 +391,7 @@ pub(crate) struct Origins {
 #[derive(Default)]
 pub(crate) struct Started {
     pub hub: Option<Arc<Hub>>,
+    /// Names of the servers that only agents use.
     pub of_agents: Vec<String>,
 }
 
@@ -408,7 +409,7 @@ pub(crate) async fn start(
     notes: &mut Vec<String>,
 ) -> Result<Started, Failure> {
     if run.command.is_some() {
-        // The command needs no tool of a server.
+        // The run belongs to a subcommand, which needs no tool of a server.
         return Ok(Started::default());
     }
     notes.extend(of_agents.notes);
@@ -437,13 +438,13 @@ pub(crate) async fn start(
     }
     let mut private = Vec::new();
     for server in of_agents.servers {
-        // The session's own server of this name serves its agents, too.
+        // If the session has a server of this name, agents use that one, so no second server is started.
         if !configs.iter().any(|config| config.name == server.name) {
             private.push(server.name.clone());
             configs.push(server);
         }
     }
-    // A program that drives becket can set servers while the session runs.
+    // A hub is needed even without servers if a program drives becket, because it can set servers while the session runs.
     if configs.is_empty() && run.client.host_servers.is_none() {
         return Ok(Started::default());
     }
@@ -469,7 +470,7 @@ pub(crate) async fn start(
         let otherwise = settings.elicitation;
         settings.elicitation = Elicitation::Ask(Arc::new(HookedAsk { hooks, otherwise }));
     }
-    // A tenth of the context window.
+    // The definitions of tools may fill at most a tenth of the context window.
     settings.most_definitions = (window / 10 * BYTES_PER_TOKEN) as usize;
     let hub = Hub::start(configs, settings);
     hub.required().await.map_err(|why| {

@@ -43,7 +43,7 @@ pub(crate) struct Found {
     pub note: Option<String>,
 }
 
-/// Maximum number of names that a failure lists.
+/// Maximum number of names of models that an error message lists.
 const LISTED: usize = 5;
 /// Families of models with a name of one word.
 const FAMILIES: [&str; 4] = ["sonnet", "opus", "haiku", "fable"];
@@ -64,7 +64,7 @@ pub(crate) fn find(name: &str, aliases: &Aliases, settings: &Settings) -> Result
         })?;
         return Ok(Found { reference, note: None });
     }
-    // No server knows a name with blanks, except that of a file.
+    // A name with blanks is taken for words to search by, unless it has a `/` or `:`, as a file's name has.
     let is_words = name.contains(' ') && !name.contains(['/', ':']);
     let has_key = |id: &str| {
         let provider = id.split('/').next().unwrap_or_default();
@@ -115,7 +115,7 @@ pub(crate) fn find(name: &str, aliases: &Aliases, settings: &Settings) -> Result
             let mut failure = usage(&error);
             let bare = name.rsplit('/').next().unwrap_or(name);
             let names = known.iter().map(|info| info.name.as_str()).chain(aliases.keys().map(String::as_str));
-            // One word is more likely a family, such as `sonet`.
+            // A single word is more likely a misspelled name of a family, such as `sonet`.
             let names = names.chain(FAMILIES);
             let near = becket_tool::text::nearest_few(bare, names, 3);
             if bare.len() >= SHORTEST && !near.is_empty() {
@@ -255,7 +255,7 @@ mod tests {
         for (name, want) in [
             ("cheap", "mine/small"),
             ("o", "anthropic/claude-opus-5-5"),
-            // The user's own name goes before a built-in one.
+            // An alias of the user takes precedence over a built-in name.
             ("sonnet", "mine/sonnet"),
             ("haiku", "anthropic/claude-haiku-4-5"),
             ("anthropic/anything", "anthropic/anything"),
@@ -273,7 +273,7 @@ mod tests {
                 "{name}"
             );
         }
-        // A key for a provider that serves the model decides.
+        // If one provider that serves the model has a key, that provider is chosen.
         let mut keyed = settings();
         let credential = Some(becket_model::Credential::ApiKey(becket_model::Secret::new("k")));
         keyed.others.insert("groq".into(), Endpoint { credential, needs_key: true, ..Endpoint::default() });

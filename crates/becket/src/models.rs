@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// Names the models of Azure, where each customer chooses them.
+/// The variable that names the model at Azure, where each customer chooses the names of models.
 const AZURE_DEPLOYMENT: &str = "AZURE_OPENAI_DEPLOYMENT";
 
 /// Returns the model to begin with at a provider; `None` if its models have no common names.
@@ -85,8 +85,8 @@ fn is_recent(limit: &BodyLimit) -> bool {
     since.saturating_sub(Duration::from_millis(limit.at.0)) < BODY_LIMIT_HOLDS
 }
 
-/// Facts about servers from earlier runs. If the file cannot be read or written, the only cost is one refused request,
-/// so there is no notice.
+/// Loads facts about servers that earlier runs have stored, and stores new ones. If the file cannot be read or written,
+/// the only cost is one refused request, so there is no notice.
 fn facts<T: Copy + PartialEq + Send + Serialize + DeserializeOwned + 'static>(
     file: &Path,
     holds: impl Fn(&T) -> bool,
@@ -212,7 +212,7 @@ async fn unnamed(
         return parse(USUAL[0].1);
     }
     if let Some(base) = model.openai.base_url.clone() {
-        // The user's own server lists the models that it serves.
+        // The user has set a server's address, so the first model in that server's list is used.
         if let Some(name) = crate::servers::first(environment, &base) {
             let reference = ModelRef::openai(name);
             crate::servers::ask(environment, model, &reference, None).await;

@@ -38,7 +38,7 @@ fn outside(search: &OsStr, project: &Path) -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// The outermost folder around this one that is a repository, or the folder itself.
+/// Returns the outermost folder, from this one upwards, that is a git repository, or the folder itself if there is none.
 pub(crate) fn project_around(cwd: &Path) -> PathBuf {
     let repository = cwd.ancestors().filter(|dir| dir.join(".git").symlink_metadata().is_ok()).last();
     repository.unwrap_or(cwd).to_path_buf()

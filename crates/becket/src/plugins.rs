@@ -43,7 +43,7 @@ pub(crate) struct Plugin {
 /// A plugin, or a part of one, that cannot be used.
 #[derive(Clone, Debug, PartialEq)]
 struct PluginError {
-    /// The plugin's name, or its place among those that were named.
+    /// The plugin's name, or `inline[N]` for the Nth named folder, counted from 0, if it has no readable name.
     plugin: String,
     kind: &'static str,
     message: String,
@@ -66,7 +66,8 @@ impl Plugins {
         for (at, dir) in dirs.iter().enumerate() {
             match Plugin::read(dir, data, &mut out.errors) {
                 Ok(plugin) if out.all.iter().any(|known| known.name == plugin.name) => {
-                    // A later folder of the same plugin is one that the caller named twice.
+                    // If two folders have a plugin of this name, the caller named the plugin twice, and the later
+                    // folder replaces the earlier.
                     out.all.retain(|known| known.name != plugin.name);
                     out.all.push(plugin);
                 }
@@ -182,7 +183,7 @@ impl Plugin {
         };
         let (commands, agents) = (places("commands", "commands"), places("agents", "agents"));
         let mut skills = places("skills", "skills");
-        // A plugin that is a single skill.
+        // The folder may be a single skill instead of having a folder of skills.
         if root.join("SKILL.md").is_file() && !root.join("skills").exists() {
             skills.push(root.clone());
         }
@@ -205,7 +206,7 @@ impl Plugin {
         Ok(Self { name, root, data, version, commands, agents, skills, hooks, servers })
     }
 
-    /// Returns a name of the plugin, with the plugin's own before it.
+    /// Returns the name of a part of the plugin as users write it: `PLUGIN:NAME`.
     pub(crate) fn named(&self, name: &str) -> String {
         format!("{}:{name}", self.name)
     }
@@ -266,7 +267,7 @@ impl Plugin {
             Value::String(text) => Value::String(self.filled(text)),
             Value::Array(items) => items.iter().map(|item| self.filled_hooks(item)).collect(),
             Value::Object(fields) => {
-                // The shell replaces variables in a command itself, and then a blank in a path does no harm.
+                // Variables in a shell command are left to the shell, so that a blank in a path does no harm.
                 let for_shell =
                     fields.get("type").is_none_or(|kind| kind == "command") && !fields.contains_key("args");
                 let filled = fields.iter().map(|(key, value)| {
@@ -294,7 +295,8 @@ fn texts(value: &Value) -> Vec<String> {
     }
 }
 
-/// Returns the tables of a key of the manifest, which holds one or names files, and the table of the usual file.
+/// Returns tables, such as those of hooks: the one that a key of the manifest holds, or those in files that it names,
+/// and the one in the file `usual`.
 fn tables(root: &Path, given: &Value, usual: &str) -> Vec<Result<Value, String>> {
     let usual_path = root.join(usual);
     let mut out: Vec<Result<Value, String>> = json_of(&usual_path).transpose().into_iter().collect();

@@ -16,7 +16,7 @@ use becket_types::Prices;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 
-/// Returns every provider except those with a field of their own.
+/// Returns every provider except `anthropic` and `openai`, which have fields of their own in the settings of the adapters.
 pub(crate) fn others(environment: &Environment, settings: &Settings) -> BTreeMap<String, Endpoint> {
     names(settings)
         .filter(|name| !matches!(*name, "anthropic" | "openai"))
@@ -126,8 +126,8 @@ fn auth(auth: ProviderAuth) -> Auth {
     }
 }
 
-/// Returns the configured address, else that of a variable, else the built-in one. The two providers whose adapters
-/// know their address have none unless it is configured.
+/// Returns the configured address, else that of a variable, else the built-in one. `anthropic` and `openai` have no
+/// address unless it is configured or in a variable, because their adapters know it.
 fn base_url(
     environment: &Environment,
     config: &ProviderConfig,
@@ -153,7 +153,7 @@ fn base_url(
     if vendor.base_url.is_empty() || matches!(vendor.name, "anthropic" | "openai") {
         return None;
     }
-    // The global location has a host without a prefix.
+    // The host of the location `global` has no prefix.
     let url = fill(environment, config, vendor.name, vendor.base_url.to_owned());
     Some(url.replace("https://global-aiplatform.", "https://aiplatform."))
 }
@@ -256,7 +256,7 @@ pub(crate) fn key_hint(vendor: &Vendor, config: &ProviderConfig) -> Option<Strin
         return Some(format!("Set {variable}, the variable in providers.{}.api_key_env.", vendor.name));
     }
     match vendor.name {
-        // Their adapters give the steps.
+        // The adapters of these two add the steps to their errors themselves.
         "anthropic" | "openai" => None,
         "bedrock" => Some(
             "Set AWS_REGION, and AWS_BEARER_TOKEN_BEDROCK or the usual AWS credentials (AWS_PROFILE, AWS_ACCESS_KEY_ID).".to_owned(),
@@ -339,7 +339,7 @@ fn federated(
     base_url: Option<&str>,
 ) -> Option<(Credential, &'static str)> {
     let config = settings.config.provider(name);
-    // For some providers, the configuration already names the variable.
+    // The address in a variable counts only if the configuration names no other address.
     let in_effect = |value: &str| config.base_url.as_deref().is_none_or(|own| own == value);
     let variables = vendor(name).map(|vendor| vendor.urls).unwrap_or_default();
     let variable = variables.iter().find_map(|name| environment.var(name)).filter(|value| in_effect(value));

@@ -1,9 +1,9 @@
 //! Results of calls from a stored session, in place of running the tools: for `becket replay`.
 //!
 //! Invariants: a recorded call touches nothing, so it needs no permission. A call is the same if tool and input are the same,
-//! whatever the order of the keys. If it was made several times, its results come in their order, and the last one stays.
-//! Tools that act only inside the session (`todo`, `recall`, `skill`) run as always. Subagents are not offered, because their
-//! work is not in the session's own record.
+//! whatever the order of the keys. If a call was recorded several times, its results are given in their order, and the last
+//! one is repeated. Tools that act only inside the session (`todo`, `recall`, `skill`) run as always. Subagents are not
+//! offered, because their work is not in the session's own record.
 
 use becket_tool::{Registry, Tool, ToolEnv};
 use becket_types::{Access, CallId, Entry, EntryKind, Message, Part, ToolOutput, ToolSpec, sdk_names};
@@ -54,7 +54,7 @@ impl Recorded {
         Self { session, results: Mutex::new(results) }
     }
 
-    /// Answers all calls of these tools from the recording.
+    /// Replaces these tools, except those that act only inside the session, by ones that answer from the recording.
     pub(crate) fn answer_for(self: &Arc<Self>, tools: &mut Registry) {
         tools.retain(|name| name != "task");
         tools.wrap(|name, inner| {
@@ -85,7 +85,7 @@ fn key(name: &str, input: &Value) -> (String, String) {
     (sdk_names::own_name(name).to_ascii_lowercase(), canonical(input))
 }
 
-/// JSON with the keys of all objects sorted.
+/// Returns JSON text with the keys of all objects sorted, so that their order makes no difference.
 fn canonical(value: &Value) -> String {
     match value {
         Value::Object(fields) => {

@@ -17,7 +17,7 @@ type FiguresByProvider = BTreeMap<String, Vec<Figures>>;
 /// The list of one provider, or the reason why there is none.
 type List = (String, Result<Vec<Figures>, ModelError>);
 
-/// Changes that are printed one by one.
+/// Maximum number of changes that are printed one by one.
 const MOST_SHOWN: usize = 60;
 
 fn path(environment: &Environment) -> PathBuf {
@@ -151,7 +151,7 @@ fn differs(provider: &str, figures: &Figures) -> bool {
     !same || table.source == catalog::UNKNOWN
 }
 
-/// Describes the change. `None`: nothing that counts.
+/// Describes the change. `None` if neither window, maximum output nor prices differ.
 fn change(old: &ModelInfo, new: &ModelInfo) -> Option<String> {
     let price = |prices: Option<Prices>| {
         prices.map_or_else(|| "no price".to_owned(), |p| format!("${} / ${} per M", p.input, p.output))

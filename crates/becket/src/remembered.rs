@@ -38,7 +38,7 @@ const KEYS: [&str; 8] = [
     "tools.enabled",
 ];
 
-/// States that change what a session may do or spend. A session from a file of somebody else gives them up.
+/// States that change what a session may do or spend. They are removed from a session that is imported from a file of somebody else.
 pub(crate) const RIGHTS: [&str; 3] = [MODE, OPTIONS, ADDED_FOLDERS];
 
 /// The settings of the last run, as the session's ledger records them.

@@ -44,7 +44,7 @@ pub(crate) fn run(environment: &Environment, args: &ReplayArgs) -> Result<ExitSt
     };
     let fork = fork_at(environment, &cwd, &reading, Some(upto), &title)?;
     let id = fork.id();
-    // The runs open it themselves.
+    // Each run opens the fork itself, so it must not stay open here.
     drop(fork);
     let runtime = crate::runtime()?;
     let count = messages.len();
@@ -100,6 +100,6 @@ fn as_run(args: &ReplayArgs, session: &str, parts: &[Part]) -> Result<Run, Failu
     if args.json {
         run.output.output_format = OutputFormat::Json;
     }
-    // The process works in the directory of `-C` already.
+    // `--cd` is not set, because the process has already changed to that directory.
     Ok(run)
 }

@@ -44,7 +44,7 @@ pub(crate) fn wrong_host(config: &SandboxConfig) -> Option<String> {
     ))
 }
 
-/// The sandbox of a session, as far as the session changes it: folders join the workspace, and deny rules come and go.
+/// Passes changes of a session on to its sandbox: folders that join or leave the workspace, and changed deny rules.
 #[derive(Debug)]
 struct Changing {
     sandbox: Arc<Sandbox>,
@@ -57,7 +57,7 @@ struct Changing {
     reported: Mutex<Option<String>>,
 }
 
-/// Returns the part of the sandbox that learns of changes of the session.
+/// Returns the object through which the agent reports changes of the session to the sandbox.
 pub(crate) fn changing(
     sandbox: Arc<Sandbox>,
     environment: &Environment,
@@ -106,7 +106,7 @@ impl becket_agent::Confinement for Changing {
     }
 }
 
-/// Returns the folders with data of repositories around `roots`, and the work trees around them.
+/// Returns the git data folders outside of `roots` that belong to repositories around them, and the work trees around `roots`.
 fn repository(environment: &Environment, roots: &[PathBuf]) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let mut git_dirs: Vec<PathBuf> = roots.iter().flat_map(|root| git_dirs(root)).collect();
     git_dirs.sort();
@@ -126,7 +126,7 @@ fn own_program(roots: &[PathBuf], writable: &[PathBuf]) -> Option<PathBuf> {
     if real.is_some_and(|real| !is_exposed(&real)) {
         return Some(own);
     }
-    // The open file of the program that runs.
+    // A path to the open file of the running program, which a command cannot replace.
     if let Ok(kept) = becket_sandbox::running_program() {
         return Some(kept);
     }
@@ -219,7 +219,7 @@ fn refresh(sources: Sources) -> becket_sandbox::Refresh {
     })
 }
 
-/// The settings from which the places of a policy follow.
+/// The settings from which [`Places`] are looked up.
 struct Sources {
     environment: Environment,
     config: SandboxConfig,
@@ -228,14 +228,14 @@ struct Sources {
     unsearched: Unsearched,
 }
 
-/// In words, the places in which becket has not looked for files that deny rules name by a pattern; as it was when the last command
-/// or program started.
+/// A line for the user about the places in which becket has not looked for files that match patterns of deny rules, as of the last
+/// start of a command or program. `None`: it has looked everywhere.
 type Unsearched = Arc<Mutex<Option<String>>>;
 
 impl Sources {
     fn new(environment: &Environment, config: &Config, roots: &[PathBuf]) -> Self {
         let none: &[String] = &[];
-        // Rules with errors are reported where the guard reads them.
+        // Rules that cannot be parsed are left out here. The guard reports them.
         let rules = Rules::parse(none, none, &config.permissions.rules.deny).unwrap_or_default();
         let cwd = roots.first().map_or(Path::new("/"), PathBuf::as_path);
         Self::with_rules(environment, &config.tools.sandbox, &rules.deny, cwd)
@@ -267,7 +267,8 @@ impl Places {
         *unsearched.lock().unwrap_or_else(PoisonError::into_inner) = beyond;
         let named = denied.named().filter(|path| denied.write(path)).map(Path::to_path_buf);
         let wanted = config.deny_write.iter().map(PathBuf::from).chain(named).chain(by_rules);
-        // Neither backend can deny a name that does not exist. It is checked, and undone, like a protected file.
+        // Neither backend can deny a name that does not exist. Such a name is checked after each command, and undone,
+        // like a protected file.
         let (there, absent): (Vec<_>, Vec<_>) = wanted.partition(|path| path.symlink_metadata().is_ok());
         let root = Path::new("/");
         obeyed.extend(absent.into_iter().filter_map(|path| becket_tool::paths::resolve(root, &path).ok()));
@@ -294,7 +295,7 @@ impl Places {
     }
 }
 
-/// Returns what the sandbox of these settings does not promise about deny rules with patterns.
+/// Returns a line about the files that deny rules with patterns may name and that the sandbox does not find, so does not hide.
 pub(crate) fn unsearched(environment: &Environment, config: &Config, roots: &[PathBuf]) -> Option<String> {
     let sources = Sources::new(environment, config, roots);
     let found = denied_places(&sources.denied, roots, &real(&sources.config.write));
@@ -307,7 +308,7 @@ pub(crate) fn unsearched(environment: &Environment, config: &Config, roots: &[Pa
 fn inputs(sources: &Sources, roots: &[PathBuf]) -> PolicyInputs {
     let Sources { environment, config, .. } = sources;
     let (git_dirs, trees) = repository(environment, roots);
-    // Git reads these files with every command. Other files in their folders may be secrets.
+    // Git reads these files with every command. They are allowed one by one, as other files in their folders may be secrets.
     let settings = [".gitconfig", ".config/git/config", ".config/git/ignore", ".config/git/attributes"];
     let settings = environment.home.iter().flat_map(|home| settings.iter().map(move |name| home.join(name)));
     let mut read: Vec<PathBuf> = settings.filter_map(|path| path.canonicalize().ok()).collect();
@@ -334,7 +335,7 @@ pub(crate) fn real_home(environment: &Environment) -> PathBuf {
 }
 
 fn hidden(places: &[PathBuf]) -> Vec<PathBuf> {
-    // Few of these places exist on a machine. To see that costs less than to resolve them.
+    // Few of these places exist on a machine, and checking that is cheaper than resolving them.
     let there = places.iter().filter(|path| readable(path));
     there.filter_map(|path| path.canonicalize().ok()).filter(|path| readable(path)).collect()
 }

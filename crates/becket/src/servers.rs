@@ -39,7 +39,7 @@ pub(crate) async fn ask(
     listed: Option<&Listed>,
 ) {
     let endpoint = settings.endpoint(reference.provider());
-    // The catalogue describes the servers of vendors.
+    // A server that needs a key, or with Anthropic's protocol, belongs to a vendor, and the catalogue describes its models.
     let Some(base) =
         endpoint.filter(|e| !e.needs_key && e.kind != Some(Kind::Anthropic)).and_then(|e| e.base_url.clone())
     else {
@@ -50,7 +50,8 @@ pub(crate) async fn ask(
     let before = settings.learned.server_models.get(&base).and_then(|models| models.get(name)).copied();
     let holds = before.is_some_and(|said| {
         let age = now.saturating_sub(Duration::from_millis(said.asked.0));
-        // A server that reports nothing would cost a second each time.
+        // Within a day, a server is asked again only if its window was assumed, or if it has just sent a list and
+        // reported a window before. A server that reports no window would cost each run a second.
         age < HOLDS && !said.assumed && (listed.is_none() || said.window.is_none())
     });
     if holds {
@@ -106,7 +107,8 @@ pub(crate) fn forget_firsts_after(environment: &Environment, event: &Event) {
     }
 }
 
-/// Returns the model if the user was informed earlier that its window is assumed. Otherwise remembers that this run does it.
+/// If an earlier run has informed the user that this model's window is assumed, returns the model's name. Otherwise records
+/// that this run informs the user.
 pub(crate) fn known_assumption(
     environment: &Environment,
     info: &ModelInfo,

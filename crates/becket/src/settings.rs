@@ -55,7 +55,7 @@ pub(crate) fn enter(cd: Option<&Path>) -> Result<PathBuf, Failure> {
         Failure::usage(format!("the working directory cannot be used: {e}"))
             .hint("it may have been deleted; go to another one, or name one with -C DIR")
     })?;
-    // Otherwise the first file that is looked up there would be named, although it does not exist.
+    // Without this check, the error would be about the first file that is looked up in the directory.
     std::fs::metadata(cwd.join(".")).map_err(|e| {
         Failure::usage(format!("the working directory {} cannot be entered: {e}", cwd.display()))
             .hint("check its permissions; or go to another one, or name one with -C DIR")
@@ -83,7 +83,7 @@ pub(crate) fn configuration(
 struct Rights {
     /// The project's files may do more than forbid.
     trusted: bool,
-    /// `--trust`: all that the project's files allow counts.
+    /// `--trust`: everything that the project's files allow takes effect.
     content: bool,
     /// A program drives the run.
     driven: bool,
@@ -449,7 +449,7 @@ fn flags(args: &Run) -> Result<Vec<Flag>, Failure> {
     put(
         "add_dirs",
         "--add-dir",
-        // The configuration holds text. Another name becomes a root of the run directly.
+        // The configuration holds text. A name that is not UTF-8 becomes a root of the run directly.
         list(args.permissions.add_dir.iter().filter_map(|d| d.to_str().map(str::to_owned)).collect()),
     );
     if args.permissions.tools.as_deref() == Some("default")

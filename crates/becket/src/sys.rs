@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub(crate) fn hide_from_others() {
     #[cfg(target_os = "linux")]
     {
-        // Without it, becket works as before.
+        // An error is ignored: becket works without this protection.
         let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     }
 }
@@ -109,7 +109,7 @@ pub(crate) fn private_temp_dir() -> PathBuf {
         }
         let mode = std::fs::Permissions::from_mode(0o700);
         let made = tempfile::Builder::new().prefix("becket-").permissions(mode).tempdir_in(&temp);
-        // Without any folder for temporary files, the name stays unusable, and writing into it says so.
+        // If no folder can be made, returns a name that does not exist, so that writing into it reports the error.
         made.map_or_else(|_| temp.join("becket-none"), tempfile::TempDir::keep)
     }
     #[cfg(not(unix))]

@@ -54,7 +54,7 @@ pub(crate) fn folders(what: ContentKind, root: &Path, cwd: &Path) -> Vec<PathBuf
 /// True if a path of the project is a link out of the project, or is below such a link. The texts there are not the
 /// project's, and would be sent to the model.
 pub(crate) fn leads_outside(root: &Path, path: &Path) -> bool {
-    // Few of these paths exist. To see that costs less than to resolve them.
+    // Few of these paths exist, and checking that is cheaper than resolving them.
     path.symlink_metadata().is_ok()
         && path.canonicalize().is_ok_and(|real| root.canonicalize().is_ok_and(|root| !real.starts_with(root)))
 }

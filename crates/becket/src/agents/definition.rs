@@ -11,7 +11,7 @@ use becket_types::{PermissionMode, quoted};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Names of tools in other agents' files, and the names of the same tools here. Case and `_` are ignored.
+/// Names of tools in other agents' files, and becket's names of the same tools. Case and `_` are ignored.
 const NAMES: [(&str, &str); 7] = [
     ("todowrite", "todo"),
     ("multiedit", "edit"),
@@ -21,13 +21,14 @@ const NAMES: [(&str, &str); 7] = [
     ("shell", "bash"),
     ("agent", "task"),
 ];
-/// A subagent that has only these tools changes nothing.
+/// Tools that change nothing. A subagent that has only these is read-only, so it may run beside others.
 const READING: [&str; 6] = ["read", "grep", "glob", "skill", "todo", "recall"];
-/// Tools that a memory needs.
+/// Tools that an agent needs to read and change its memory. An agent with a memory always gets them.
 const KEEPING: [&str; 3] = ["read", "write", "edit"];
 /// Values of `effort`.
 const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
-/// Keys of other agents that would change the meaning of a definition if they had an effect.
+/// Keys of other coding agents that becket does not support. They cause a warning, because ignoring them changes the
+/// meaning of the definition.
 const UNUSED: [&str; 1] = ["isolation"];
 /// Keys of a definition.
 const KEYS: [&str; 15] = [
@@ -94,11 +95,11 @@ pub(crate) struct Definition {
     /// Skills whose texts are a part of its prompt.
     pub skills: Vec<String>,
     pub memory: Option<MemoryScope>,
-    /// The agents that it may start as the agent of a session; `None`: all.
+    /// Names of the subagents that it may start when it is the session's own agent; `None`: all.
     pub starts: Option<Vec<String>>,
-    /// The table of its hooks.
+    /// Its hooks: lists of hooks by event, as in a settings file.
     pub hooks: Option<Value>,
-    /// Servers that only this agent uses: names and configurations.
+    /// MCP servers that only this agent uses: names and configurations.
     pub servers: Vec<(String, Value)>,
     /// The first prompt of a session whose agent it is.
     pub initial_prompt: Option<String>,
@@ -106,11 +107,11 @@ pub(crate) struct Definition {
 }
 
 impl Definition {
-    /// Makes a definition of its keys. `name`: the name if the keys have none. Also returns warnings.
+    /// Makes a definition from its keys. `name`: used if the keys have no name. Also returns warnings.
     ///
     /// # Errors
     ///
-    /// Returns the reason if there is no agent in the keys.
+    /// Returns the reason if the keys define no agent: the name is not valid, or the description is missing.
     pub(crate) fn from_keys(
         name: String,
         head: &Head,
@@ -147,10 +148,10 @@ impl Definition {
             background: is_true(head.value("background")),
             memory: None,
         };
-        // In `plan` nothing is changed, so such an agent may run beside others.
+        // In the mode `plan` no call changes anything, so such an agent may run beside others.
         read_only |= run.mode == Some(PermissionMode::Plan);
         let (names, servers) = servers(head.value("mcpServers"), &mut put_wrong);
-        // Tools of servers can do anything.
+        // Tools of MCP servers may change anything, so an agent with servers is read-only in the mode `plan` alone.
         read_only &= names.as_ref().is_none_or(Vec::is_empty) || run.mode == Some(PermissionMode::Plan);
         let hooks = head.value("hooks").cloned();
         if hooks.as_ref().is_some_and(|hooks| !hooks.is_object()) {
@@ -191,7 +192,7 @@ impl Definition {
         Ok((Self { kind, skills, memory, starts, hooks, servers, initial_prompt, place }, wrong))
     }
 
-    /// Returns the keys that differ from the session's values, for people.
+    /// Returns the keys that are set, each with its label and its value, for people.
     pub(crate) fn keys(&self) -> Vec<(&'static str, String)> {
         let (kind, run) = (&self.kind, &self.kind.run);
         let list = |names: &[String]| names.join(", ");
@@ -297,7 +298,7 @@ fn memory(head: &Head, wrong: &mut impl FnMut(String)) -> Option<MemoryScope> {
     }
 }
 
-/// Returns the names of all servers of the agent, and the configurations of those that are its own.
+/// Returns the names of all MCP servers of the agent, and the configurations of those that the definition itself contains.
 fn servers(
     value: Option<&Value>,
     wrong: &mut impl FnMut(String),
@@ -342,7 +343,7 @@ fn list(value: Option<&Value>) -> Option<Vec<String>> {
                 entry.push(letter);
             }
         }
-        // A parenthesis that is not closed ends with its text.
+        // A parenthesis that is not closed ends with its item of the list, so the next item is read as usual.
         (depth, entry) = (0, entry.trim_end_matches(',').to_owned());
         out.push(entry);
     }
@@ -368,10 +369,10 @@ fn starts(tools: &[String]) -> Option<Vec<String>> {
     out
 }
 
-/// Translates names of tools to the names here, in lower case.
+/// Translates names of tools to becket's names, in lower case.
 fn here(names: &[String]) -> Vec<String> {
     let own = |name: &String| {
-        // `Bash(git *)` names the whole tool here, since rules decide about calls.
+        // `Bash(git *)` means the whole tool: an agent gets or lacks a tool, and only permission rules can tell calls apart.
         let name = name.split('(').next().unwrap_or_default().to_ascii_lowercase();
         let plain = name.replace('_', "");
         NAMES.iter().find(|(other, _)| *other == plain).map_or(name, |(_, own)| (*own).to_owned())

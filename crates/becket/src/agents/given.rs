@@ -28,7 +28,7 @@ pub(crate) fn of_json(agents: &Value) -> Result<(Vec<Definition>, Vec<String>), 
         let prompt = keys.remove("prompt");
         let prompt =
             prompt.as_ref().and_then(Value::as_str).ok_or_else(|| format!("{name}: `prompt` is missing"))?;
-        // The name outside counts, and a description is only advice.
+        // The key of the object is the agent's name. A missing description is no error here: it only advises the model.
         keys.insert("name".to_owned(), Value::from(name.as_str()));
         if keys.get("description").and_then(Value::as_str).is_none_or(becket_types::is_blank) {
             keys.insert("description".to_owned(), Value::from("an agent of this run"));

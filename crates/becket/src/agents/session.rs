@@ -1,7 +1,7 @@
 //! The agents of one session, and the kind that the session's own agent is (`--agent`).
 //!
 //! A session keeps its agent: the name is recorded in the session's state, and later runs use it unless they name another
-//! one. The kind's model, effort, mode and limit hold below values that are set for the run or kept by the session.
+//! one. The kind's model, effort, mode and limit apply unless the run sets or the session keeps another value.
 
 use super::{Agents, DefinedIn, Definition, GivenAgents};
 use crate::environment::Environment;
@@ -74,7 +74,7 @@ impl SessionAgents {
                 let models = crate::models::model_settings(environment, settings);
                 let aliases = &settings.config.model.others.aliases;
                 let found = crate::model_names::find(model, aliases, &models);
-                // A key may still come from elsewhere; an unknown provider stays unknown.
+                // A missing key is no failure here, because the user may still give one. An unknown provider or model is.
                 let known = found.and_then(|found| match becket_model::open(&found.reference, &models) {
                     Err(error) if error.kind == ErrorKind::NotFound => Err(crate::model_names::usage(&error)),
                     _ => Ok(()),
@@ -167,8 +167,8 @@ impl SessionAgents {
         self.main.as_ref().map(|name| (remembered::AGENT.to_owned(), json!(name)))
     }
 
-    /// Returns the tools of a source that the session's own agent has: those of its kind, and none of servers that only other
-    /// agents use.
+    /// Limits `source` to the tools that the session's own agent has: those of its kind, and none of MCP servers that only
+    /// other agents use (`private`).
     pub(crate) fn own_tools(&self, source: Arc<dyn ToolSource>, private: &[String]) -> Arc<dyn ToolSource> {
         let mut kind = self.main().cloned().unwrap_or_default();
         let of_main = self.main.as_ref().and_then(|name| self.agents.get(name));

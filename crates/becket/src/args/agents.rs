@@ -46,7 +46,7 @@ pub(crate) struct AgentsArgs {
 }
 
 impl PluginArgs {
-    /// Returns the folders. The caller gives them, so a relative one is relative to the caller's directory.
+    /// Returns the folders as they were given. A relative path is relative to the caller's directory, not to `--cd`.
     pub(crate) fn dirs(&self) -> Vec<PluginDir> {
         let all = self.plugin_dir.iter().map(|path| (path, true));
         let all = all.chain(self.plugin_dir_no_mcp.iter().map(|path| (path, false)));

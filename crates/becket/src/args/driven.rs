@@ -8,7 +8,7 @@ use super::Run;
 use clap::CommandFactory as _;
 use std::ffi::OsString;
 
-/// Flags without a value that say what becket does in any case.
+/// Flags without a value that ask for what becket always does. They are dropped without a warning.
 const ALWAYS_SO: &[&str] = &["await-initialize"];
 
 /// Flags that becket cannot carry out, each with true if it takes a value, and with what to use instead.
@@ -40,7 +40,7 @@ pub(crate) fn unused_variables(is_set: impl Fn(&str) -> bool) -> Vec<String> {
     set.map(|(_, option)| format!("the option {option} has no effect: questions have one form")).collect()
 }
 
-/// Flags of an SDK that take no value, so that the next argument is not taken for one.
+/// Unknown flags that take no value. The argument after any other unknown flag is dropped as its value.
 const WITHOUT_VALUE: &[&str] = &["strict-mcp-config"];
 
 /// True if another program drives this run: an SDK sets the environment variable, and messages come as JSON.

@@ -51,10 +51,10 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("tui", "becket"),
 ];
 
-/// Names that are usual tasks for the text that is piped to a run, so that they are sent after `-p`.
+/// Names of commands that are also usual tasks for piped text. After `-p` they are sent to the model.
 const TASKS: &[&str] = &["review", "check", "search", "ask", "run", "apply"];
 
-/// Names that are usual messages in a conversation, so that they are sent after `-p --continue`.
+/// Names of commands that are also usual messages in a conversation. After `-p --continue` they are sent to the model.
 const MESSAGES: &[&str] = &[
     "continue", "resume", "start", "list", "status", "help", "verify", "audit", "export", "import", "demo",
     "fork", "print", "update", "upgrade", "install", "chat", "history", "model", "commands",
@@ -236,8 +236,8 @@ fn meant(word: &str, continues: bool) -> Option<String> {
     })
 }
 
-/// True if two words differ by one letter, or by two letters that changed places. Of short words, a letter more must be a
-/// double one: `most` is not `cost`.
+/// True if two words differ by one letter, or by two letters that changed places. If a word has four letters or fewer,
+/// only a doubled letter counts: `undoo` is `undo`, and `most` is not `cost`.
 fn is_one_error(word: &str, name: &str) -> bool {
     const SHORT: usize = 4;
     let sorted = |word: &str| {

@@ -27,8 +27,8 @@ pub(super) struct AnswerForm {
 }
 
 impl AnswerForm {
-    /// The tool would change the tools of the session's first request. So a run that continues a session states the schema
-    /// after the prompt instead, unless a program drives it.
+    /// Chooses between the tool and an instruction with the schema. Adding a tool to a continued session would make its
+    /// next request differ from the first byte on, so only a new session and a run that a program drives get the tool.
     pub(super) fn for_run(run: &RunSettings) -> Self {
         let schema = run.output.schema.as_ref();
         let tool =

@@ -24,8 +24,8 @@ pub(super) struct Existing {
 pub(crate) struct EarlierMessages {
     /// The folder of the session that holds them.
     pub(crate) dir: PathBuf,
-    /// A copy in memory has no folder. Its source holds the messages, and may continue: the source, and the last entry
-    /// that the copy has.
+    /// For a copy in memory, which has no folder: its source, and the last entry of the source that the copy has. The
+    /// source holds the messages and may grow meanwhile.
     pub(crate) copy_of: Option<(SessionId, Seq)>,
 }
 
@@ -52,8 +52,8 @@ enum From {
     Copied(SessionSummary, Fork),
 }
 
-/// Finds the session to continue, and opens it unless a copy is wanted. The model is chosen later, so scope and policy
-/// are set later as well.
+/// Finds the session to continue, and opens it unless a copy is wanted. The model is chosen later, so the scope of an
+/// unknown model is used until then.
 pub(super) fn existing(environment: &Environment, run: &RunSettings) -> Result<Option<Existing>, Failure> {
     let root = environment.sessions_dir();
     let mut note = None;

@@ -22,7 +22,7 @@ const NOT_READ: &[&str] =
 
 const RAN: &str = "it ran; who decided is not recorded";
 
-/// A call whose decision has not been read yet.
+/// A call of the session that is being read, until its decision or its end is read.
 struct Open {
     time: Millis,
     tool: Option<String>,
@@ -93,7 +93,7 @@ impl Reading<'_> {
                 self.entry(&entry)?;
             }
         }
-        // A call that neither started nor ended, and about which nobody decided, is the one that was asked about.
+        // A call without a decision that neither started nor ended still waits for an answer to its permission question.
         for (id, call) in std::mem::take(&mut self.calls) {
             if !call.decided {
                 let reason = if call.ran { RAN } else { "waiting for an answer" };

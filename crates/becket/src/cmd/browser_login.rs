@@ -75,7 +75,7 @@ pub(super) fn key(
     })
 }
 
-/// Returns the secret of this login.
+/// Returns a random secret for this login, the code verifier of PKCE.
 fn secret() -> std::io::Result<String> {
     let mut bytes = [0u8; 32];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;

@@ -142,7 +142,7 @@ fn plan(
         plan = edited;
     }
     if args.summary.file.is_some() {
-        // The notice that no model was called is expected here.
+        // Removes the notice that no model was called: with the user's own summary, that is expected.
         plan.notices.clear();
     }
     if plan.summary == before {

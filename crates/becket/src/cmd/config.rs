@@ -40,8 +40,8 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Lays out keys, values and sources in columns. A row that is wider than `columns` goes on below its key, so that no row
-/// wraps.
+/// Lays out keys, values and sources in columns. If a row is wider than `columns`, its value and source are split into
+/// lines below its key, so that the terminal wraps nothing.
 pub(crate) fn table(rows: &[Row], columns: usize) -> String {
     const INDENT: usize = 4;
     let width = rows.iter().map(|r| r.key.chars().count()).max().unwrap_or(0);

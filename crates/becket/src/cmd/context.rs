@@ -35,8 +35,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A session, loaded without a lock and without writing: a stored one, or a running one from its agent. Messages that are not in the view stay in the ledger.
-/// In a long session those are nearly all of it.
+/// A session, loaded without a lock and without writing: a stored one, or a running one from its agent. Messages that are not in the view
+/// are not loaded. In a long session those are nearly all messages.
 pub(crate) struct Reading {
     pub summary: SessionSummary,
     pub view: View,
@@ -49,7 +49,7 @@ pub(crate) struct Reading {
     pub model: Option<String>,
     /// Facts about models and their servers, under the configuration of the session's folder and of its earlier runs.
     pub models: becket_model::Settings,
-    /// Proof of the ledger as it was read, for reading it again.
+    /// The part of the ledger that was verified, so that reading it again need not verify it.
     proof: Proof,
     in_memory: Option<InMemory>,
 }
@@ -60,17 +60,17 @@ struct InMemory {
     blobs: Arc<BlobStore>,
 }
 
-/// The ledger of a session, for reading it again.
+/// The place from which a session's entries are read again.
 #[derive(Clone, Copy)]
 enum LedgerPlace<'a> {
-    /// The session's folder, and the proof of an earlier reading.
+    /// The session's folder, and the part of the ledger that an earlier reading verified.
     Stored(&'a Path, &'a Proof),
     Memory(&'a [Entry]),
 }
 
 impl LedgerPlace<'_> {
     /// Passes each entry to `visit` in order, before it is applied, with the view of all earlier entries, until `visit`
-    /// stops. Returns the view of the entries before that.
+    /// stops. Returns the view of the entries up to that point.
     fn walk(
         self,
         policy: Policy,
@@ -104,7 +104,7 @@ impl Reading {
     pub(crate) fn of_running(environment: &Environment, snapshot: Snapshot) -> Result<Self, Failure> {
         let Snapshot { info, dir, title, is_persistent, time, view, blobs, history } = snapshot;
         let (mut entries, mut all): (Vec<Entry>, Vec<Entry>) = Default::default();
-        // Entries of a session in memory are nowhere else, so a later look-up needs all of them.
+        // The entries of a session that is not saved cannot be read from a file later, so all are kept here.
         let without = if is_persistent { NOT_OF_REQUESTS } else { &[] };
         let read = history.read(without, &mut |entry| {
             if is_of_requests(&entry.kind) {
@@ -244,7 +244,8 @@ impl Reading {
         self.model.get_or_insert_with(|| opening.model.clone());
     }
 
-    /// Returns the spans that fill the context now. Together they are as large as [`Self::scale`] says, unless they are counted.
+    /// Returns the spans that fill the context now. Their estimated sizes are scaled so that the sum is the size in
+    /// [`Self::scale`]; with `exact`, they are counted instead.
     pub(crate) fn filled(&mut self, given: Option<u64>, usable: Option<u64>, exact: bool) -> ContextFill {
         let (tools, scale) = (self.tools(), self.scale());
         let _ = self.view.context();
@@ -263,8 +264,8 @@ impl Reading {
         ContextFill { spans, texts, budget, assumed: !known, usable, sum, exact }
     }
 
-    /// Returns the scale of the sizes of this context: as the provider last reported it in this session, and with the estimate of
-    /// what came since.
+    /// Returns the factor from estimated to shown sizes: the shown size of the context is what the provider last reported in this
+    /// session, plus the estimate of everything that was added since.
     pub(crate) fn scale(&mut self) -> ContextScale {
         let base = Floor::measure(&[], &self.tools()).total() + self.view.estimated_tokens();
         let stored = self.view.state(Meter::KEY);
@@ -273,7 +274,7 @@ impl Reading {
     }
 
     /// Returns the tools that the session last had, as they were sent; with their current descriptions if they were not recorded.
-    /// Tools that only the history still calls are among them.
+    /// This includes tools that are no longer offered and only appear in earlier calls.
     pub(crate) fn tools(&self) -> Vec<ToolSpec> {
         let recorded = self.entries.iter().rev().find_map(|entry| match &entry.kind {
             EntryKind::Tools { specs, .. } => Some(specs.clone()),
@@ -313,7 +314,7 @@ impl ContextFill {
     }
 }
 
-/// The entries of a session about its requests. No view is derived, and messages are not read.
+/// A session, of which only the entries about its requests were read. No view is derived from them.
 struct Requests {
     summary: SessionSummary,
     /// Entries about requests, as in [`Reading`].

@@ -206,7 +206,7 @@ fn models(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failure> 
                 "no model can be used: set ANTHROPIC_API_KEY or OPENAI_API_KEY, or OPENAI_BASE_URL for a local server",
             ));
         } else {
-            // The same reason is not said twice.
+            // If the run's finding is already part of an earlier finding, it is not listed again.
             let (mut run, provider) = of_a_run(environment, &settings, models).await;
             let fails = |check: &Check| !check.ok && provider.as_ref().is_some_and(|name| is_about(check, name));
             if run.ok && out.iter().any(fails) {
@@ -294,7 +294,7 @@ fn storage(environment: &Environment) -> Vec<Check> {
     let text =
         format!("{}, {}B of ledgers in {}", count(dirs.len(), "session"), short(bytes), root.display());
     if let Some(why) = unwritable(&environment.data_dir) {
-        // The index cannot be brought up to date either, and deleting it would not help.
+        // The index is not checked in this case: it cannot be updated either, and the advice to delete it would not help.
         let why = format!("{text}; {why}; sessions are kept in memory only until this is repaired");
         return vec![check("store", false, why)];
     }

@@ -53,11 +53,11 @@ struct HookConfig {
     skills: Skills,
 }
 
-/// The configured hooks, with what is wrong with them.
+/// The configured hooks, with warnings about them.
 pub(crate) struct Listed {
     pub rows: Vec<Row>,
     pub warnings: Vec<String>,
-    /// The setting by which only the administrator's hooks run.
+    /// Name of the setting that switches off all hooks except the administrator's; `None` if hooks are on.
     pub off: Option<&'static str>,
 }
 

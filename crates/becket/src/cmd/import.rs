@@ -108,7 +108,7 @@ fn why_not(text: &str) -> String {
     if !head.starts_with(['{', '[']) {
         return ": it is not JSON".to_owned();
     }
-    // The file may be one value over many lines, or one value for each line.
+    // The file may be one JSON value over many lines, or one for each line. The error is only reported if neither form can be parsed.
     let error = |text: &str| serde_json::from_str::<serde::de::IgnoredAny>(text).err();
     match error(head.lines().next().unwrap_or_default()).and_then(|_| error(head)) {
         Some(error) => format!(": its JSON breaks off or is damaged ({error})"),

@@ -42,7 +42,7 @@ pub(crate) enum Answer {
     Nothing(String),
 }
 
-/// A tool that only has a size.
+/// A tool that is never called. Only its specification counts, for the size of the context.
 struct RecordedTool(ToolSpec);
 
 impl Tool for RecordedTool {
@@ -81,7 +81,7 @@ impl Live {
         Self::open_with(environment, summary, Vec::new())
     }
 
-    /// Like [`Self::open`], with the tools whose size belongs to that of the context. They are never called.
+    /// Like [`Self::open`], with tools that are never called and only count for the size of the context.
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ impl Live {
     ) -> Result<Self, Failure> {
         let mut tools = Registry::new();
         for spec in specs {
-            // A specification that cannot be registered now was not sent then.
+            // An error is ignored: a specification that the registry refuses was not part of an earlier request either.
             let _ = tools.add(Arc::new(RecordedTool(spec)));
         }
         let mut session = open(environment, summary, ModelScope::no_model())?;

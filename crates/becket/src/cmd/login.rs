@@ -95,7 +95,7 @@ pub(crate) fn login(
 fn device_login(login: &DeviceLogin, args: &LoginArgs, out: &mut dyn Write) -> Result<ExitStatus, Failure> {
     let provider = args.provider.as_deref().unwrap_or_default();
     let show = |prompt: &Prompt| {
-        // It goes to stderr, because it is not output of the command.
+        // The address and the code go to stderr, because they are not output of the command.
         let mut screen = std::io::stderr();
         let _ = writeln!(
             screen,
@@ -378,7 +378,7 @@ mod tests {
                 assert!(!said.contains("unknown-form"), "{said}");
             }
         }
-        // The name of the provider is the key.
+        // A key was typed in place of the provider's name.
         for name in [KEY, "gsk_0123456789abcdef0123"] {
             let said = check_name(&Settings::default(), name).unwrap_err().to_string();
             assert!(said.contains("a key is never an argument") && !said.contains(name), "{said}");

@@ -192,12 +192,12 @@ fn add_server(
     servers.insert(name.to_owned(), entry.clone());
     write_whole(&path, &whole, scope)?;
     if scope == McpScope::Project {
-        // The user who adds a server has seen it.
+        // The user who adds a server knows its entry, so no question about it follows.
         let text = content(environment, cwd, name, entry)?;
         mcp::approve(environment, cwd, name, &text)
             .map_err(|e| Failure::error(format!("the server was added and is not allowed yet: {e}")))?;
     }
-    // It may be installed later, so this does not refuse the server.
+    // The server's program may be installed later, so a missing one is only a warning.
     let missing = mcp::missing_program(environment, cwd, &server);
     let note = missing.as_ref().map(|missing| format!("\nbecket: {missing}")).unwrap_or_default();
     Ok(Done {
@@ -243,10 +243,10 @@ fn approve(environment: &Environment, cwd: &Path, name: &str) -> Result<Done, Fa
     })
 }
 
-/// Returns the text of a server that the user allows.
+/// Returns the text that an approval of the server covers: its entry, its program, and the project's files that it runs.
 fn content(environment: &Environment, cwd: &Path, name: &str, entry: &Value) -> Result<String, Failure> {
     let variable = |variable: &str| environment.vars.get(variable).cloned();
-    // An entry whose variables are not set here still has a text: without their values.
+    // If a variable of the entry is not set here, its value is left empty in the text.
     let server = config::server(name, entry, &variable)
         .or_else(|_| config::server(name, entry, &|_| Some(String::new())))
         .map_err(Failure::usage)?;

@@ -188,8 +188,8 @@ pub(crate) fn count_column(n: u64, what: &str, width: usize) -> String {
     format!("{n:>width$} {unit}")
 }
 
-/// Returns `text` on one line, with at most `width` characters. Secrets are masked before it is cut, because the beginning of
-/// one has no known form.
+/// Returns `text` on one line, with at most `width` characters. Secrets are masked before the text is cut, because the first
+/// half of a secret would not be recognized.
 pub(crate) fn one_line(text: &str, width: usize) -> String {
     let start = becket_types::cut_end(text.trim_start(), MASKED_BYTES);
     let flat: String = mask(start).0.split_whitespace().collect::<Vec<_>>().join(" ");

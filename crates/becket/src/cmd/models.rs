@@ -109,8 +109,8 @@ pub(crate) fn usable(endpoints: &becket_model::Settings, provider: &str) -> bool
     endpoints.endpoint(provider).is_some_and(|endpoint| endpoint.credential.is_some() || !endpoint.needs_key)
 }
 
-/// True if the table shows a model for a server at an address of the user: another server than the provider's serves other
-/// models, unless it needs the provider's key.
+/// True if the table may list this model. A server at an address of the user that needs no key is not the provider's own,
+/// so it has only the models that the configuration names.
 fn is_of_user(endpoints: &becket_model::Settings, info: &ModelInfo) -> bool {
     endpoints
         .endpoint(&info.provider)
@@ -185,7 +185,7 @@ fn refresh(
         };
         lists.splice(0..0, of_catalog);
     }
-    // Nobody gave a list, so nothing is newer than before.
+    // No source gave a list, so nothing could be updated.
     let status = if lists.iter().all(|(_, list)| list.is_err()) {
         ExitStatus::ModelUnreachable
     } else {

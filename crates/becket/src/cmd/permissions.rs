@@ -126,7 +126,7 @@ impl Rights {
     /// Returns the origin of the rule that decided.
     fn origin(&self, verb: Verb, rule: &str) -> Option<Origin> {
         let same = |(kind, origin): &(Verb, Origin)| *kind == verb && origin.value.trim() == rule;
-        // In the mode `dontAsk` an ask rule denies.
+        // In the mode `dontAsk`, a call that an ask rule matches is denied, so the deciding rule may be an ask rule.
         let rules = self.rules();
         let any = |(_, origin): &(Verb, Origin)| origin.value.trim() == rule;
         rules

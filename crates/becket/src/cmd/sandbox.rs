@@ -73,7 +73,7 @@ pub(crate) fn run(
         let _ =
             writeln!(std::io::stderr(), "becket: the sandbox does not let commands change this file: {line}");
     }
-    // The command itself saw only "403", or nothing at all.
+    // Reports the hosts that the proxy refused, because the command itself saw only "403", or nothing at all.
     for line in confined.pass.iter().flat_map(|pass| pass.refusals()) {
         let _ = writeln!(std::io::stderr(), "becket: the sandbox refused {}", becket_print::clean(&line));
     }
@@ -82,8 +82,8 @@ pub(crate) fn run(
     Ok(ExitStatus::Command(u8::try_from(code).unwrap_or(1)))
 }
 
-/// Reports a program that is missing or cannot be run, with the exit code that a shell uses for that. The backends have
-/// messages of their own, and exit codes that a command could return as well.
+/// Reports a program that is missing or cannot be run, with the exit code that a shell uses for that. This is checked before
+/// the start, because a backend reports it in words of its own, with an exit code that a command could return as well.
 fn missing(environment: &Environment, cwd: &Path, command: &[OsString]) -> Option<ExitStatus> {
     let name = command.first()?;
     let shown = becket_print::clean(&name.to_string_lossy()).into_owned();
@@ -133,7 +133,7 @@ pub(crate) fn show(config: &SandboxConfig, sandbox: &Sandbox, out: &mut dyn Writ
     Ok(())
 }
 
-/// Returns what [`show`] prints.
+/// Returns as JSON what [`show`] prints.
 fn as_json(config: &SandboxConfig, sandbox: &Sandbox) -> Result<Value, Failure> {
     let levels: Vec<Value> = levels(config, sandbox)?
         .into_iter()
@@ -156,13 +156,14 @@ fn as_json(config: &SandboxConfig, sandbox: &Sandbox) -> Result<Value, Failure> 
     Ok(json!({ "sandbox": summary, "mode": config.mode.as_str(), "levels": levels }))
 }
 
-/// Places that commands can reach at one level.
+/// The access of commands at one level: files, network and local services.
 pub(crate) struct LevelReach {
     pub level: SandboxLevel,
     pub backend: String,
+    /// Four labels, such as `reads` and `hidden`, each with its paths.
     pub places: [(&'static str, Vec<PathBuf>); 4],
     pub network: String,
-    /// The sockets that are reached, or why none is; `None` if the configuration names none.
+    /// The Unix sockets that commands can reach, or why they reach none; `None` if the configuration names no sockets.
     pub services: Option<String>,
     pub self_test: Option<SelfTest>,
 }

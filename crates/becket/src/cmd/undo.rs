@@ -74,7 +74,7 @@ pub(crate) fn run(
 
 /// Returns the newest session of this directory, other than `than`, that has changes to undo.
 fn changed_before(environment: &Environment, cwd: &Path, than: &SessionSummary) -> Option<SessionSummary> {
-    // Only a hint: the session that was asked for has been read.
+    // The result is only a hint in a message, so sessions that cannot be listed are ignored.
     let others = store::list(&environment.sessions_dir(), Some(cwd)).unwrap_or_default();
     let mut others = others.into_iter().filter(|s| s.id != than.id && s.subagent_of().is_none());
     others
@@ -152,7 +152,7 @@ pub(crate) fn list(prompts: &[Prompt]) -> String {
 }
 
 /// Shows the plan, asks, has the agent carry it out, and prints the result. `here` is the session and the folder in which
-/// becket runs. Paths are whole if that folder is not in the session's.
+/// becket runs. Paths are shown relative to the session's folder if becket runs in or below that folder, else in full.
 pub(crate) fn carry_out(
     mut live: Live,
     plan: &UndoPlan,

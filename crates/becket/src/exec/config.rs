@@ -29,7 +29,7 @@ const WITHOUT_EFFECT: [&str; 13] = [
 /// Tables whose keys are looked at one by one.
 const TABLES: [&str; 4] = ["features", "sandbox_workspace_write", "shell_environment_policy", "tools"];
 
-/// The meaning of the keys, as far as it is not set in the run directly.
+/// The values of the keys, except those that [`apply`] writes into the run itself.
 #[derive(Debug, Default)]
 pub(super) struct Configured {
     pub model: Option<String>,
@@ -42,11 +42,11 @@ pub(super) struct Configured {
     pub without_tmpdir: bool,
     /// Settings of becket, in the form of `--settings`.
     pub settings: Value,
-    /// Keys that have no meaning here.
+    /// Keys of Codex that have no meaning for becket.
     pub unknown: Vec<String>,
 }
 
-/// Reads the settings `key=value` and applies them. Of several for one key, the last one counts.
+/// Reads the settings `key=value` and applies them. If a key is set several times, the last value applies.
 ///
 /// # Errors
 ///

@@ -7,12 +7,12 @@ use serde_json::json;
 use url::Url;
 
 const TOKENS: &str = "https://api.anthropic.com/v1/oauth/token";
-/// The header that requests with such a token need, and its value.
+/// The header, and its value, that requests to models with an exchanged token need.
 pub(crate) const BETA: (&str, &str) = ("anthropic-beta", "oauth-2025-04-20");
 const EXCHANGE_BETA: &str = "oauth-2025-04-20,oidc-federation-2026-04-01";
 
-/// Returns the source of the token, if the variables for it are set. `base_url`: the address of a variable, beside which
-/// the tokens are given.
+/// Returns the source of the token, if the variables for it are set. `base_url`: the address in a variable, if any; the
+/// server there also exchanges tokens.
 pub(crate) fn source(environment: &Environment, base_url: Option<&str>) -> Option<TokenSource> {
     let var = |name: &str| environment.var(name).map(str::to_owned);
     let (rule, organization) = (var("ANTHROPIC_FEDERATION_RULE_ID")?, var("ANTHROPIC_ORGANIZATION_ID")?);

@@ -22,10 +22,10 @@ type Entry = BTreeMap<String, String>;
 
 /// Longest time for the metadata service, which is one hop away.
 const MACHINE_PATIENCE: Duration = Duration::from_secs(2);
-/// Maximum number of roles that lead to each other in profiles.
+/// Maximum length of a chain of profiles in which each assumes its role with the keys of the next.
 const DEEPEST: usize = 5;
 
-/// A way to the keys.
+/// A source of AWS keys, with everything that is needed to get them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Way {
     Fixed(AwsKeys),
@@ -95,7 +95,7 @@ impl<'a> Sources<'a> {
                 return Some(Way::WebIdentity { role, file: file.clone() });
             }
             let by = match (entry.get("source_profile"), entry.get("credential_source").map(String::as_str)) {
-                // A profile may name itself: its own keys then assume the role.
+                // If `source_profile` names the profile itself, its own keys assume the role.
                 (Some(source), _) if source == profile => self.keys_of(profile)?,
                 (Some(source), _) => self.of_profile(source, depth.checked_sub(1)?)?,
                 (None, Some("EcsContainer")) => self.container()?,
@@ -225,7 +225,7 @@ impl Way {
     }
 }
 
-/// The means of an exchange.
+/// Everything that requests to AWS need, besides the source of the keys.
 #[derive(Clone)]
 struct Aws {
     proxies: Proxies,
@@ -367,7 +367,7 @@ fn grant(json: &Value) -> Result<Grant, String> {
         id: Some(text("AccessKeyId").ok_or("there are no keys in the answer")?),
         secret: text("SecretAccessKey").ok_or("there are no keys in the answer")?,
         session: text("Token").or_else(|| text("SessionToken")),
-        // Keys without an end are asked for again after a while.
+        // If the answer names no expiry, the keys are requested again after 15 minutes.
         until: until.map_or_else(|| now() + 900, |time| time.as_second().max(0) as u64),
         only_in_memory: false,
     })
@@ -393,7 +393,7 @@ fn sso_token(dir: &Path, start_url: &str) -> Option<String> {
     })
 }
 
-/// Returns the region as a part of a host name, which must not lead to another host.
+/// Checks that a region can be part of a host name. Other characters could lead to another host.
 fn label(region: &str) -> Result<&str, String> {
     let plain = !region.is_empty() && region.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     if plain { Ok(region) } else { Err("the region is not a name of a region".to_owned()) }

@@ -8,9 +8,10 @@ use url::Url;
 
 const RESOURCE: &str = "https://cognitiveservices.azure.com";
 const AUTHORITY: &str = "https://login.microsoftonline.com";
-/// The mark of machines in Azure.
+/// The chassis asset tag of every machine in Azure, by which becket recognizes one.
 const ASSET_TAG: &str = "7783-7084-3265-9085-8269-3286-77";
 
+/// A source of tokens of Microsoft Entra.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Way {
     /// A client of a tenant with a secret, or with the file of a token.
@@ -20,7 +21,7 @@ enum Way {
         client: String,
         proof: Proof,
     },
-    /// An app service, with its address and the value of its header.
+    /// The managed identity of an app service: its address, and the value of the header that it requires.
     App {
         endpoint: String,
         header: String,
@@ -39,7 +40,7 @@ enum Proof {
 }
 
 impl Way {
-    /// Returns the first way that the environment names.
+    /// Returns the first source that the environment names, in the order of the variants.
     fn from_environment(environment: &Environment, on_azure: impl Fn() -> bool) -> Option<Self> {
         let var = |name: &str| environment.var(name).map(str::to_owned);
         let client = var("AZURE_CLIENT_ID");

@@ -31,7 +31,7 @@ const INTERVAL: Duration = Duration::from_secs(5);
 const SHORTEST: Duration = Duration::from_millis(200);
 /// Lifetime of a code if the provider names none.
 const LIFETIME: Duration = Duration::from_mins(15);
-/// Lifetime in seconds of a token that has neither an end nor a refresh token.
+/// Assumed lifetime, in seconds, of a token that has neither an expiry nor a refresh token.
 const LASTING: u64 = 365 * 24 * 3600;
 /// Longest code or address that is shown, in characters.
 const SHOWN: usize = 200;
@@ -64,7 +64,7 @@ struct Saved {
     keychain: Option<String>,
 }
 
-/// The words for the user: where to go, and what to enter.
+/// The instructions for the user: the address to open, and the code to enter there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Prompt {
     pub address: String,
@@ -130,7 +130,7 @@ impl Client {
         self.tokens(&fields, false).await
     }
 
-    /// Asks for tokens. `again`: a fault of the network is tried once more.
+    /// Asks for tokens. `again`: after a fault of the network or the service, the request is sent once more.
     async fn tokens(&self, fields: &[(&str, &str)], again: bool) -> Result<Tokens, TokenFault> {
         let wrong = |why: String| TokenFault { status: Some(400), code: None, why };
         let asked = request(address(&self.token_url).map_err(wrong)?, form(fields));
@@ -163,7 +163,7 @@ impl Client {
     }
 }
 
-/// Returns the words for the user and the device code. `Err` says what is wrong with the answer.
+/// Returns the address and the code for the user, and the device code with which tokens are requested. `Err`: the fault of the answer.
 fn prompt(answer: &Value) -> Result<(Prompt, String), &'static str> {
     let text =
         |keys: &[&str]| keys.iter().find_map(|key| answer[*key].as_str()).filter(|text| !text.is_empty());
@@ -219,7 +219,7 @@ impl DeviceLogin {
         Some(Self { folder, ..login })
     }
 
-    /// Keeps the access token. Another address or client id is another login.
+    /// Keeps the access token. The file's name depends on the address and the client id, so a change of either needs a new login.
     fn keeper(&self) -> Keeper {
         let identity = format!("{} {}", self.client.token_url, self.client.id);
         let login = self.clone();
@@ -330,7 +330,8 @@ impl DeviceLogin {
             },
         })?;
         if let Some(next) = tokens.refresh.filter(|next| *next != token) {
-            // The old one may be void already, so a keychain that is locked now must not lose the new one.
+            // The previous refresh token may already be invalid. If the keychain is locked now, the new token is saved
+            // in the file, so that it is not lost.
             let place = if saved.keychain.is_some() { KeepIn::Keychain } else { KeepIn::File };
             let login = self.clone();
             blocking(move || login.save(Some(&next), place)).await.map_err(over)?;
@@ -353,7 +354,7 @@ impl DeviceLogin {
             let text = std::fs::read_to_string(folder.join("login.json")).unwrap_or_default();
             let saved: Saved = serde_json::from_str(&text).unwrap_or_default();
             if let Some(name) = saved.keychain {
-                // A token that stays in the keychain keeps its file, so that it can be removed later.
+                // If the keychain cannot remove the token, the file that names it is kept, so that a later attempt can.
                 Keychain::from_environment(&self.environment)
                     .and_then(|keychain| keychain.remove(&name))
                     .map_err(|why| {

@@ -24,6 +24,7 @@ const EXCHANGE: &str = "https://sts.googleapis.com/v1/token";
 /// Lifetime of a signed assertion in seconds.
 const ASSERTION: u64 = 3600;
 
+/// A source of Google's credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Way {
     File(PathBuf),
@@ -51,7 +52,7 @@ impl Way {
     }
 }
 
-/// The means of an exchange.
+/// Everything that an exchange of credentials needs, besides the credentials.
 #[derive(Clone)]
 struct Google {
     environment: Environment,
@@ -92,7 +93,7 @@ impl Google {
         self.exchange(file, path).await
     }
 
-    /// Exchanges credentials of any type that is known.
+    /// Exchanges the credentials in a file, by their `type`.
     fn exchange(self, file: Value, path: PathBuf) -> BoxFuture<'static, Result<Grant, String>> {
         async move {
             let field =
@@ -145,7 +146,7 @@ impl Google {
         oauth_grant(&ask_json(&self.proxies, request(url, form(fields))).await?, &host)
     }
 
-    /// Returns the token of the other identity provider.
+    /// Returns the identity token that is exchanged at Google, from the source that the file names: a program, AWS, a file or an address.
     async fn subject(&self, file: &Value) -> Result<String, String> {
         let source = &file["credential_source"];
         if source["executable"].is_object() {

@@ -101,7 +101,7 @@ impl<'a> Machine<'a> {
         Ok(url)
     }
 
-    /// Returns the headers for a request: the proof of IMDSv2, if the file names its address.
+    /// Returns the headers for a request: the session token of IMDSv2, if the file names the address that gives it.
     async fn headers(&self) -> Result<Vec<(String, String)>, String> {
         const KEY: &str = "imdsv2_session_token_url";
         if self.source[KEY].is_null() {

@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Pause before a failed request is sent once more.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// A key with its end.
+/// A key with the time of its expiry.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Grant {
     /// A token, or the secret key of AWS.
@@ -46,7 +46,7 @@ pub(crate) struct Grant {
     pub id: Option<String>,
     #[serde(default)]
     pub session: Option<String>,
-    /// Seconds since 1970.
+    /// Time of the expiry, in seconds since 1970.
     pub until: u64,
     /// It is never written to a file.
     #[serde(skip)]
@@ -54,7 +54,7 @@ pub(crate) struct Grant {
 }
 
 impl Grant {
-    /// A token that is valid for so many seconds.
+    /// A token that is valid for this number of seconds from now.
     pub(crate) fn token(token: &str, seconds: u64) -> Self {
         let until = now().saturating_add(seconds);
         Self { secret: token.to_owned(), id: None, session: None, until, only_in_memory: false }
@@ -72,7 +72,7 @@ pub(crate) fn now() -> u64 {
 
 type Exchange = dyn Fn() -> BoxFuture<'static, Result<Grant, NoKey>> + Send + Sync;
 
-/// The key of one identity.
+/// Gets the key of one identity, keeps it in memory and in a file, and exchanges it when it expires.
 #[derive(Clone)]
 pub(crate) struct Keeper {
     held: Arc<Mutex<Option<Grant>>>,
@@ -119,7 +119,7 @@ impl Keeper {
         written
     }
 
-    /// Returns the key as a token.
+    /// Returns a source of the key, as an adapter of a model asks for it.
     pub(crate) fn tokens(self) -> TokenSource {
         TokenSource::new(move |refused| {
             let keeper = self.clone();
@@ -181,7 +181,8 @@ fn write(file: &Path, grant: &Grant) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Waits until no other process exchanges this key. `None` if that cannot be known; then this process exchanges it too.
+/// Waits until no other process exchanges this key. `None` if the lock cannot be had within `patience`; then this
+/// process exchanges the key without it.
 async fn lock(file: &Path, patience: Duration) -> Option<File> {
     let dir = file.parent()?;
     becket_files::private::dir(dir).ok()?;
@@ -307,7 +308,7 @@ pub(crate) mod tests {
             assert_eq!(grant.unwrap().secret, "t0");
         }
         assert!(!crate::sys::open_to_others(&first.file));
-        // A token that is refused is exchanged once, and the other process takes the new one.
+        // A refused token is exchanged once, and the other keeper takes the new one from the file.
         let other = keeper(dir.path(), |_| Ok(Grant::token("renewed", 3600)));
         other.get(false).await.unwrap();
         assert_eq!(other.get(true).await.unwrap().secret, "renewed");
@@ -322,7 +323,7 @@ pub(crate) mod tests {
         assert_eq!(keeper.get(false).await.unwrap().secret, "t");
         assert_eq!(keeper.get(false).await.unwrap().secret, "t");
         assert_eq!(keeper.get(true).await.map(|_| ()), Err(missing()));
-        // A refusal that was one of a moment does not lose it.
+        // The refusal may have been temporary, so the key is still used.
         assert_eq!(keeper.get(false).await.unwrap().secret, "t");
     }
 

@@ -18,11 +18,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Time for requests of a program that opens a session with a message without text, such as a rewind of files.
+/// Wait before the result of a message without text. A program sends such a message only to open a session for
+/// requests, such as a rewind of files, and may close its side at the result.
 const OPEN: Duration = Duration::from_millis(300);
 
 impl Front {
-    /// Tells the program the commands if they have changed. `read_files`: files and skills are read again.
+    /// Prints the list of slash commands for the driving program if it has changed. `read_files`: files and skills are read again.
     pub(super) fn tell_commands(&mut self, read_files: bool) -> Result<(), Failure> {
         if !self.input.driven {
             return Ok(());
@@ -35,7 +36,7 @@ impl Front {
         let prompts =
             self.servers.hub.as_ref().map(|hub| crate::mcp::prompt_commands(hub)).unwrap_or_default();
         let now = KnownCommands::new(own, prompts);
-        // A change that hooks are judging or have refused is not shown to them again.
+        // A change that `ConfigChange` hooks are judging or have refused is not passed to them again.
         if now == self.session.commands || self.pending.commands.as_ref() == Some(&now) {
             return Ok(());
         }
@@ -134,7 +135,7 @@ impl Front {
         }
         self.printer.set_queued(self.queued());
         written(self.printer.blank_begun(input.client_id.as_deref()))?;
-        // An SDK closes its side at the result, which it may read together with `system/init`.
+        // An SDK closes its side at the result, so the result waits until the SDK has had time for its requests.
         self.servers.waits.add(async {
             tokio::time::sleep(OPEN).await;
             Completion::Blank
@@ -174,7 +175,7 @@ impl Front {
         Ok(())
     }
 
-    /// Sends a prompt as it is.
+    /// Sends a prompt without looking for slash commands and references to servers in it.
     pub(super) async fn composed(&mut self, input: PromptInput) -> Result<(), Failure> {
         if self.clear_waits() || self.waits_for_its_turn(&input) {
             self.pending.local.push_back(QueuedLine::Composed(input));
@@ -190,7 +191,7 @@ impl Front {
         if !input.parts.iter().any(is_address) {
             return Ok(false);
         }
-        // A model that cannot be opened gives an error of its own.
+        // If the model cannot be opened, the request to it will report that, so nothing is refused here.
         let model = (self.session.find_model)(&self.live().model).ok();
         let why = model.and_then(|model| becket_model::unfetched(&input.parts, model.info()));
         let Some(why) = why else { return Ok(false) };
@@ -226,8 +227,8 @@ impl Front {
         Ok(())
     }
 
-    /// Begins with the prompt that the session's agent brings: as a message of its own, or, if the program reads one result for
-    /// each of its messages, in front of the first one.
+    /// Sends the prompt with which the session's own agent begins: as a message of its own, or, if the driving program reads
+    /// one result for each of its messages, in front of the first one.
     pub(super) async fn begin_with(&mut self, text: Option<String>) -> Result<(), Failure> {
         let Some(text) = text else { return Ok(()) };
         if self.input.one_each {
@@ -243,8 +244,8 @@ impl Front {
         self.prompt(input).await
     }
 
-    /// Adds what belongs in front of a message: the text with which the session's agent begins, and messages that begin no turn.
-    /// These wait for a message that is no command.
+    /// Puts in front of a message the text with which the session's own agent begins, and earlier messages that begin no turn.
+    /// The latter are held back until a message comes that is no slash command.
     pub(super) fn with_earlier(&mut self, mut read: Read) -> Read {
         let Ok(InputLine::Command(Command::Prompt(input)) | InputLine::Composed(input)) = &mut read else {
             return read;
@@ -266,7 +267,7 @@ impl Front {
                 _ => None,
             })
             .collect();
-        // One text can still be a command, and name something of a server.
+        // Texts are joined, because slash commands and references to MCP servers are only recognized in a message that is one text.
         input.parts = match texts.map(|texts| texts.join("\n\n")) {
             Some(text) => vec![Part::text(text)],
             None => before,
@@ -274,7 +275,7 @@ impl Front {
         read
     }
 
-    /// Carries out a command that a message was, such as a compaction.
+    /// Sends the agent the command that a message stands for, such as a compaction, or keeps it until the turn ends.
     pub(super) async fn hand_command(&mut self, command: Command) {
         if self.input.one_each && self.is_busy() {
             self.pending.local.push_back(QueuedLine::Compact(command));
@@ -295,7 +296,7 @@ impl Front {
         self.input.one_each && input.mode == DeliveryMode::Queue && self.is_busy()
     }
 
-    /// True while a message waits that the agent has to answer.
+    /// True while a message waits here that only the agent can answer.
     pub(super) fn prompt_waits(&self) -> bool {
         self.input.one_each
             && self.pending.local.iter().any(|held| match held {
@@ -315,14 +316,14 @@ impl Front {
         self.pending.waiting.len() + self.pending.leaving + held.filter(|line| line.is_message()).count()
     }
 
-    /// Returns the program's ids of the messages that wait for a turn.
+    /// Returns the driving program's ids of the messages that wait for a turn.
     pub(super) fn queued_ids(&self) -> Vec<&str> {
         let held = self.pending.local.iter().chain(self.servers.waits.held());
         let sent = self.pending.waiting.iter().flatten().map(String::as_str);
         sent.chain(held.filter_map(QueuedLine::client_id)).collect()
     }
 
-    /// Discards the messages that wait here, and returns the program's ids of them.
+    /// Discards the messages that wait here, and returns the driving program's ids of them.
     pub(super) fn drop_waiting(&mut self) -> Vec<String> {
         let mut ids = self.servers.waits.drop_prompts();
         for line in std::mem::take(&mut self.pending.local) {
@@ -350,7 +351,7 @@ impl Front {
     async fn clear(&mut self, client_id: Option<String>) {
         let (done, is_done) = oneshot::channel();
         self.servers.waits.add(async move {
-            // Without a sender, the run ends.
+            // If the sender was dropped, the run is ending, and nothing needs to wait.
             let _ = is_done.await;
             Completion::Cleared
         });
@@ -375,13 +376,13 @@ impl Front {
                 written(self.printer.blank_answer(client_id))?;
             }
         }
-        // Nobody waits if the run ends.
+        // If the receiver was dropped, the run is ending.
         let _ = clearing.done.send(());
         Ok(true)
     }
 }
 
-/// True for the names of the command that clears the conversation.
+/// True for `clear` and its other names.
 fn clears(name: &str) -> bool {
     ["clear", "new", "reset"].contains(&name)
 }

@@ -40,7 +40,7 @@ fn sets_nothing(body: &Value) -> bool {
         .is_some_and(|fields| fields.iter().all(|(key, value)| key == "subtype" || is_empty(value)))
 }
 
-/// Time for hooks at the end of the session after a signal. A little longer than the agent gives them.
+/// Time for hooks at the end of the session after a signal. It is a little longer than the agent's own limit for these hooks.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// The answer to a request. `None`: it comes later.
@@ -53,7 +53,7 @@ impl Front {
         let known = self.state.ending.map(|(status, _)| status);
         let limit = if is_terminated { FAREWELL } else { GRACE };
         self.state.ending = Some((status, Instant::now() + limit));
-        // A SIGTERM after a SIGINT does not wait for the end of the turn either.
+        // A second signal ends the process, except a SIGTERM after a SIGINT, which ends the run as a first SIGTERM does.
         if known.is_some_and(|known| known == ExitStatus::Terminated || !is_terminated) {
             return true;
         }
@@ -241,13 +241,13 @@ impl Front {
         })
     }
 
-    /// Sets the program's settings. The answer comes when the agent has them.
+    /// Answers `apply_flag_settings`: sets the driving program's settings. The answer comes when the agent has applied all of them.
     async fn apply_flags(&mut self, id: &str, body: &Value) -> Answer {
         let (flags, commands) = match self.session.live.change(body) {
             Ok(change) => change,
             Err(why) => return Some(Err(why)),
         };
-        // A refused mode must refuse the whole request, before its rules count.
+        // If the guard refuses the mode, the whole request is refused before any of its rules takes effect.
         let guard = self.live().guard;
         let refused = commands.iter().find_map(|command| match command {
             Command::SetMode { mode } => {
@@ -270,7 +270,7 @@ impl Front {
         None
     }
 
-    /// Takes the agent's receipt for one command of a request. Returns false if the receipt is for a whole request.
+    /// Handles the agent's receipt for one command of a request that has several. Returns false if the receipt is for a whole request.
     pub(super) fn part_received(&mut self, part: &str, error: Option<&String>) -> Result<bool, Failure> {
         let Some(id) = settings::whole_request(part) else { return Ok(false) };
         if !self.pending.batches.get_mut(id).is_some_and(|batch| batch.received(error)) {
@@ -289,7 +289,7 @@ impl Front {
         Ok(true)
     }
 
-    /// Sets the mode in which a server's calls are judged, or takes that back.
+    /// Sets the permission mode for the calls of one MCP server, or removes that setting.
     async fn pin_server(&mut self, id: &str, body: &Value) -> Answer {
         let Some(server) = body.get("serverName").and_then(Value::as_str) else {
             return Some(Err("set_mcp_permission_mode_override needs `serverName`".to_owned()));
@@ -313,13 +313,13 @@ impl Front {
         } else {
             json!({ "warning": format!("there is no MCP server {server:?} in this session yet") })
         };
-        // The server may have been in the other mode before.
+        // The two server modes are set by different commands. Both are sent, because the server may leave the other mode.
         self.command(self.session.live.auto_rules()).await;
         self.with_receipt(id.to_owned(), self.session.live.program_rules(), answer).await;
         None
     }
 
-    /// Sends the rules of the program again, after its servers have changed.
+    /// Sends the agent the driving program's rules again if a change of its servers brought new rules.
     async fn send_rules(&mut self) {
         if let Some(policies) = self.servers.policies.take() {
             self.session.live.set_policies(policies);
@@ -343,8 +343,8 @@ impl Front {
         self.command(Command::WithReceipt { request_id, what: Box::new(command) }).await;
     }
 
-    /// Takes the hooks of a repeated `initialize` in place of the program's earlier ones. Other fields must say what the first
-    /// request said: they cannot be set again.
+    /// Takes the hooks of a repeated `initialize` in place of the driving program's earlier ones. Other fields must say what
+    /// the first request said: they cannot be set again.
     fn initialize_again(&mut self, body: &Value) -> Result<Value, String> {
         let others = body.as_object().into_iter().flatten().filter(|(key, value)| {
             !matches!(key.as_str(), "subtype" | "hooks" | "sdkMcpServerConfigs")

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-/// A writer that copies everything into a file.
+/// Writes to `to`, and copies everything into a file.
 pub(super) struct Copied {
     to: Box<dyn Write + Send>,
     file: Option<File>,
@@ -14,7 +14,7 @@ pub(super) struct Copied {
 impl Write for Copied {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.to.write(bytes)?;
-        // A full disk must not end the run.
+        // If the file cannot be written, for example on a full disk, copying stops and the run continues.
         self.file = self.file.take().filter(|mut file| file.write_all(&bytes[..written]).is_ok());
         Ok(written)
     }
@@ -27,7 +27,7 @@ impl Write for Copied {
 /// The writers for lines and for notes.
 pub(super) type Writers = (Box<dyn Write + Send>, Box<dyn Write + Send>);
 
-/// Returns the writers, and the reason why the file cannot be used. With a file, both are copied to its end.
+/// Returns the writers, and the reason why the file cannot be used. With a file, the output of both is also appended to it.
 pub(super) fn writers(path: Option<&Path>) -> (Writers, Option<String>) {
     let (out, notes): Writers = (Box::new(io::stdout()), Box::new(io::stderr()));
     let Some(path) = path else { return ((out, notes), None) };

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// `(used, usable, window, tokens by kind)`.
+/// `(used, usable, window, by kind)`, all in tokens. `usable` is the part of the window that a request may fill.
 type ContextFigures = (u64, u64, u64, Vec<(String, u64)>);
 
 /// Figures of the session, for requests about it.
@@ -20,7 +20,7 @@ pub(super) struct Figures {
     pub cost: f64,
     pub duration_ms: u64,
     pub api_ms: u64,
-    /// Lines that calls have added and removed.
+    /// Numbers of lines that edits have added and removed.
     lines: (u64, u64),
     /// Usage and cost of each model.
     models: BTreeMap<String, ModelUsage>,
@@ -125,7 +125,7 @@ impl Figures {
             .iter()
             .filter(|(_, tokens)| *tokens > 0)
             .map(|(name, tokens)| {
-                // The kinds that the SDK knows have its ids.
+                // Kinds that the SDK also has get the SDK's ids.
                 let id = match name.as_str() {
                     "system" => "system_prompt",
                     "tools" => "system_tools",
@@ -157,7 +157,7 @@ fn first(items: &[SystemItem], opening: &Opening) -> ContextFigures {
     (used, opening.usable, opening.window, kinds)
 }
 
-/// Returns the rules files. `all`: the size of all rules.
+/// Returns the rules files with their sizes, which add up to `all`.
 fn memory_files(items: &[SystemItem], all: Tokens) -> Vec<Value> {
     let scale = ContextScale::new(all, Floor::measure(items, &[]).rules);
     let files = items.iter().filter_map(|item| Some((item.path.as_ref()?, &item.text)));
@@ -169,7 +169,7 @@ fn memory_files(items: &[SystemItem], all: Tokens) -> Vec<Value> {
         .collect()
 }
 
-/// Returns the tools of MCP servers. `all`: the size of all tools.
+/// Returns the tools of MCP servers with their sizes. `all`: the size of all tools, of which each has its share.
 fn mcp_tools(opening: &Opening, all: Tokens) -> Vec<Value> {
     let scale = ContextScale::new(all, Floor::measure(&[], &opening.tools).tools);
     let split = |tool: &becket_types::ToolSpec| {

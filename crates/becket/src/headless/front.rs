@@ -1,8 +1,8 @@
 //! The loop of a headless run: events out, lines in, requests to the program, signals.
 //!
 //! Invariants:
-//! - The agent's input is closed only when no prompt is pending and the printer will ask no further question. So a run
-//!   whose input was closed early still prints every result.
+//! - The agent's input is closed only when no prompt is pending and the printer will send no prompt of its own (see
+//!   `may_ask`). So a run whose stdin was closed early still prints every result.
 //! - A permission question is always answered: by the program, or with a refusal when the program's side is closed.
 
 use super::control::{Batch, LiveSettings, Servers};
@@ -33,13 +33,13 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// A question that was sent to the program.
+/// A permission question that was sent to the driving program.
 pub(super) struct Question {
     call: CallId,
     tool: String,
-    /// The input in the program's terms.
+    /// The tool's input, with the SDK's names of its keys.
     input: Value,
-    /// The input as the program got it, if it was too long for a line.
+    /// The input as the driving program got it, if it was too long for a line.
     shown: Option<Value>,
     /// The call that started the subagent which asks.
     subagent: Option<CallId>,
@@ -72,29 +72,29 @@ pub(super) struct TurnStage {
     pub(super) ending: Option<(ExitStatus, Instant)>,
 }
 
-/// Everything that waits for an answer of the agent or of the program.
+/// Everything that waits for an answer of the agent or of the driving program.
 #[derive(Default)]
 pub(super) struct Pending {
-    /// Prompts that were sent and not delivered, by the program's ids.
+    /// The driving program's ids of prompts that were sent to the agent and not delivered yet.
     pub(super) waiting: VecDeque<Option<String>>,
     /// Permission questions, by the ids of their requests.
     pub(super) questions: HashMap<String, Question>,
-    /// Answers that wait for the agent's receipt.
+    /// Answers to requests, by request id, that are sent when the agent confirms the command.
     pub(super) receipts: HashMap<String, Value>,
     pub(super) rewinding: Option<Rewinding>,
-    /// Requests that are carried out in several commands.
+    /// Requests that the agent carries out in several commands, by request id.
     pub(super) batches: HashMap<String, Batch>,
-    /// The request whose side question is being answered.
+    /// Id of the request whose side question the model is answering.
     pub(super) side: Option<String>,
     /// The request that discards waiting prompts, and the ids of those that are discarded so far.
     pub(super) withdrawn: Option<(String, Vec<String>)>,
     /// Commands of becket and prompts that wait for the end of the turn, and prompts that wait for such a command.
     pub(super) local: VecDeque<QueuedLine>,
-    /// Number of lines that have left `local` and are not handled yet.
+    /// Number of lines that were taken from `local` and are not handled yet.
     pub(super) leaving: usize,
     /// The command that clears the conversation now.
     pub(super) clearing: Option<Clearing>,
-    /// A change of the commands that hooks judge, or have refused.
+    /// A changed list of slash commands that hooks are judging or have refused.
     pub(super) commands: Option<KnownCommands>,
 }
 
@@ -108,25 +108,25 @@ impl Pending {
     }
 }
 
-/// Ids under which the program knows messages, calls and subagents.
+/// Ids under which the driving program knows messages, calls and subagents.
 #[derive(Default)]
 pub(super) struct KnownIds {
     /// Calls that run.
     pub(super) calls: RunningCalls,
     /// Running subagents: the call that each works for, by its session.
     pub(super) tasks: HashMap<String, CallId>,
-    /// Messages, by the program's ids.
+    /// Messages, by the driving program's ids.
     pub(super) messages: HashMap<String, MessageId>,
 }
 
-/// Requests to the program, from hooks and servers.
+/// Requests to the driving program, from its hooks and its MCP servers.
 pub(super) struct ProgramRequests {
     /// New requests; `None` once all senders are gone.
     pub(super) requests: Option<mpsc::UnboundedReceiver<HostMessage>>,
     pub(super) open: OpenRequests,
 }
 
-/// The session as requests ask for it.
+/// Facts about the session that the driving program's requests ask for.
 pub(super) struct SessionAnswers {
     /// The parts of the session's first request, with its model.
     pub(super) opening: Opening,
@@ -134,7 +134,7 @@ pub(super) struct SessionAnswers {
     pub(super) live: LiveSettings,
     /// The answer to `initialize`.
     pub(super) greeting: Value,
-    /// The request that it answered.
+    /// The request `initialize` that `greeting` answered.
     pub(super) initialized: Value,
     pub(super) commands: KnownCommands,
     pub(super) jobs: Jobs,
@@ -193,8 +193,8 @@ impl Front {
         }
     }
 
-    /// Prints the events that arrived while the agent was ending. `broken`: the agent failed inside, so a result must be
-    /// printed in place of the one that it can no longer give.
+    /// Prints the events that arrived while the agent was ending. `broken`: the agent has panicked, so a result with
+    /// this message is printed in place of the one that it can no longer give.
     pub(super) fn drain(&mut self, broken: Option<String>) -> Result<ExitStatus, Failure> {
         while let Ok(event) = self.agent.events.try_recv() {
             self.remember(&event);
@@ -208,9 +208,9 @@ impl Front {
         Ok(self.state.ending.map_or_else(|| self.printer.status(), |(status, _)| status))
     }
 
-    /// Tells the program that a command in the background has started or ended.
+    /// Tells the driving program that a command in the background has started or ended.
     async fn job_changed(&mut self, change: JobChange) -> Result<(), Failure> {
-        // The result of the last turn is the last line of a run.
+        // After the last turn nothing is printed, because its result must be the last line of a run.
         if self.input.told_end && !self.state.in_turn {
             return Ok(());
         }
@@ -221,7 +221,7 @@ impl Front {
     }
 
     /// Begins a turn for commands in the background that have ended, if the agent is idle. A program that keeps its input open
-    /// waits for that.
+    /// expects such a turn.
     async fn wake_for_tasks(&mut self) {
         let idle = !self.state.in_turn && self.pending.waiting.is_empty() && !self.servers.waits.any();
         if !idle || !self.input.driven || self.input.ended || self.state.ending.is_some() {
@@ -270,7 +270,7 @@ impl Front {
             self.printer.set_mcp(crate::mcp::facts(hub));
             self.tell_commands(false)?;
         }
-        // The turn may have written a command. The line comes before the result, after which a program may stop reading.
+        // The turn may have written a command file. Its line comes before the result, after which a program may stop reading.
         if matches!(event, Event::TurnFinished(_)) {
             self.tell_commands(true)?;
         }
@@ -290,7 +290,7 @@ impl Front {
         Ok(())
     }
 
-    /// Shows that calls which run for long are alive.
+    /// Prints progress lines for calls that run for long, as a sign of life.
     fn show_progress(&mut self) -> Result<(), Failure> {
         for beat in self.known.calls.due(Instant::now()) {
             let parent = beat.parent.as_ref();
@@ -312,7 +312,7 @@ impl Front {
                     self.known.messages.insert(id.clone(), message.id);
                 }
             }
-            // Not from the user: becket asks the model again, such as for an answer that fits the schema.
+            // This message is not from the user: becket asks the model again, such as for an answer that fits the schema.
             Event::UserMessage { client_id, .. } => {
                 self.state.in_turn = true;
                 self.pending.delivered(client_id.as_ref());
@@ -333,7 +333,7 @@ impl Front {
                 _ => {}
             },
             Event::TurnFinished(result) => {
-                // A prompt that a hook refused is withdrawn by its id; without one, only the result tells.
+                // A refused prompt with an id is removed by `Withdrawn`. For one without an id, only this result reports the refusal.
                 if let TurnEnd::HookStopped { refused: Some(refused), .. } = &result.end
                     && refused.client_id.is_none()
                 {
@@ -436,10 +436,10 @@ impl Front {
         Ok(())
     }
 
-    /// Closes the agent's input when nothing is pending. Without a schema, that is possible at once. With one, the end
-    /// of a turn may cause another question, which an agent without input would not accept.
+    /// Closes the agent's input when nothing is pending. Without a schema, that is possible at once. With one, the printer
+    /// asks the model again if an answer does not fit it, and an agent without input would not accept that prompt.
     async fn end_input_when_idle(&mut self) {
-        // An agent that has ended serves no request and no prompt.
+        // Requests and prompts that still wait need an agent whose input is open.
         if !self.servers.waits.is_over() || self.clear_waits() || self.prompt_waits() {
             return;
         }
@@ -455,7 +455,7 @@ impl Front {
         }
     }
 
-    /// Asks the program if a call may run.
+    /// Asks the driving program if a call may run.
     async fn question(
         &mut self,
         request: &PermissionRequest,
@@ -535,7 +535,7 @@ impl Front {
 
     /// Withdraws questions that the end of a turn has made obsolete.
     fn withdraw_questions(&mut self) -> Result<(), Failure> {
-        // A subagent in the background goes on, and waits for its answer.
+        // A subagent in the background continues after the turn, so its question stays open.
         let stays = |question: &Question| {
             question
                 .subagent
@@ -570,20 +570,20 @@ impl Front {
         }
         let Some((id, body)) = self.link.open.take(request) else { return Ok(()) };
         if body["subtype"] == "mcp_message" && !becket_print::fits(&body) {
-            // A server must not work with a part of its arguments.
+            // A message that was cut to fit would give the server incomplete arguments, so it is refused.
             let why = "the message is longer than 1 MiB, the longest line that the program reads";
             self.link.open.answered(&id, Err(why.to_owned()));
             return Ok(());
         }
         let sent = self.printer.control_request(&id, &body);
-        // A program that has closed both sides misses the farewell, and that is no failure of the run.
+        // If the program has closed both sides, a line that cannot be written is no failure of the run.
         if !self.link.open.is_closed() {
             self.link.open.shown(&id, body, written(sent)?);
         }
         Ok(())
     }
 
-    /// Sends the agent a command. An agent that has ended takes none, and its events end as well.
+    /// Sends the agent a command. If the agent has ended, the error is ignored: the end of its events ends the loop.
     pub(super) async fn command(&mut self, command: Command) {
         match &command {
             Command::Prompt(input) => self.pending.waiting.push_back(input.client_id.clone()),
@@ -594,7 +594,7 @@ impl Front {
     }
 }
 
-/// Waits between two checks if the program is still running.
+/// Waits one second between two checks if the driving program still reads stdout.
 async fn pause() {
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
 }

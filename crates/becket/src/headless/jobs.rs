@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// Bytes of output that `get_task_output` gives.
+/// Maximum number of bytes that `get_task_output` returns: the end of the output.
 const LAST: usize = 8 * 1024;
 
 /// The commands in the background of a run.
@@ -22,12 +22,12 @@ pub(super) struct Jobs {
     changes: Option<mpsc::UnboundedReceiver<JobChange>>,
     /// The folder for the outputs of commands that have ended; `None` if the session is not kept.
     outputs: Option<PathBuf>,
-    /// Commands that have ended while the model was at work or before it could be told: the number, and the text for the model.
+    /// Commands that have ended and that no message to the model has reported yet: the job's number, and the text for the model.
     ended: Vec<(u64, String)>,
 }
 
 impl Jobs {
-    /// `shown`: lines tell the program of starts and ends.
+    /// `shown`: starts and ends are printed for the driving program.
     pub(super) fn new(shell: &Arc<Shell>, shown: bool, session: Option<PathBuf>) -> Self {
         let changes = if shown { shell.watch_jobs() } else { None };
         let outputs = session.map(|folder| folder.join("tasks"));
@@ -49,7 +49,7 @@ impl Jobs {
         self.changes.as_mut()?.try_recv().ok()
     }
 
-    /// Notes the end of a command for the model. A command that was ended on purpose is not reported.
+    /// Notes the end of a command for the model. The end of a command that was killed on purpose is not reported.
     pub(super) fn note_end(&mut self, change: &JobChange) {
         let Some(JobEnd { outcome, summary }) = &change.end else { return };
         if *outcome != JobOutcome::Killed {
@@ -61,7 +61,7 @@ impl Jobs {
         }
     }
 
-    /// Returns the ends of commands that the model has not seen meanwhile.
+    /// Returns the ended commands that the model has not seen in a tool result meanwhile, and forgets all.
     pub(super) fn untold(&mut self) -> Vec<(u64, String)> {
         let ended = std::mem::take(&mut self.ended);
         ended.into_iter().filter(|(id, _)| self.shell.take_end(*id)).collect()
@@ -71,7 +71,7 @@ impl Jobs {
         self.shell.job_lines().iter().any(|(known, _, running)| *known == id && *running)
     }
 
-    /// Tells the program that a command in the background has started or ended.
+    /// Tells the driving program that a command in the background has started or ended.
     pub(super) async fn tell(&self, change: JobChange, printer: &mut Printer) -> io::Result<()> {
         let JobChange { id, call, description, end } = change;
         let task = ShellTask { id, call: &call, description: &description };
@@ -92,7 +92,7 @@ impl Jobs {
         let path = folder.join(format!("{id}.output"));
         let file = path.clone();
         let saved = tokio::task::spawn_blocking(move || {
-            // A session without a folder has none for outputs either.
+            // If the session's folder does not exist, the outputs are not saved either.
             if !folder.parent().is_some_and(std::path::Path::is_dir) {
                 return false;
             }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 /// Name, description, and hint for arguments.
 pub(super) type SlashCommand = (String, String, String);
 
-/// The commands as the program knows them.
+/// The commands as the driving program knows them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KnownCommands {
     /// The commands of becket, of files and of skills.
@@ -19,7 +19,7 @@ impl KnownCommands {
         Self { own: sorted(own), prompts: sorted(prompts) }
     }
 
-    /// Returns all commands as lines name them.
+    /// Returns all commands as JSON, as the lines to the driving program list them.
     pub(super) fn told(&self) -> Vec<Value> {
         let one = |(name, about, hint): &SlashCommand| json!({ "name": name, "description": about, "argumentHint": hint });
         with_local(&self.own).iter().chain(&self.prompts).map(one).collect()

@@ -2,7 +2,7 @@
 //! processes.
 //!
 //! They count like `--settings` and `--disallowedTools`: the arguments of the run are completed with them, and its settings
-//! are read again. A program relies on them, so becket does not start without what was announced or with what it cannot use.
+//! are read again. A program relies on them, so becket does not start if announced ones are missing or cannot be used.
 
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -18,7 +18,7 @@ fn given<'a>(request: Option<&'a Value>, name: &str) -> Option<&'a Value> {
 }
 
 /// Reads the settings of the run again with what the request adds to its arguments. `request`: the request `initialize`;
-/// `None` if the program sent none.
+/// `None` if the driving program sent none.
 ///
 /// # Errors
 ///
@@ -57,7 +57,7 @@ pub(super) fn take_from(
         let rules: Vec<String> = rules.ok_or_else(|| wrong("disallowedTools", "a list of rules", denied))?;
         arguments.permissions.disallowed_tools.extend(rules);
     }
-    // The process is in that directory already.
+    // The process has already changed to the directory of `--cd`, so a relative path must not be applied again.
     arguments.config.cd = None;
     let mut again = RunSettings::new(*arguments, environment)?;
     again.client.driven = run.client.driven;

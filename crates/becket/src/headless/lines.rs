@@ -27,7 +27,7 @@ pub(super) struct Input {
     pub(super) lines: Option<Lines>,
     /// Lines that were read before the agent was built.
     pub(super) early: VecDeque<Read>,
-    /// The input contained something that is not blank.
+    /// There is something to do: a prompt, a request to continue, or a line that is not blank.
     pub(super) asked: bool,
     /// No more input will come.
     pub(super) ended: bool,
@@ -37,9 +37,9 @@ pub(super) struct Input {
     pub(super) driven: bool,
     /// Each message has a turn and a result of its own, in their order, unless its priority says otherwise.
     pub(super) one_each: bool,
-    /// Text in front of the first message.
+    /// Text to put in front of the first message: the prompt with which the session's own agent begins.
     pub(super) before_first: Option<String>,
-    /// Messages that begin no turn, and come with the next one.
+    /// Messages with `shouldQuery: false`: they begin no turn, and are sent together with the next message.
     pub(super) context: Vec<PromptInput>,
 }
 
@@ -104,7 +104,7 @@ impl Lines {
     ///
     /// # Errors
     ///
-    /// Returns a failure if settings of the program cannot be used, or were announced and are missing.
+    /// Returns a failure if settings of the driving program cannot be used, or were announced and are missing.
     pub(super) async fn opening(
         &mut self,
         environment: &Environment,
@@ -117,7 +117,7 @@ impl Lines {
                 Ok(InputLine::Nothing) => {}
                 Ok(InputLine::Request { request_id, subtype, body }) if subtype == "initialize" => {
                     let mut notes = Vec::new();
-                    // They count even if the rest of the request is refused, after which the run goes on.
+                    // Settings and deny rules apply even if the rest of the request is refused, because the run continues after that.
                     let settled = late_settings::take_from(Some(&body), environment, run)
                         .and_then(|()| limits.take_from(Some(&body), &mut run.settings));
                     let request = opening::apply(
@@ -137,7 +137,7 @@ impl Lines {
                     }
                     return Ok((early, Some(request)));
                 }
-                // Hosts begin with `initialize`, so any other line means that there is none.
+                // A program that sends `initialize` sends it first, so after any other line none will come.
                 Ok(_) => {
                     late_settings::take_from(None, environment, run)?;
                     limits.take_from(None, &mut run.settings)?;

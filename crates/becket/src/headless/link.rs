@@ -16,14 +16,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-/// Time for the program to run a hook whose answer cannot reach becket, before the process ends.
+/// Time for the driving program to run a hook whose answer cannot reach becket, before the process ends.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Sends requests and lines to the program.
+/// Sends requests and lines to the driving program.
 #[derive(Clone, Debug)]
 pub(crate) struct HostLink(mpsc::UnboundedSender<HostMessage>);
 
-/// A message to the program that is about to be written.
+/// A message to the driving program that is about to be written.
 #[derive(Debug)]
 pub(crate) enum HostMessage {
     Request(HostRequest),
@@ -64,7 +64,7 @@ impl HostLink {
     }
 }
 
-/// Waits for the next message to the program, for ever if there can be none.
+/// Waits for the next message to the driving program, for ever if there can be none.
 pub(super) async fn next_request(
     requests: Option<&mut mpsc::UnboundedReceiver<HostMessage>>,
 ) -> Option<HostMessage> {
@@ -74,14 +74,14 @@ pub(super) async fn next_request(
     }
 }
 
-/// Returns the MCP servers that live in the program, reached through `link`.
+/// Returns the MCP servers that live in the driving program, reached through `link`.
 pub(super) fn servers(link: &HostLink) -> HostServers {
     let link = link.clone();
     let ask = Arc::new(AskProgram(link.clone()));
     HostServers::new(move |name| Arc::new(ProgramServer { link: link.clone(), name: name.to_owned() }), ask)
 }
 
-/// Passes a question of an MCP server to the program.
+/// Passes a question of an MCP server to the driving program.
 struct AskProgram(HostLink);
 
 impl Ask for AskProgram {
@@ -109,8 +109,8 @@ impl Ask for AskProgram {
     }
 }
 
-/// Returns the program's answer to a question. A program that cannot be asked cancels it, and so does an answer that
-/// does not fit the form.
+/// Returns the driving program's answer to a question. If the program cannot be asked, or its answer does not fit the
+/// form, the question is cancelled.
 fn answer(question: &Question, given: Result<Value, String>) -> Answer {
     let Ok(given) = given else { return Answer::Cancel };
     match (given["action"].as_str(), &question.form) {
@@ -133,7 +133,7 @@ fn answer(question: &Question, given: Result<Value, String>) -> Answer {
     }
 }
 
-/// An MCP server in the program's process.
+/// An MCP server in the driving program's process.
 struct ProgramServer {
     link: HostLink,
     name: String,
@@ -142,7 +142,7 @@ struct ProgramServer {
 impl Channel for ProgramServer {
     fn send(&self, message: Value) -> BoxFuture<'static, Result<Option<Value>, String>> {
         let link = self.link.clone();
-        // A notification is confirmed as well, and its confirmation is not a message of the server.
+        // A notification is sent as a request too. The program's confirmation of it is dropped, as it is no message of the server.
         let is_request = message.get("method").is_some() && message.get("id").is_some();
         let body = json!({ "subtype": "mcp_message", "server_name": self.name, "message": message });
         Box::pin(async move {
@@ -156,7 +156,7 @@ impl Channel for ProgramServer {
 #[derive(Debug, Default)]
 pub(super) struct OpenRequests {
     open: HashMap<String, oneshot::Sender<Result<Value, String>>>,
-    /// Inputs of calls that were too long for a line, as the program got them and as they are, by the ids of requests.
+    /// Inputs of calls that were too long for a line: as they were sent to the driving program, and whole. By the ids of requests.
     shortened: HashMap<String, (Value, Value)>,
     next: u64,
     closed: bool,
@@ -169,8 +169,8 @@ impl OpenRequests {
         format!("becket_{}", self.next)
     }
 
-    /// Registers a request. Returns its id and body, to be written. Returns `None` if the program no longer answers;
-    /// the request has failed then.
+    /// Registers a request. Returns its id and body, to be written. Returns `None` if the driving program no longer
+    /// answers; the request has failed then.
     pub(super) fn take(&mut self, request: HostRequest) -> Option<(String, Value)> {
         let HostRequest { body, reply } = request;
         if self.closed && !is_farewell(&body) {
@@ -199,7 +199,8 @@ impl OpenRequests {
         self.open.remove(id).is_some_and(|reply| reply.send(outcome).is_ok())
     }
 
-    /// Notes how the program got a request. The input that a hook returns may have been shortened on the way to it.
+    /// If the tool input in a request was shortened for the driving program, keeps both forms, so that an input which a
+    /// hook returns can be made whole again.
     pub(super) fn shown(&mut self, id: &str, mut body: Value, mut shown: Value) {
         let input = |request: &mut Value| {
             request.pointer_mut("/input/tool_input").map(Value::take).unwrap_or_default()
@@ -221,12 +222,12 @@ impl OpenRequests {
         gone
     }
 
-    /// True if the program has closed its side.
+    /// True if the driving program has closed its side.
     pub(super) fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Fails all open requests, because the program will not answer any more.
+    /// Fails all open requests, because the driving program will not answer any more.
     pub(super) fn close(&mut self) {
         self.closed = true;
         for (_, reply) in self.open.drain() {

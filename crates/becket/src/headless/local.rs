@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Commands that other agents have in a terminal, and that would be no task for a model.
+/// Commands of other agents' terminals that would be no task for a model. They get a line that says so.
 const ELSEWHERE: [&str; 10] =
     ["clear", "reset", "exit", "quit", "login", "logout", "doctor", "memory", "terminal-setup", "vim"];
 
@@ -28,7 +28,7 @@ pub(super) struct LocalFacts<'a> {
 
 /// Returns the answer to a command.
 ///
-/// Another model is chosen elsewhere, so `/model NAME` is not answered here.
+/// `/model NAME` chooses another model in `commands`, so only `/model` alone is answered here.
 pub(super) fn answer(name: &str, arguments: &str, facts: &LocalFacts<'_>) -> String {
     let live = facts.live;
     match name {
@@ -87,8 +87,8 @@ fn permissions(live: &Live, rules: &Value) -> String {
     out
 }
 
-/// True if a prompt has the name of a command of becket. A command of the user with that name comes first, so the user's
-/// commands have to be known then.
+/// True if a prompt has the name of a command of becket. A command of the user with that name comes first, so the caller
+/// must look up the user's commands in this case.
 pub(super) fn may_be_own(prompt: &str) -> bool {
     crate::slash::named(prompt).is_some_and(|(name, _)| is_local(name))
 }
@@ -97,7 +97,7 @@ pub(super) fn may_be_own(prompt: &str) -> bool {
 pub(super) fn is_local(name: &str) -> bool {
     let terminal = becket_tui::commands::COMMANDS.iter().any(|(known, ..)| *known == name);
     let answered = ["cost", "usage", "context", "model", "permissions", "status", "help"].contains(&name);
-    // These two are tasks for the model.
+    // `compact` and `init` are left out, because they need the model.
     answered || ELSEWHERE.contains(&name) || terminal && !["compact", "init"].contains(&name)
 }
 

@@ -27,7 +27,7 @@ const FIELDS: [&str; 23] = [
     "skills",
     "sdkMcpServers",
     "sdkMcpServerConfigs",
-    // The tools of these servers, which becket asks the servers themselves for.
+    // The list of the servers' tools. becket does not need it, because it asks the servers themselves for their tools.
     "sdkMcpServerManifests",
     "mcpServers",
     "title",
@@ -39,7 +39,7 @@ const FIELDS: [&str; 23] = [
     "excludeDynamicSections",
     "planModeInstructions",
     "toolAliases",
-    // An interrupt ends the turn and spares subagents in the background in any case; `stop_task` ends each.
+    // Asks that an interrupt spares subagents in the background, which becket always does; `stop_task` ends each.
     "perTaskStopAffordance",
     "type",
 ];
@@ -57,7 +57,7 @@ const NOT_OFFERED: [(&str, &str); 2] = [
 #[derive(Debug)]
 pub(super) struct Initialize {
     pub(super) request_id: String,
-    /// Hooks that are functions of the program.
+    /// Hooks that are functions of the driving program.
     pub(super) hooks: Vec<Group>,
     /// Fields that have no effect.
     pub(super) unused: Vec<String>,
@@ -70,7 +70,8 @@ pub(super) struct Initialize {
 }
 
 impl Initialize {
-    /// Says in the answer which settings, servers and plugins of the request count. An SDK ends a session without these fields.
+    /// Confirms in the answer which settings, servers and plugins of the request were applied. An SDK ends the session if the
+    /// answer lacks these fields.
     fn confirm(&self, answer: &mut Value) {
         let is_given = |name: &str| self.body.get(name).is_some_and(|value| !value.is_null());
         if self.body.get("mcpServers").is_some_and(|servers| !is_empty(servers)) {
@@ -117,7 +118,7 @@ pub(super) fn apply(
 /// Returns the names of fields that have no effect here. A field without a value asks for nothing.
 fn unused(body: &Value) -> Vec<String> {
     let fields = body.as_object().into_iter().flatten();
-    // A session keeps its system prompt in any case, so a program that asks for that gets it.
+    // `systemPromptSnapshot: true` asks that the session keeps its system prompt, which becket always does.
     let is_so = |name: &str, value: &Value| name == "systemPromptSnapshot" && *value == json!(true);
     let asks = fields.filter(|(name, value)| {
         !FIELDS.contains(&name.as_str())
@@ -160,15 +161,15 @@ struct Fields {
     /// Definitions of agents, and notes about them.
     agents: Option<(Vec<Definition>, Vec<String>)>,
     skills: Option<Vec<String>>,
-    /// Names of the servers in the program's own process.
+    /// Names of the servers in the driving program's own process.
     host_servers: Option<Vec<String>>,
     /// Configurations of other servers, each with one server, and notes about them.
     servers: (Vec<String>, Vec<String>),
     title: Option<String>,
     subagent_text: bool,
-    /// Other names of tools: the tool by the name.
+    /// Other names that the driving program gives to tools, each with becket's own name of the tool.
     aliases: BTreeMap<String, String>,
-    /// Settings of servers in the program's own process, by name.
+    /// Settings of servers in the driving program's own process, by name.
     policies: Vec<(String, Value)>,
     plugins: Vec<PluginDir>,
 }
@@ -271,7 +272,7 @@ fn plugins(given: &Value) -> Result<Vec<PluginDir>, String> {
     given.as_array().ok_or_else(wrong)?.iter().map(one).collect()
 }
 
-/// Returns the tools that other names stand for. The tools have becket's own names.
+/// Returns the other names that the driving program gives to tools, each with becket's own name of the tool.
 fn aliases(given: &Value) -> Result<BTreeMap<String, String>, String> {
     let wrong = || wrong("toolAliases", "an object of tools by name", given);
     let one = |(name, tool): (&String, &Value)| {
@@ -297,7 +298,7 @@ fn texts(name: &str, value: &Value) -> Result<Vec<String>, String> {
     list.ok_or_else(|| wrong(name, "a list of strings", value))
 }
 
-/// Returns the hooks of a request. Each callback gets the program's id for it.
+/// Returns the hooks of a request. Each callback gets the driving program's id for it.
 pub(super) fn callbacks(hooks: &Value) -> Result<Vec<Group>, String> {
     if is_empty(hooks) {
         return Ok(Vec::new());
@@ -377,7 +378,7 @@ fn prompt_text(prompt: &Value) -> Result<String, String> {
     }
 }
 
-/// Returns the answer to `request`, or to one that brings nothing.
+/// Returns the answer to `initialize`. `request`: the request, if the program has sent one.
 pub(super) fn answer(assembled: &Assembled, plugins: &Plugins, request: Option<&Initialize>) -> Value {
     let agents: Vec<Value> = assembled
         .offers
@@ -475,7 +476,7 @@ mod tests {
         ] {
             let why = refused(&body).unwrap_or_else(|| panic!("{body} is accepted"));
             assert!(why.contains(part), "{body}: {why}");
-            // The fields beside it do not matter.
+            // The request is refused as well if another field is valid.
             let mut beside = body.clone();
             beside["title"] = body.get("title").cloned().unwrap_or_else(|| json!("t"));
             assert!(refused(&beside).is_some(), "{beside}");

@@ -14,7 +14,7 @@ struct RunningCall {
     tool: String,
     parent: Option<CallId>,
     began: Instant,
-    /// Signs of life so far.
+    /// Number of signs of life so far.
     beats: u32,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct SignOfLife {
 pub(super) struct RunningCalls(HashMap<CallId, RunningCall>);
 
 impl RunningCalls {
-    /// Takes an event of the agent.
+    /// Updates the running calls by an event of the agent.
     pub(super) fn saw(&mut self, event: &Event, now: Instant) {
         self.saw_in(event, None, now);
     }
@@ -75,7 +75,7 @@ impl RunningCalls {
         self.0.values().map(RunningCall::next).min()
     }
 
-    /// Takes the signs of life that are due.
+    /// Returns the signs of life that are due now, and counts them.
     pub(super) fn due(&mut self, now: Instant) -> Vec<SignOfLife> {
         let due = self.0.iter_mut().filter(|(_, call)| call.next() <= now);
         due.map(|(id, call)| {

@@ -13,11 +13,11 @@ use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use tokio::sync::oneshot;
 
-/// A command that clears the conversation.
+/// A request to clear the conversation that the agent has not confirmed yet.
 pub(super) struct Clearing {
     /// The id under which the agent confirms it.
     pub(super) request_id: String,
-    /// The program's id of the message with the command.
+    /// The driving program's id of the message with the command.
     pub(super) client_id: Option<String>,
     /// Releases the lines that wait.
     pub(super) done: oneshot::Sender<()>,
@@ -25,11 +25,11 @@ pub(super) struct Clearing {
 
 /// The result of an operation that was waited for.
 pub(super) enum Completion {
-    /// The servers in the program's process have started.
+    /// The servers in the driving program's process have started.
     Started,
     /// The conversation is cleared.
     Cleared,
-    /// The answer to a request of the program, by its id.
+    /// The answer to a request of the driving program, by its id.
     Answer(String, Result<Value, String>),
     /// A prompt whose references to servers are expanded.
     Prompt(PromptInput),
@@ -39,11 +39,11 @@ pub(super) enum Completion {
     Decided(String, Result<Value, String>),
     /// The pause before the result of a message without text is over.
     Blank,
-    /// Commands that have changed, and the reason if hooks refuse the change.
+    /// The changed list of slash commands, and the reason if hooks refuse the change.
     Commands(KnownCommands, Option<String>),
 }
 
-/// A line of the program that is held.
+/// A line of the driving program that is held.
 pub(super) enum QueuedLine {
     Prompt(PromptInput),
     /// A prompt that is sent as it is.
@@ -55,7 +55,7 @@ pub(super) enum QueuedLine {
 }
 
 impl QueuedLine {
-    /// Returns the program's id of a message.
+    /// Returns the driving program's id of a message.
     pub(super) fn client_id(&self) -> Option<&str> {
         match self {
             Self::Prompt(input) | Self::Composed(input) => input.client_id.as_deref(),
@@ -63,7 +63,7 @@ impl QueuedLine {
         }
     }
 
-    /// True for a message of the program.
+    /// True for a message of the driving program.
     pub(super) fn is_message(&self) -> bool {
         !matches!(self, Self::Request(..))
     }
@@ -72,11 +72,11 @@ impl QueuedLine {
 #[derive(Default)]
 pub(super) struct PendingWork {
     running: FuturesUnordered<BoxFuture<'static, Completion>>,
-    /// Work that holds no line back.
+    /// Work during which new lines are handled at once. Work in `running` holds them back.
     beside: FuturesUnordered<BoxFuture<'static, Completion>>,
-    /// Lines that came in the meantime.
+    /// Lines that came while work in `running` was not finished.
     held: VecDeque<QueuedLine>,
-    /// Ends the work for a request that the program withdraws.
+    /// By the id of a request: ends its work if the driving program withdraws the request.
     cancels: HashMap<String, oneshot::Sender<()>>,
 }
 
@@ -85,12 +85,12 @@ impl PendingWork {
         self.running.push(Box::pin(work));
     }
 
-    /// Adds work for which later lines do not wait. Only the end of the input waits for its answer.
+    /// Adds work for which later lines do not wait. Only the end of the input waits until this work has finished.
     pub(super) fn beside(&mut self, work: impl Future<Output = Completion> + Send + 'static) {
         self.beside.push(Box::pin(work));
     }
 
-    /// Does work for a request, until the program withdraws the request.
+    /// Does work for a request, until the driving program withdraws the request.
     pub(super) fn until_cancelled(
         &mut self,
         id: &str,
@@ -126,7 +126,7 @@ impl PendingWork {
         }
     }
 
-    /// Discards the prompts that are held. Returns the program's ids of them.
+    /// Discards the prompts that are held. Returns the driving program's ids of them.
     pub(super) fn drop_prompts(&mut self) -> Vec<String> {
         let mut ids = Vec::new();
         self.held.retain(|line| {

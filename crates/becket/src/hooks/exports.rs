@@ -14,7 +14,7 @@ pub(crate) fn into_shell(shell: &Arc<Shell>) -> TakeExports {
     let shell = Arc::clone(shell);
     Arc::new(move |text, of_project| {
         let variable = |name: &str| shell.variable(name)?.into_string().ok();
-        // A project's hook may be trusted to run, but not to decide which programs commands are.
+        // A project's hook may be trusted to run, but not to decide by variables such as `PATH` which programs later commands run.
         let may_set = |name: &str| !(of_project && is_obeyed_variable(name));
         for (name, value) in exports(text, &may_set, &variable) {
             shell.export(&name, &value);
@@ -101,7 +101,7 @@ mod tests {
         // A later line sees the earlier ones, and a value may be longer than a line.
         check("A=1\nexport B=\"$A\nC=3\"\n", &[("A", "1"), ("B", "1\nC=3")]);
         check("FORBIDDEN=1\nB=x$FORBIDDEN\n", &[("B", "x")]);
-        // Every letter beside one that is not ASCII: the grammar cannot take the text as a whole.
+        // A long value beside one that is not ASCII, which the grammar cannot parse as one text.
         let letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
         check(&format!("A={letters}\nB='ä'\n"), &[("A", letters), ("B", "ä")]);
     }

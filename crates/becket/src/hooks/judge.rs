@@ -26,13 +26,13 @@ const MAX_TURNS: u64 = 50;
 
 const SYSTEM: &str = "You judge one moment of a coding session for its user. Follow the question exactly.";
 
-/// The parts of a session with which questions are answered.
+/// Everything that answering a hook's question needs.
 pub(crate) struct Judge {
     /// Answers if the hook names no model.
     pub model: Arc<dyn Model>,
     pub find: FindModel,
     pub blobs: Arc<dyn Blobs>,
-    /// The policy of the configuration, for the session of an agent that answers.
+    /// The configured policy for context windows, for the session of an agent that answers.
     pub policy: Policy,
     pub guard: Guard,
     pub roots: Vec<PathBuf>,

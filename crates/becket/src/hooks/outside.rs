@@ -14,13 +14,13 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::mpsc::{Sender, WeakSender};
 
-/// The hooks of a session, for everything but its agent.
+/// Runs the hooks of a session for events that happen outside of its agent.
 #[derive(Clone, Debug)]
 pub(crate) struct OutsideHooks {
     engine: Engine,
-    /// Keys that each hook is given.
+    /// Input keys of every hook: id, transcript and directory of the session. Empty until [`Self::begin`].
     common: Arc<OnceLock<Map<String, Value>>>,
-    /// The way to the agent. Weak, because the agent ends when nobody can send to it any more.
+    /// Sends commands to the agent. It is weak, because the agent ends when the last strong sender is dropped.
     agent: Arc<OnceLock<WeakSender<Command>>>,
 }
 
@@ -40,14 +40,14 @@ impl OutsideHooks {
             "session_id": session, "transcript_path": transcript.to_string_lossy(), "cwd": cwd.to_string_lossy(),
         });
         if let Value::Object(common) = common {
-            // A session begins once.
+            // The keys stay if they were set before: a session begins once.
             let _ = self.common.set(common);
         }
     }
 
     /// Names the agent that records runs.
     pub(crate) fn report_to(&self, agent: &Sender<Command>) {
-        // A session has one agent.
+        // The first agent stays if one was set before: a session has one agent.
         let _ = self.agent.set(agent.downgrade());
     }
 
@@ -111,7 +111,7 @@ impl OutsideHooks {
 /// Lets hooks answer the questions of MCP servers, and look at the answers that others give.
 pub(crate) struct HookedAsk {
     pub hooks: OutsideHooks,
-    /// The way to an answer if no hook gives one.
+    /// Answers the question if no hook does.
     pub otherwise: Elicitation,
 }
 

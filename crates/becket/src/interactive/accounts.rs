@@ -19,7 +19,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::task::{AbortHandle, JoinHandle};
 
-/// Longest wait for a server to list its models. After it, the other models are offered without them.
+/// Longest wait for a server to list its models. After that, models are offered without those of this server.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) struct Accounts {
@@ -27,13 +27,13 @@ pub(super) struct Accounts {
     settings: Settings,
     root: PathBuf,
     models: SharedModels,
-    /// The login that runs, or whose end nobody has asked for yet.
+    /// The login that runs, or that has ended before the interface asked for its result.
     login: Mutex<Option<RunningLogin>>,
 }
 
 /// A login with a code. Dropping it does not end it; [`Accounts::cancel_login`] does.
 struct RunningLogin {
-    /// Absent while its end is awaited.
+    /// `None` while [`Accounts::login_end`] awaits the end.
     end: Option<JoinHandle<Result<Kept, String>>>,
     abort: AbortHandle,
 }
@@ -212,7 +212,7 @@ impl Accounts {
                 let Prompt { address, code, complete, .. } = prompt;
                 Some(Reply::LoginCode { provider, code: LoginCode { address, code, complete, minutes } })
             }
-            // The login ended without a code.
+            // Without a code the login has already ended, so its result is the answer.
             Err(_) => self.login_end(provider).await,
         }
     }
@@ -296,10 +296,10 @@ impl Accounts {
     }
 }
 
-/// A key that is stored.
+/// The place of a stored key, and the result of checking it.
 pub(super) struct Stored {
     pub place: Kept,
-    /// Why the provider could not be asked about the key.
+    /// The error if the provider could not be asked about the key. The key is stored unchecked then.
     pub checked: Result<(), String>,
 }
 

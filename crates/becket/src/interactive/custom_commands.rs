@@ -31,7 +31,7 @@ use std::sync::Arc;
 /// The skills of a session.
 pub(crate) struct SessionSkills {
     pub find: Box<dyn Fn() -> Skills + Send + Sync>,
-    /// Has the hooks of skills, which run once their skill is called.
+    /// The session's hooks. Calling a skill activates the hooks in its frontmatter.
     pub hooks: Option<OutsideHooks>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct CustomCommands {
     dirs: Vec<(PathBuf, bool)>,
     cwd: PathBuf,
     plugins: Arc<Plugins>,
-    /// Looks for skills, not before a list or a name is requested.
+    /// Skills are looked for only when a list or a name is requested.
     skills: SessionSkills,
     trust: ContentTrust,
     surroundings: CommandEnvironment,
@@ -73,7 +73,7 @@ enum Source {
 pub(crate) struct CommandPrompt {
     pub text: String,
     pub terms: TurnTerms,
-    /// Rules of a file of the project that do not count, because the user has not agreed to them.
+    /// `allowed-tools` rules of a project's file that have no effect, because the user has not agreed to them.
     pub left_out: Vec<String>,
 }
 
@@ -202,7 +202,7 @@ impl CustomCommands {
     fn of_skill(&self, mut skill: CalledSkill, consent: Consent) -> Result<CommandPrompt, Called> {
         let mut left_out = Vec::new();
         if skill.project {
-            // Words of the caller are no part of what the user agrees to.
+            // The user agrees to the skill's own text, so it is read here without the words of the caller.
             let skills = (self.skills.find)();
             let content = skills.get(&skill.name).and_then(|skill| skill.prompt("").ok()).unwrap_or_default();
             let allows = skill.terms.allow.join(", ");
@@ -343,7 +343,8 @@ impl CustomCommands {
     }
 }
 
-/// Moves the prompt of a command with `context: fork` to the terms: a subagent gets it, and the session only the command.
+/// For a command with `context: fork`, moves the prompt into its [`TurnTerms`]: a subagent gets the prompt, and the
+/// session shows only the command as it was typed.
 fn forked(mut prompt: CommandPrompt, name: &str, arguments: &str) -> CommandPrompt {
     if let Some(fork) = &mut prompt.terms.fork {
         let typed = format!("/{name} {arguments}").trim_end().to_owned();
@@ -397,7 +398,7 @@ fn found(name: String, text: String, project: bool) -> CommandFile {
     let mut wrong = None;
     let (head, body) = match Head::split(&text) {
         Some(Ok((head, body))) => (head, body.trim_start_matches(['\r', '\n'])),
-        // A file without a readable head is a prompt as a whole.
+        // If a file has no readable frontmatter, all of its text is the prompt.
         other => {
             wrong = other.and_then(Result::err);
             (Head::default(), text.trim_start_matches('\u{FEFF}'))

@@ -39,7 +39,7 @@ impl EarlierMessagesReader {
         self.place.copy_of.is_none()
     }
 
-    /// Returns the end of the session. If it cannot be read, adds a note for the user.
+    /// Returns the last section of the session's messages. If it cannot be read, adds a note for the user.
     pub(super) fn end(&self, notes: &mut Vec<String>) -> Option<Stretch> {
         let end = self.pages().last().map(stretch);
         end.map_err(|error| notes.push(format!("the earlier conversation cannot be shown: {error}"))).ok()
@@ -131,8 +131,9 @@ fn spoken(event: Event) -> Option<Event> {
     }
 }
 
-/// The session's files, from which earlier messages are shown again.
+/// The places from which the interface reads earlier messages and images of the session again.
 pub(super) struct StoredConversation {
+    /// The file of the session's ledger.
     pub(super) transcript: PathBuf,
     /// Earlier messages of a continued session.
     pub(super) past: Option<Arc<EarlierMessagesReader>>,

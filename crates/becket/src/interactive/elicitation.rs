@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot};
 
-/// Asks the user. A cheap handle.
+/// Asks the user questions of MCP servers. A handle that is cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct AskUser {
     inputs: mpsc::UnboundedSender<Input>,
@@ -31,7 +31,7 @@ impl OpenQuestions {
     /// Passes on the answer of the user.
     pub(super) fn answered(&self, number: u64, answer: ServerAnswer) {
         let waits = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
-        // The server may have given up meanwhile.
+        // A failure to send is ignored, because the server may have given up the question meanwhile.
         let _ = waits.map(|waits| waits.send(answer));
     }
 }

@@ -5,7 +5,7 @@
 use becket_types::{CallId, Entry, EntryKind, Part, PruneReason, Seq, Span, SpanKind, Usage};
 use std::collections::BTreeMap;
 
-/// Pause in milliseconds after which the cache of a provider has expired.
+/// Pause in milliseconds after which the provider's cache is assumed to have expired.
 const FORGOTTEN: u64 = 5 * 60 * 1_000;
 
 /// Returns the tokens of the context by tool, and by the file that was read or written.
@@ -68,11 +68,15 @@ pub(crate) const UNPRICED: &str = "no list price is known, or it is 0";
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Sum {
     pub requests: usize,
+    /// Tokens of the whole input, including cached ones.
     pub read: u64,
-    /// Tokens of `read` that came from the cache, and tokens written to it.
+    /// Tokens of `read` that came from the provider's cache.
     pub cached: u64,
+    /// Tokens of `read` that were written to the provider's cache.
     pub cache_write: u64,
+    /// Tokens of the answers.
     pub wrote: u64,
+    /// In US dollars.
     pub cost: f64,
     /// Number of requests whose tokens are estimated, because the provider reported none.
     pub estimated: usize,
@@ -113,7 +117,7 @@ impl Sum {
     }
 }
 
-/// A request.
+/// A request. Its figures have the units of [`Sum`].
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct UsageRow<'a> {
     pub seq: Seq,

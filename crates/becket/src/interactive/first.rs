@@ -40,13 +40,13 @@ enum Choice {
         base: String,
         name: String,
     },
-    /// A key for a known provider, or for the provider of the model that lacks one.
+    /// Enter a key for a known provider, or for the provider of the model that lacks one.
     Key,
-    /// A login with a code, at the provider of the model that lacks a key.
+    /// Log in with a code, at the provider of the model that lacks a key.
     LogIn,
-    /// The address of a server.
+    /// Enter the address of a server.
     Address,
-    /// The key of a server whose address was entered.
+    /// Enter the key of the server whose address was entered before.
     ServerKey,
     Demo,
 }
@@ -93,7 +93,7 @@ pub(super) async fn trusted(
     })
 }
 
-/// Asks the same in plain lines, for screen readers.
+/// Asks if the project is trusted in plain lines, for screen readers.
 fn asked_in_lines(text: &[String]) -> io::Result<Option<bool>> {
     let mut out = io::stdout().lock();
     writeln!(out, "Do you trust what is in this directory?")?;
@@ -120,8 +120,8 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
     }
     let (preferences, _) = preferences::load(environment, &settings.settings.config);
     let own = settings.settings.config.provider("openai").base_url.clone();
-    // A server that the user named is meant. Another one that answers would be listed above it, and the address in the
-    // environment would be used again at the next start, with the other one's model.
+    // If the user named a server, only that one is asked. The model of another server would be chosen with the named
+    // server's address at the next start.
     let mut servers = match &own {
         Some(base) => vec![Server::own(base)],
         None => servers::usual(environment, &settings.settings),

@@ -22,7 +22,7 @@ const SAMPLE: i32 = 10;
 /// Maximum number of pixels of a small image.
 const SMALL: usize = 100_000;
 
-/// With fewer colours than this, they are spread evenly instead of learned.
+/// If the terminal has fewer colours than this, fixed ones are used, spread evenly, instead of ones learned from the image.
 const LEARNT: usize = 64;
 
 /// An image: four bytes for each pixel, its width and its height.
@@ -168,7 +168,7 @@ mod tests {
             ((5_000, 100), (10, 20), (78, 1)),
             ((3, 4_000), (10, 20), (1, 20)),
             ((3_000, 3_000), (10, 20), (40, 20)),
-            // As many pixels as an image may have.
+            // The image is reduced to [`MOST_PIXELS`].
             ((3_000, 3_000), (40, 80), (12, 6)),
             ((100, 50), (200, 200), (1, 1)),
         ] {

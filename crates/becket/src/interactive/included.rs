@@ -21,7 +21,8 @@ pub(super) fn files_of(cwd: &Path, text: &str) -> String {
             continue;
         }
         seen.push(name);
-        // A project's command must not send it. The tool for reading asks.
+        // The text may come from the project, so a file that may hold secrets is not sent to the model. If the model
+        // reads it with a tool, the guard asks.
         if is_secret_below(cwd, &real) || is_secret_below(cwd, &path) {
             let _ =
                 write!(out, "\n\n{name} may hold secrets and is not included here; read it if you need it.");

@@ -30,7 +30,7 @@ use std::sync::Arc;
 /// Maximum number of search hits that are read when sessions are searched.
 const HITS: usize = 200;
 
-/// Sources of the pages.
+/// Everything from which the pages are made.
 pub(super) struct Pages {
     pub environment: Environment,
     pub cwd: PathBuf,
@@ -42,7 +42,7 @@ pub(super) struct Pages {
     pub trusted: bool,
     /// The folders of the workspace.
     pub roots: Vec<PathBuf>,
-    /// Has the session's own sandbox, so that a page describes what applies to its commands.
+    /// Contains the session's own sandbox, so that pages describe what applies to the session's commands.
     pub programs: Programs,
     pub mcp: Option<Arc<becket_mcp::Hub>>,
     pub opening: Opening,
@@ -110,7 +110,7 @@ impl Pages {
         let mut reading = self.reading()?;
         reading.model = reading.model.take().or_else(|| self.config.model.name.clone());
         let mut filled = reading.filled(self.config.context.window.or(window), usable, false);
-        // The page and the status line show one figure.
+        // The page shows the same size as the status line.
         if let Some(used) = known(used) {
             filled.scale_to(used);
         }
@@ -323,7 +323,7 @@ impl Pages {
         let args = ConfigArgs::default();
         let mut settings =
             crate::settings::configuration(&self.environment, &self.cwd, &args, Vec::new(), true)?;
-        // Choices for the session count more than the files: by flags, and since its start.
+        // Values that flags or the user chose for this session override those of the files.
         let chosen = [
             ("model", serde_json::json!(self.config.model.name)),
             ("effort", serde_json::json!(self.config.model.effort)),

@@ -113,8 +113,8 @@ fn images(environment: &Environment) -> Option<Graphics> {
     }
     match (var("TERM_PROGRAM"), term) {
         (Some("ghostty"), _) | (_, "xterm-kitty" | "xterm-ghostty") => graphics(Some(Protocol::Kitty)),
-        // These terminals set TERM themselves. Programs started in one of the others may still inherit that other's
-        // variables.
+        // TERM is looked at before TERM_PROGRAM: each of these terminals sets TERM itself, but may have inherited
+        // TERM_PROGRAM from another terminal in which it was started.
         (_, "foot" | "foot-extra" | "mlterm" | "contour" | "alacritty") => graphics(None),
         (Some("iTerm.app" | "WezTerm" | "mintty"), _) => graphics(Some(Protocol::Iterm)),
         (Some("vscode"), _) => graphics(None),
@@ -162,7 +162,7 @@ pub(super) fn notifications(environment: &Environment, ui: &UiConfig) -> Result<
             )
         });
     }
-    // A multiplexer does not pass such sequences on.
+    // A multiplexer does not pass the escape sequences of notifications on, so only the bell is used.
     if environment.var("TMUX").is_some() || environment.var("STY").is_some() {
         return Ok(Notifications::Bell);
     }
@@ -208,8 +208,8 @@ pub(super) fn disallow(
     Ok(format!("removed from {}: {rule}", path.display()))
 }
 
-/// Carries out a change that a program has asked for with its answer to a question. Relative folders are meant from `cwd`.
-/// Returns a line for the user.
+/// Carries out a change of the settings that a driving program requests in its answer to a permission question. Relative
+/// folders are meant from `cwd`. Returns a line for the user.
 ///
 /// # Errors
 ///

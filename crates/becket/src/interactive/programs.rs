@@ -128,7 +128,7 @@ pub(super) fn copy(text: &str) {
             if let Some(mut stdin) = child.stdin.take() {
                 let _ = stdin.write_all(text.as_bytes()).await;
             }
-            // The program may keep running to serve the clipboard.
+            // A program that still runs after the wait serves the clipboard with the text, so no other one is tried.
             if tokio::time::timeout(PATIENCE, child.wait())
                 .await
                 .map_or(true, |e| e.is_ok_and(|s| s.success()))

@@ -41,7 +41,7 @@ pub(super) fn ask(environment: &Environment, settings: &RunSettings) -> Result<O
     let trust = ContentTrust::for_project(environment, &root, false);
     for (server, item) in all {
         let state = match trust.state(&item) {
-            // The user has withdrawn the permission since.
+            // Only servers that are not approved now are in this list. If the stored decision trusts one, its approval was withdrawn later.
             State::Trusted if server.is_some() => State::New,
             state => state,
         };
@@ -69,7 +69,7 @@ fn asked_about(item: &Item, state: &State) -> io::Result<Option<bool>> {
         _ => "would run on this machine",
     };
     let name = becket_print::clean(&item.name);
-    // The name of a server says of itself which file it is in.
+    // The name of a server ends with its file (`NAME of .mcp.json`), so no "in" is needed.
     let brought = match item.kind.as_str() {
         "MCP server" => format!("the MCP server {name}"),
         kind => format!("{kind} in {name}"),
@@ -92,7 +92,8 @@ fn asked_about(item: &Item, state: &State) -> io::Result<Option<bool>> {
     }
 }
 
-/// True if the line contains keys such as arrows, which choose on the page before. They do not refuse, because a refusal is remembered.
+/// True if the line contains keys such as arrows. Those choose on the previous page, so here they are probably a mistake, and must not
+/// count as a refusal, which would be remembered.
 fn is_of_keys(line: &str) -> bool {
     line.contains('\x1b')
 }

@@ -174,7 +174,7 @@ fn spans(spans: &[Span], texts: &[String], shown: &PathDisplay) -> Item {
     Item::Table { columns, rows: spans.iter().zip(texts).map(row).collect() }
 }
 
-/// Adds the largest of `sums`; nothing if there are none.
+/// Adds a table of the largest sums (at most [`ROWS`]); nothing if there are none.
 fn largest(
     sheet: &mut Sheet,
     title: &str,
@@ -395,7 +395,7 @@ pub(super) struct Status<'a> {
     /// The backends in one line, and the mode of the sandbox.
     pub sandbox: String,
     pub sandbox_mode: &'a str,
-    /// The limit of the sandbox's promise about deny rules.
+    /// A line about deny rules with patterns that the sandbox cannot enforce everywhere.
     pub deny_rules: Option<String>,
     pub levels: Vec<LevelReach>,
 }

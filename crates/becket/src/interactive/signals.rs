@@ -34,8 +34,8 @@ pub(super) fn ends(sender: &mpsc::UnboundedSender<Input>, lines: bool) -> Result
     Ok(())
 }
 
-/// Reports the signals that stop and wake becket. `stopping`: becket has stopped itself, so the next SIGCONT is not
-/// reported.
+/// Reports the signals that stop and wake becket. `stopping` is true while becket has stopped itself; the next SIGCONT
+/// is then not reported.
 pub(super) fn stops(sender: mpsc::UnboundedSender<Input>, stopping: Arc<AtomicBool>) -> Result<(), Failure> {
     let mut stops = signal(SignalKind::from_raw(SIGTSTP)).map_err(failed)?;
     let mut wakes = signal(SignalKind::from_raw(SIGCONT)).map_err(failed)?;

@@ -37,7 +37,7 @@ impl Next {
         }
     }
 
-    /// Returns what follows a session that ended like this.
+    /// Returns the action after a session that ended in this way.
     pub(super) fn after(ended: Ended, session: SessionId) -> Self {
         let to = match ended {
             Ended::Quit | Ended::AgentGone => return Self::Quit,
@@ -80,7 +80,8 @@ pub(super) async fn until_quit(
                     answer.apply(&mut settings);
                     continue;
                 }
-                // Another session keeps the one that the user left, where /login gives a key.
+                // The question for the key is only for a first session. After a change, becket returns to the session
+                // that the user left, in which /login takes a key.
                 if left.is_none()
                     && failed.is_none()
                     && let Some(model) = &failure.lacks_key
@@ -211,14 +212,14 @@ mod tests {
         let said =
             "The other session was not opened: There is no key for the OpenAI API. Set OPENAI_API_KEY.";
         assert_eq!(failed.as_deref(), Some(said));
-        // The session before cannot be opened either.
+        // The session that was left cannot be opened either, so a new one is begun.
         settings.session.choice = to;
         let to = back(&mut left, &mut failed, &settings, &failure).unwrap();
         assert_eq!(to, SessionChoice::New { id: None });
         assert!(failed.as_deref().unwrap().starts_with(said));
         settings.session.choice = to;
         assert_eq!(back(&mut left, &mut failed, &settings, &failure), None);
-        // The first session of all.
+        // If the first session fails, there is none to go back to.
         settings.session.choice = SessionChoice::Continue { fork: None };
         assert_eq!(back(&mut None, &mut None, &settings, &failure), None);
     }

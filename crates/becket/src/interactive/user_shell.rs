@@ -36,12 +36,12 @@ impl UserShell {
         self.shell.running_jobs()
     }
 
-    /// Number, state with text, and liveness of each of the session's commands in the background.
+    /// Returns for each of the session's commands in the background its number, a line with its state and text, and true if it runs.
     pub(super) fn jobs(&self) -> Vec<(u64, String, bool)> {
         self.shell.job_lines()
     }
 
-    /// Ends one of them, and describes its state.
+    /// Ends a command in the background, and describes its state.
     pub(super) async fn end_job(&self, id: u64) -> Option<String> {
         self.shell.end_job(id).await
     }
@@ -91,7 +91,8 @@ impl UserShell {
     }
 }
 
-/// Keeps only the state of the shell. Whole outputs and file hashes are needed for the model's commands alone.
+/// The host of the user's commands: keeps only the state of the shell. Whole outputs and file hashes are needed for the
+/// model's commands alone.
 #[derive(Default)]
 struct ShellState(Mutex<HashMap<String, Value>>);
 
@@ -187,7 +188,7 @@ fn write(file: &Path, text: Option<&str>) -> io::Result<()> {
 pub(super) struct LastDraft {
     /// Text from the command line, until the interface asks for its draft.
     pub(super) typed: Option<String>,
-    /// `None` for a session that is not kept.
+    /// The saved draft; `None` for a session that is not saved.
     pub(super) kept: Option<Drafts>,
 }
 

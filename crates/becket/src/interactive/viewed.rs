@@ -44,7 +44,7 @@ fn only_shown(
                 continue;
             }
             let _ = events.send(match command {
-                // The interface waits for the end of the turn that a message begins.
+                // The interface expects that a message begins a turn, so it gets the end of one, as a failure.
                 Command::Prompt(prompt) => {
                     let text = Message { parts: prompt.parts, ..Message::user("") }.text();
                     let _ = inputs.send(Input::Reply(Reply::Draft(text)));

@@ -30,7 +30,7 @@ pub(crate) fn missing_program(
 ) -> Option<String> {
     let Endpoint::Stdio { command, .. } = &server.endpoint else { return None };
     if command.contains('/') {
-        // A variable is filled in when the server starts.
+        // A path with a variable is not checked, because the variable is filled in only when the server starts.
         let is_missing = !command.contains('$') && !cwd.join(command).exists();
         return is_missing.then(|| format!("the program {command} does not exist now"));
     }

@@ -14,7 +14,7 @@ const NOT_SEARCHED: &[&str] =
 /// Limits of the search for secrets in a workspace: entries, and depth of folders.
 const MOST_ENTRIES: usize = 5_000;
 const DEEPEST: usize = 6;
-/// A number of levels that is no limit.
+/// Number of levels that stands for no limit.
 const ANY: usize = usize::MAX;
 
 /// Returns secrets in a folder of the workspace: those that a search of limited depth finds first.
@@ -37,9 +37,9 @@ pub(super) struct DeniedPlaces {
     pub read: Vec<PathBuf>,
     /// May not be changed.
     pub write: Vec<PathBuf>,
-    /// In words, where a rule with a pattern may name others.
+    /// A line for the user: a rule with a pattern, and a folder that was not searched for files that it names.
     pub beyond: Option<String>,
-    /// In words, which rules are not looked up outside of the workspace.
+    /// A line for the user: the rules that were looked up in the workspace alone.
     pub elsewhere: Option<String>,
 }
 
@@ -53,7 +53,7 @@ pub(super) fn denied_places(denied: &DeniedFiles, roots: &[PathBuf], writable: &
     out.read = named.filter(|path| denied.read(path)).collect();
     let mut starts: BTreeMap<PathBuf, Start<'_>> = BTreeMap::new();
     if denied.named().next().is_some() {
-        // Such a rule also holds for names that differ in case.
+        // A rule that names a file without a pattern also holds for names that differ in case, so the whole workspace is searched.
         let whole = |root: &PathBuf| (root.clone(), Start { rules: Vec::new(), levels: ANY });
         starts.extend(roots.iter().map(whole));
     }
@@ -92,7 +92,7 @@ pub(super) fn denied_places(denied: &DeniedFiles, roots: &[PathBuf], writable: &
             out.beyond.get_or_insert_with(|| not_searched(&rules, &left_out));
         }
     }
-    // Without the workspace itself, no command could start.
+    // A root of the workspace, or a folder above it, is not hidden, because no command could start without it.
     out.read.retain(|path| !roots.iter().any(|root| root.starts_with(path)));
     out.read.sort();
     out.read.dedup();
@@ -138,7 +138,7 @@ fn not_searched(rules: &[&str], left_out: &Path) -> String {
 }
 
 /// Calls `look` with the files and folders below a folder, up to the limits. A folder is not entered if `look` returns true.
-/// Returns a folder that was not looked through, if there is one. Git's own does not count, nor do those deeper than `levels`.
+/// Returns a folder that was not looked through, if there is one. `.git` is not reported, nor are folders deeper than `levels`.
 fn walk(root: &Path, levels: usize, look: &mut dyn FnMut(&Path) -> bool) -> Option<PathBuf> {
     let mut left = MOST_ENTRIES;
     let mut folders = vec![(root.to_path_buf(), 0)];
@@ -164,7 +164,7 @@ fn walk(root: &Path, levels: usize, look: &mut dyn FnMut(&Path) -> bool) -> Opti
             if folder && searched && depth < DEEPEST {
                 folders.push((path, depth + 1));
             } else if folder && entry.file_name() != ".git" {
-                // The order of entries is that of the file system, and the words about them must not change with it.
+                // The smallest path is reported, because the order in which a file system lists entries may change between two searches.
                 left_out = Some(left_out.map_or_else(|| path.clone(), |known| known.min(path.clone())));
             }
         }
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!((beyond, elsewhere), (None, None));
         let of_root = format!("Read(/{}/home/x-?)", base.display());
         assert_eq!(looked(&[of_root]).0, ["home/x-1", "home/x-2"]);
-        // A command can write none of them but the last.
+        // Commands cannot write to `home` anyway, so only the file in `cache`, which is writable, needs protection.
         let write =
             [format!("Edit(/{}/home/x-?)", base.display()), format!("Edit(/{}/cache/l*)", base.display())];
         assert_eq!(looked(&write).1, ["cache/lock"]);

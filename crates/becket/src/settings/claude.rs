@@ -19,7 +19,7 @@ pub(crate) const MANAGED: &str = "/etc/claude-code/managed-settings.json";
 /// Further files of the same kind.
 const MANAGED_PARTS: &str = "/etc/claude-code/managed-settings.d";
 
-/// Kind of the items of [`items`].
+/// [`Item::kind`] of a settings file of the project.
 pub(crate) const SETTINGS: &str = "settings";
 
 /// Keys of `permissions` that allow something.
@@ -53,7 +53,7 @@ pub(super) fn layers(environment: &Environment, root: &Path, sources: SettingSou
 /// The administrator's settings for Claude Code.
 #[derive(Debug, Default)]
 pub(super) struct ManagedSettings {
-    /// Weakest first.
+    /// The administrator's files, weakest first.
     pub layers: Vec<Layer>,
     pub limits: ManagedLimits,
 }
@@ -80,7 +80,7 @@ pub(crate) fn managed_files() -> Vec<PathBuf> {
 /// these rules.
 pub(super) fn managed() -> Result<ManagedSettings, Failure> {
     let mut out = ManagedSettings::default();
-    // A user who can write the folder can take rules away.
+    // A user who can write to the folder could remove rules.
     if let Some(why) = distrusted(Path::new(MANAGED_PARTS)) {
         return Err(wrong(
             Path::new(MANAGED_PARTS),
@@ -110,7 +110,7 @@ pub(super) fn managed() -> Result<ManagedSettings, Failure> {
                 &format!("{key}: {other} is neither true nor false, so becket does not start"),
             )),
         };
-        // A switch that one file sets stays, whatever the others say.
+        // A switch that one file turns on stays on, whatever later files say.
         out.limits.no_bypass |= permissions["disableBypassPermissionsMode"].as_str() == Some("disable");
         out.limits.only_hooks |= is_on("allowManagedHooksOnly")?;
         out.limits.only_rules |= is_on("allowManagedPermissionRulesOnly")?;

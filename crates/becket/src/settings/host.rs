@@ -10,7 +10,7 @@ use serde_json::Value;
 
 const FLAG: &str = "--managed-settings";
 
-/// Limits that the program sets when it starts the run.
+/// Limits that the driving program sets when it starts the run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HostLimits {
     /// The session may change to the permission mode `bypassPermissions`.
@@ -41,8 +41,8 @@ impl HostLimits {
         })
     }
 
-    /// Adds the rules in `managedSettings` of the request `initialize` to the settings of the run. `None`: the program sent no
-    /// such request.
+    /// Adds the rules in `managedSettings` of the request `initialize` to the settings of the run. `None`: the driving program
+    /// sent no such request.
     ///
     /// # Errors
     ///

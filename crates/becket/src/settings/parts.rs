@@ -42,9 +42,13 @@ pub(crate) struct Task {
 #[derive(Clone, Debug)]
 pub(crate) struct OutputSettings {
     pub format: Format,
+    /// `--verbose`: minor notes are printed too.
     pub verbose: bool,
+    /// `--include-partial-messages`: the answer is printed as it arrives.
     pub partial: bool,
+    /// `--replay-user-messages`: each user message is printed once it is saved.
     pub replay: bool,
+    /// `--forward-subagent-text`: the text of subagents is printed too.
     pub subagent_text: bool,
     /// `--session-mirror`: messages are printed as records of a transcript too.
     pub mirror: bool,
@@ -52,7 +56,7 @@ pub(crate) struct OutputSettings {
     pub hook_events: bool,
     /// `--debug-file`: everything that is printed goes to this file too.
     pub debug_file: Option<PathBuf>,
-    /// The form of the answer.
+    /// `--json-schema`: the schema that the answer must fit.
     pub schema: Option<Arc<Schema>>,
     /// A file that also gets the answer.
     pub last_message: Option<PathBuf>,
@@ -65,7 +69,7 @@ pub(crate) struct SystemPrompts {
     pub append: Option<String>,
     /// Text for the system prompts of all subagents.
     pub append_to_subagents: Option<String>,
-    /// The environment comes in a message, so that the prompt is the same for all users.
+    /// Working directory and date are sent in a message, so that the system prompt is the same for all users.
     pub environment_as_message: bool,
     /// Instructions for permission mode `plan`.
     pub plan: Option<String>,
@@ -79,6 +83,7 @@ pub(crate) struct SessionPlan {
     pub choice: SessionChoice,
     /// Take the session over even if another process has it open.
     pub take_over: bool,
+    /// The session is saved on disk.
     pub persist: bool,
     /// The session is only shown: nothing is sent to the model, and nothing is changed.
     pub only_shown: bool,
@@ -102,21 +107,24 @@ pub(crate) struct Client {
     pub host_servers: Option<becket_mcp::HostServers>,
     /// Asks the user of an interactive session the questions of MCP servers.
     pub ask_user: Option<AskUser>,
-    /// Rules for tools of the servers in the program's process.
+    /// Rules for tools of the servers in the driving program's process.
     pub policies: ServerPolicies,
-    /// The tool of an MCP server that decides about permissions in place of the program.
+    /// The tool of an MCP server that decides about permissions in place of the driving program.
     pub permission_tool: Option<String>,
-    /// Limits that the program sets for the run.
+    /// Limits that the driving program sets for the run.
     pub limits: HostLimits,
-    /// Notes about options and fields of the program that have no effect.
+    /// Notes about options and fields of the driving program that have no effect.
     pub unused: Vec<String>,
 }
 
 /// Rules and time limits that a program gives with the servers of its own process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServerPolicies {
+    /// Rules for tools whose calls need a question in every mode.
     pub ask: Vec<String>,
+    /// Rules for tools whose calls are denied.
     pub deny: Vec<String>,
+    /// Time limit of a call, by the name of the server.
     pub timeouts: BTreeMap<String, Duration>,
 }
 
@@ -132,7 +140,7 @@ impl ServerPolicies {
                 Some(_) => self.ask.push(rule),
             }
         }
-        // Shorter limits are mistakes: the number counts milliseconds.
+        // The number counts milliseconds. A limit below one second is probably a mistake, so it is ignored.
         let timeout = settings.get("timeout").and_then(Value::as_u64).filter(|limit| *limit >= 1_000);
         if let Some(limit) = timeout {
             self.timeouts.insert(server.to_owned(), Duration::from_millis(limit));
@@ -148,7 +156,7 @@ pub(crate) struct Additions {
     pub agents: GivenAgents,
     /// Only these skills are offered.
     pub only_skills: Option<Vec<String>>,
-    /// Other names of tools, which a program gives: the tool by the name.
+    /// Other names that a program gives to tools, each with becket's own name of the tool.
     pub tool_aliases: BTreeMap<String, String>,
 }
 
@@ -165,9 +173,9 @@ pub(crate) enum Screen {
 /// Files that describe a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunFiles {
-    /// For a recording of all requests and answers.
+    /// `--record`: the file for a recording of all requests and answers.
     pub record: Option<PathBuf>,
-    /// With what the run depends on. It must be the same as when the file was written.
+    /// `--locked`: a file with everything that the run depends on, which must not have changed since the file was written.
     pub locked: Option<PathBuf>,
     /// The run repeats a message of a stored session.
     pub replay: Option<Replay>,

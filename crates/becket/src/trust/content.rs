@@ -224,7 +224,7 @@ mod tests {
         }
         trust.decide(&item("one\nthree"), false).unwrap();
         assert_eq!(trust.state(&item("one\nthree")), State::Refused);
-        // Somebody who has refused content is not sent to a question that does not come.
+        // The note about refused content must not say that a terminal would ask about it, because no question follows a refusal.
         let again = ContentTrust::for_project(&environment, &root, false);
         assert!(!again.is_trusted("hooks", "a.json", "one\nthree"));
         let note = again.note().unwrap();

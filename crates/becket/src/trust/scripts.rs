@@ -31,9 +31,9 @@ use std::path::{Path, PathBuf};
 const MAX_SHOWN: usize = 64 * 1024;
 /// Maximum number of bytes of a script that is compared by its content.
 const MAX_HASHED: u64 = 32 << 20;
-/// Maximum number of files of one text.
+/// Maximum number of files that are added to one trusted text.
 const MAX_FILES: usize = 256;
-/// Maximum number of texts that the variables of one word give.
+/// Maximum number of texts that one word can become if its variables have several values.
 const MAX_READINGS: usize = 16;
 const MAX_DEPTH: usize = 8;
 
@@ -57,7 +57,7 @@ pub(crate) enum ProjectCommand {
     Words(Vec<String>),
 }
 
-/// The surroundings in which commands of the project start.
+/// The folders and variables with which commands of the project start.
 #[derive(Clone, Debug)]
 pub(crate) struct CommandEnvironment {
     root: PathBuf,
@@ -65,12 +65,12 @@ pub(crate) struct CommandEnvironment {
     dirs: Vec<PathBuf>,
     home: PathBuf,
     variables: BTreeMap<String, Vec<String>>,
-    /// Names of the variables that the project's entry itself sets.
+    /// Names of the variables that the project's configuration sets for the command.
     given: Vec<String>,
 }
 
 impl CommandEnvironment {
-    /// The same for a command that starts in `folder`.
+    /// Returns the same environment for a command that starts in `folder`.
     pub(crate) fn in_folder(&self, folder: &Path) -> Self {
         Self { dirs: vec![real(folder)], ..self.clone() }
     }
@@ -214,7 +214,7 @@ struct Search<'a> {
     files: Vec<(PathBuf, PathBuf)>,
     missing: Vec<String>,
     unknown: Vec<String>,
-    /// Folders that a command runs, as they are named and where they are.
+    /// Folders that a command runs: each as it is named, and its real path.
     folders: Vec<(String, PathBuf)>,
     /// Folders that a `cd` names through variables, which the reader of shell text does not follow.
     entered: Vec<PathBuf>,
@@ -276,7 +276,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Learns the values that a script gives to variables. All values of a variable count, wherever they are set.
+    /// Learns the values that a script gives to variables. All values that the script gives to a variable are kept, wherever they are set.
     fn assign(&mut self, script: &Script) {
         for (name, value) in &script.assigns {
             let mut values = self.readings(&value.text);
@@ -314,7 +314,7 @@ impl<'a> Search<'a> {
         let name = base_name(&first.text).to_owned();
         let inner = Some(unwrap(words)).filter(|_| depth < MAX_DEPTH).unwrap_or(Unwrapped::Plain);
         if !WRITERS.contains(&name.as_str()) {
-            // The text of a script is read below as what it is. Its pieces would include files that it only writes.
+            // A word that is the text of a script is parsed as a script below. Its single pieces would include files that it only writes.
             let is_script = |word: &Word| matches!(&inner, Unwrapped::Script(text) if *text == word.text);
             for word in words.iter().filter(|word| !is_script(word)) {
                 self.word(word, dirs);
@@ -363,7 +363,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Adds the files that pieces of a text name that the reader of shell text cannot or must not read.
+    /// Splits text that cannot or must not be parsed as shell text at blanks and punctuation, and adds the files that the pieces name.
     fn pieces(&mut self, text: &str, dirs: Option<&[PathBuf]>) {
         let ends = |c: char| c.is_whitespace() || "\"'`;&|()<>=,{}[]".contains(c);
         for piece in text.split(ends).filter(|piece| !piece.is_empty()) {
@@ -381,7 +381,7 @@ impl<'a> Search<'a> {
             let Ok(real) = path.canonicalize() else { continue };
             found = true;
             let path = becket_types::lexical(&path);
-            // A link of the project that leads out of it counts: another target would be another program.
+            // A link inside the project is included even if its target is outside: another target would be another program.
             let path = if path.starts_with(&self.at.root) { path } else { real.clone() };
             let inside = path.starts_with(&self.at.root);
             if !inside || !real.is_file() || self.files.iter().any(|(_, known)| *known == real) {
@@ -416,7 +416,7 @@ impl<'a> Search<'a> {
         out
     }
 
-    /// Adds the files of a folder for a pattern in its last part.
+    /// If the last part of a path is a pattern, adds all files of the folder before it.
     fn all_beside(&mut self, text: &str, dirs: Option<&[PathBuf]>) {
         let folder = match text.rsplit_once('/') {
             Some((folder, _)) => folder,
@@ -435,7 +435,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Adds a program that a folder of the project provides under a plain name.
+    /// If a command names a program without a path, adds the program if a folder in PATH that belongs to the project has it.
     fn on_path(&mut self, name: &Word, dirs: Option<&[PathBuf]>) {
         if name.text.contains('/') {
             return;
@@ -448,7 +448,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Adds the file that a runner of tasks reads, and the modules that the words name.
+    /// For a program that runs tasks, such as `make`, adds the file that it reads. Also adds the modules that the words name.
     fn runner(&mut self, name: &str, words: &[Word], dirs: Option<&[PathBuf]>) {
         let starts: Vec<PathBuf> = dirs.unwrap_or(&self.at.dirs).to_vec();
         for (_, files) in RUNNERS.iter().filter(|(runner, _)| *runner == name) {
@@ -464,9 +464,10 @@ impl<'a> Search<'a> {
         self.modules(name, words, dirs);
     }
 
-    /// Notes a file that runs and is not there or not known. Returns true if the word names a file or may name one.
+    /// Records that the program or script named by a word does not exist, or is known only when the command runs.
+    /// Returns true if the word names a file or may name one.
     fn must_be_there(&mut self, word: &Word, role: Role, dirs: Option<&[PathBuf]>) -> bool {
-        // The files that a pattern can match were looked at with the words.
+        // [`Self::word`] has already added the files that a pattern matches.
         if word.text.starts_with('-') || word.known == Known::Glob {
             return false;
         }
@@ -485,7 +486,7 @@ impl<'a> Search<'a> {
             return true;
         }
         let dynamic = word.known == Known::Dynamic && readings.iter().any(|text| text.contains(['$', '`']));
-        // The value of a variable that the script itself sets was looked at where it is set.
+        // `$?` stands for a variable that the script itself sets. Its value was looked at where it is set.
         let set = word.raw == "$?";
         let names_path = word.text.contains('/') && !word.text.contains(char::is_whitespace);
         let names_script = ENDINGS.iter().any(|end| word.text.ends_with(end));
@@ -501,7 +502,7 @@ impl<'a> Search<'a> {
             Role::Script | Role::Argument => !is_text && (names_path || names_script),
         };
         if misses {
-            // Named as written: the values of variables may be secrets.
+            // The word is shown as written, without the values of variables, because these may be secrets.
             note(&mut self.missing, one_line(&word.text));
         }
         misses

@@ -39,13 +39,13 @@ use std::sync::Arc;
 pub(crate) struct Sent<'a> {
     /// Number of the request, counted from 1.
     pub number: usize,
-    /// Index among the entries about requests.
+    /// Index in the list of entries that [`all`] got.
     at: usize,
     pub entry: &'a Entry,
     pub record: &'a SentRequest,
-    /// Usage that the provider reported for it.
+    /// Usage that the provider reported for this request.
     pub usage: Option<Usage>,
-    /// The entry of that report.
+    /// Sequence number of the entry with that usage.
     pub reported: Option<Seq>,
     /// Changes since the previous request to content that was already sent, in words.
     pub boundary: Vec<&'static str>,
@@ -66,7 +66,8 @@ pub(crate) fn all(entries: &[Entry]) -> Vec<Sent<'_>> {
                 reported: None,
                 boundary: std::mem::take(&mut boundary),
             }),
-            // The usage is reported after the answer, and a summary may have been requested in between.
+            // The usage belongs to the newest request with this purpose that has none yet: a summary may have been
+            // requested between a request and its usage.
             EntryKind::Usage { purpose, usage, .. } => {
                 let open = |s: &&mut Sent<'_>| s.record.purpose == *purpose && s.usage.is_none();
                 if let Some(sent) = found.iter_mut().rev().find(open) {
@@ -376,7 +377,8 @@ fn places(
     Ok(out)
 }
 
-/// Gives each span its byte range: messages by the adapter's output, blocks before them by their text.
+/// Gives each span its byte range. Spans of messages get the range of their message in `places`; spans before the
+/// messages are found in the body by their text.
 fn place(spans: &mut [Placed], context: &Context, places: &[Range<usize>], body: &[u8]) {
     let parts: usize = context.messages.iter().map(|m| m.message.parts.len()).sum();
     let head = spans.len().saturating_sub(parts);

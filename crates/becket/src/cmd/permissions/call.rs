@@ -72,7 +72,7 @@ const NAMES: [&str; 12] = [
     "Task",
 ];
 
-/// True for a name that is both a tool and a program, written as people write the program.
+/// True for a name in lower case that may mean a tool or a program, such as `grep`.
 fn is_command(name: &str) -> bool {
     ["ls", "read", "grep", "edit", "write", "task", "glob"].contains(&name)
 }

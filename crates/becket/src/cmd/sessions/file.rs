@@ -102,7 +102,7 @@ fn tag(
     as_json: bool,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    // The list of sessions reads only the ends of long ledgers. Here every entry counts.
+    // All entries are read, because the tags in the session's summary may be missing if they are not near the end of a long ledger.
     let mut now: Vec<String> = Vec::new();
     for entry in store::read_entries(&summary.dir).map_err(store_failure)?.flatten().flatten() {
         if let EntryKind::State { key, value } = entry.kind

@@ -13,7 +13,7 @@ use std::path::Path;
 
 struct Figures {
     all: Statistics,
-    /// Of the days that are shown, like the others.
+    /// Usage by model. Like the other fields, it is about the days that are shown.
     models: Vec<ModelStatistics>,
     days: Vec<DayStatistics>,
     tools: Vec<ToolStatistics>,

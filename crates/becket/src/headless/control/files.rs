@@ -8,15 +8,15 @@ use becket_types::{Access, Command};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Bytes of a file that `read_file` gives if the request names no number, and the most that it may name. A line of output
-/// must stay readable for the program.
+/// Number of bytes that `read_file` returns if the request names no number, and the maximum that it may name. A line of
+/// output must stay readable for the driving program.
 const READ: (u64, u64) = (256 << 10, 16 << 20);
 
 /// Returns the contents of a file, if the rules let the model read it without a question.
 pub(super) fn read(cwd: &Path, guard: &Guard, body: &Value) -> Result<Value, String> {
     let path = body.get("path").and_then(Value::as_str).ok_or("read_file needs `path`")?;
     let failed = |error: std::io::Error| format!("{path} cannot be read: {error}");
-    // The rules are for the file to which a link leads.
+    // Rules apply to the file to which a link leads.
     let real = cwd.join(path).canonicalize().map_err(failed)?;
     let input = json!({ "path": real.to_string_lossy() });
     match guard.check("read", &Access::read(real.clone()), &input) {
@@ -42,7 +42,7 @@ pub(super) fn read(cwd: &Path, guard: &Guard, body: &Value) -> Result<Value, Str
     Ok(out)
 }
 
-/// Returns the command with which a file counts as read.
+/// Returns the command that marks a file as read by the model, so that it may edit the file.
 pub(super) fn seed(body: &Value) -> Result<Command, String> {
     let path = body.get("path").and_then(Value::as_str).ok_or("seed_read_state needs `path`")?;
     let mtime = body.get("mtime").and_then(Value::as_f64).ok_or("seed_read_state needs `mtime`")?;

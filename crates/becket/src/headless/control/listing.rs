@@ -59,7 +59,7 @@ pub(in crate::headless) fn models(first: &str, settings: &becket_model::Settings
     rows
 }
 
-/// Returns the name of a model as programs write it.
+/// Returns the name of a model as SDK programs write it: without `anthropic/`.
 pub(in crate::headless) fn bare(id: &str) -> &str {
     id.strip_prefix("anthropic/").unwrap_or(id)
 }
@@ -109,7 +109,7 @@ fn row(group: &Group, handler: &Handler) -> Value {
     row
 }
 
-/// True if hooks of this event can name what they are for.
+/// True if hooks of this event have a matcher, which selects for example tools.
 fn takes_matcher(event: HookEvent) -> bool {
     !matches!(
         event,

@@ -24,7 +24,7 @@ pub(in crate::headless) struct Servers {
     /// Prompts and requests that wait for servers.
     pub(in crate::headless) waits: PendingWork,
     pub(in crate::headless) environment: Environment,
-    /// Rules for tools of servers that the program has just set, for the agent.
+    /// Rules for tools of servers that the driving program has just set, for the agent.
     pub(in crate::headless) policies: Option<ServerPolicies>,
 }
 
@@ -75,7 +75,7 @@ impl Servers {
         })
     }
 
-    /// Calls a tool of a server for the program. `None`: the answer comes later.
+    /// Calls a tool of a server for the driving program. `None`: the answer comes later.
     pub(super) fn call(&mut self, id: &str, body: &Value, guard: &Guard) -> Option<Result<Value, String>> {
         let Some(tool) = body.get("tool").and_then(Value::as_str) else {
             return Some(Err("mcp_call needs `tool`, such as mcp__server__tool".to_owned()));
@@ -102,7 +102,7 @@ impl Servers {
         None
     }
 
-    /// Reads a resource of a server for the program. `None`: the answer comes later.
+    /// Reads a resource of a server for the driving program. `None`: the answer comes later.
     pub(super) fn read_resource(&mut self, id: &str, body: &Value) -> Option<Result<Value, String>> {
         let text = |name: &str| body.get(name).and_then(Value::as_str).map(str::to_owned);
         let (Some(server), Some(uri)) = (text("serverName"), text("uri")) else {
@@ -124,7 +124,7 @@ impl Servers {
     }
 }
 
-/// Returns why the program may not call a tool: a rule denies it, or (with `checks`) no rule allows it.
+/// Returns why the driving program may not call a tool: a rule denies it, or (with `checks`) no rule allows it.
 fn may_call(guard: &Guard, tool: &str, arguments: &Value, checks: bool) -> Result<(), String> {
     let access = Access { effect: Effect::Network, subject: Some(tool.to_owned()), ..Access::session() };
     match guard.check(tool, &access, arguments) {

@@ -21,7 +21,7 @@ const PART: char = '\u{1f}';
 const SOURCES: [&str; 5] =
     ["userSettings", "projectSettings", "localSettings", "flagSettings", "policySettings"];
 
-/// The settings with which the run began, and those that the program has set since.
+/// The settings with which the run began, and those that the driving program has set since.
 #[derive(Debug)]
 pub(in crate::headless) struct LiveSettings {
     configured: Settings,
@@ -31,28 +31,31 @@ pub(in crate::headless) struct LiveSettings {
     model: String,
     /// Settings of `apply_flag_settings`.
     flags: Map<String, Value>,
-    /// Rules for tools of servers that the program has set while the session runs.
+    /// Rules for tools of servers that the driving program has set while the session runs.
     policies: ServerPolicies,
-    /// Servers whose calls the mode `bypassPermissions` does not allow by itself, by their rules.
+    /// Servers whose calls are judged in a stricter mode than the session's, by the rule that matches all their tools.
     pinned: BTreeMap<String, ServerMode>,
 }
 
 /// The way in which a program wants the calls of an MCP server to be judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ServerMode {
-    /// Each call is a question, in every mode.
+    /// Each call needs a question, in every permission mode.
     Default,
-    /// In `bypassPermissions`, as in `auto`: a call that no rule allows is a question.
+    /// In the mode `bypassPermissions` its calls are judged as in `auto`: a call that no rule allows needs a question.
     Auto,
 }
 
 /// A request that the agent carries out in several commands.
 #[derive(Debug, Default)]
 pub(in crate::headless) struct Batch {
+    /// Number of commands without a receipt.
     left: usize,
+    /// The failure of the first command that failed.
     pub(super) error: Option<String>,
+    /// The permission mode that the request sets.
     pub(super) mode: Option<String>,
-    /// The settings of the program once all commands have succeeded.
+    /// The driving program's settings that are in force once all commands have succeeded.
     pub(super) flags: Map<String, Value>,
 }
 
@@ -69,12 +72,12 @@ impl LiveSettings {
         }
     }
 
-    /// Takes the rules for tools of servers that the program has set while the session runs.
+    /// Records the rules for tools of servers that the driving program has set while the session runs.
     pub(super) fn set_policies(&mut self, policies: ServerPolicies) {
         self.policies = policies;
     }
 
-    /// Sets the mode of a server, given by its rule. `None`: the server has no mode of its own.
+    /// Sets the mode of the server whose tools `rule` matches. `None`: the server has no mode of its own.
     pub(super) fn pin(&mut self, rule: String, mode: Option<ServerMode>) {
         match mode {
             Some(mode) => self.pinned.insert(rule, mode),
@@ -210,8 +213,8 @@ impl LiveSettings {
         } })
     }
 
-    /// Returns the settings of the program with these changes, and the commands that bring them into force. A key with null is
-    /// removed. `Err` names what cannot be set.
+    /// Returns the settings of the driving program with these changes, and the commands that bring them into force. A key with
+    /// null is removed. `Err` names what cannot be set.
     pub(super) fn change(&self, body: &Value) -> Result<(Map<String, Value>, Vec<Command>), String> {
         let changed = body.get("settings").and_then(Value::as_object);
         let changed = changed.ok_or("apply_flag_settings needs `settings`, an object")?;
@@ -227,17 +230,17 @@ impl LiveSettings {
         Ok((flags, commands))
     }
 
-    /// Takes the settings of the program that are in force now.
+    /// Records the settings of `apply_flag_settings` that are in force now.
     pub(super) fn set_flags(&mut self, flags: Map<String, Value>) {
         self.flags = flags;
     }
 
-    /// Returns the command that sets the rules of the program as they are now.
+    /// Returns the command that sends the agent the driving program's rules as they are now.
     pub(super) fn program_rules(&self) -> Command {
         self.rules_with(&self.flags)
     }
 
-    /// Returns the command that sets the rules of the program: those of its settings and of its servers.
+    /// Returns the command that sets the rules of the driving program: those of its settings and of its servers.
     fn rules_with(&self, flags: &Map<String, Value>) -> Command {
         let list = |name: &str| -> Vec<String> {
             let rules = flags.get("permissions").and_then(|permissions| permissions.get(name));
@@ -262,7 +265,7 @@ impl LiveSettings {
         }
     }
 
-    /// Returns the commands that bring settings of the program into force. `Err` names what cannot be set.
+    /// Returns the commands that bring settings of the driving program into force. `Err` names what cannot be set.
     fn commands(
         &self,
         changed: &Map<String, Value>,

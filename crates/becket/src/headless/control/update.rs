@@ -1,7 +1,7 @@
 //! `update_settings`: writes a setting of the program to a file of settings.
 //!
-//! As in the SDK, only a few keys can be written: `effortLevel` of the user, which counts from the next session on, and
-//! `outputStyle` of the project, of which becket has one. Everything else is refused, and then nothing is written.
+//! As in the SDK, only a few keys can be written: `effortLevel` in the user's file, which takes effect with the next session, and the
+//! `outputStyle` `default` of the project, for which nothing needs to be written. Everything else is refused, and then nothing is written.
 
 use super::listing::EFFORTS;
 use crate::environment::Environment;

@@ -1,7 +1,8 @@
 //! The question before a session whose model has no key: enter the key, log in, or begin with another model.
 //!
 //! Owns the page, its answers in plain lines for screen readers, and their effects. A key is checked and stored as `/key` does
-//! it, a login as `/login` does it. Another model holds for this run alone, because the user named a different one.
+//! it, a login as `/login` does it. The choice of another model is not stored, because the configured or named model stays the
+//! user's choice for later runs.
 
 use super::{Choice, Note, may_keep, servers, unusable};
 use crate::cmd::one_line;
@@ -157,7 +158,7 @@ async fn log_in(login: DeviceLogin, provider: &str, theme: &Theme) -> Result<Res
             ended = &mut task => return Ok(ended.map_err(|e| e.to_string()).and_then(|ended| ended.map(drop)).map_err(failed)),
         }
     }
-    // The login ended without a code.
+    // Without a code the login has already ended, so its result is the answer.
     Ok(task.await.map_err(|e| e.to_string()).and_then(|ended| ended.map(drop)).map_err(failed))
 }
 

@@ -88,7 +88,7 @@ pub(super) fn look(
                 .collect();
             while let Some((listing, server)) = answers.next().await {
                 let Listing::Models(entries) = listing else {
-                    // Another address of this machine may belong to a program without models.
+                    // Only the user's own server is worth a note. Another address of this machine may belong to a program without models.
                     if let Some((base, key)) = own.as_ref().filter(|(base, _)| *base == server.base) {
                         locked = Some(match listing {
                             Listing::WantsKey => wants_key(base, key.is_some(), false),

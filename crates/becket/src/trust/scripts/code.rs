@@ -70,7 +70,7 @@ const BY_INTERPRETER: [(&str, Language); 10] = [
     ("lua", Language::Lua),
 ];
 
-/// The language of a file: by its ending, its name, or the interpreter in its first line.
+/// Returns the language of a file, by its ending, its name, or the interpreter in its first line.
 fn language(path: &Path, text: &str) -> Option<Language> {
     let of = |table: &[(&str, Language)], key: &str| {
         table.iter().find(|(known, _)| *known == key).map(|(_, language)| *language)
@@ -87,7 +87,8 @@ fn language(path: &Path, text: &str) -> Option<Language> {
     of(&BY_NAME, &name).or_else(by_line).or_else(|| of(&BY_ENDING, &ending))
 }
 
-/// Adds the files of the project that a file in another language loads or starts. Returns false if it is in none of them.
+/// Adds the files of the project that a file in another language loads or starts. Returns false if the file is in none of
+/// the known languages.
 pub(super) fn follow(search: &mut Search<'_>, path: &Path, text: &str) -> bool {
     let Some(language) = language(path, text) else { return false };
     let Some(folder) = path.parent() else { return true };
@@ -127,12 +128,12 @@ fn named(search: &mut Search<'_>, language: Language, name: &str, folder: &Path)
         Language::Lua => &["", ".lua"],
         _ => &[""],
     };
-    // Without a slash or a dot it is a word like any other, except for the names of modules.
+    // A text without a slash or a dot is an ordinary word, unless the language finds modules by such names.
     let is_name = plain.contains(['/', '.']) || endings.len() > 1;
     if !is_name || plain.is_empty() || plain.len() > LONGEST {
         return;
     }
-    // Sources in TypeScript name the file that the compiler makes.
+    // TypeScript sources import `x.js`, which the compiler makes from `x.ts`.
     let source =
         plain.strip_suffix(".js").filter(|_| language == Language::Node).map(|stem| format!("{stem}.ts"));
     let module = Some(format!("{dotted}.lua")).filter(|_| language == Language::Lua);
@@ -148,7 +149,7 @@ fn named(search: &mut Search<'_>, language: Language, name: &str, folder: &Path)
 fn python_import(search: &mut Search<'_>, module: &str, folder: &Path) {
     let plain = module.trim_start_matches('.');
     let dots = module.len() - plain.len();
-    // One dot is the folder of the file itself.
+    // In a relative import, one dot means the folder of the file itself, and each further dot its parent.
     let places = match dots {
         0 => around(search, folder),
         dots => folder.ancestors().nth(dots - 1).map(Path::to_path_buf).into_iter().collect(),
@@ -157,7 +158,7 @@ fn python_import(search: &mut Search<'_>, module: &str, folder: &Path) {
         let mut at = place;
         for part in plain.split('.').filter(|part| !part.is_empty()) {
             at.push(part);
-            // Each package on the way runs, too.
+            // Importing `a.b.c` also runs the `__init__.py` of `a` and of `a.b`.
             looked_up(search, &at.join("__init__.py"));
         }
         looked_up(search, &at.with_extension("py"));
@@ -165,7 +166,7 @@ fn python_import(search: &mut Search<'_>, module: &str, folder: &Path) {
     }
 }
 
-/// The folder and those above it, as far as they belong to the project, and those in which the command starts.
+/// Returns the folder and the folders above it up to the project's root, and the folders in which the command may start.
 fn around(search: &Search<'_>, folder: &Path) -> Vec<PathBuf> {
     let up = folder.ancestors().take_while(|place| place.starts_with(&search.at.root)).map(Path::to_path_buf);
     let mut out: Vec<PathBuf> = up.chain(search.at.dirs.iter().cloned()).collect();
@@ -182,7 +183,7 @@ fn looked_up(search: &mut Search<'_>, path: &Path) {
     }
 }
 
-/// The texts in quotes that can be names, and the words of longer ones: they may be commands.
+/// Returns the texts in quotes, and the single words of those with blanks, because these may be commands.
 fn literals(text: &str) -> Vec<String> {
     let mut out = Vec::new();
     for line in text.lines().take(MAX_SHOWN) {
@@ -254,7 +255,7 @@ fn statements(text: &str) -> Vec<String> {
             let Some(more) = lines.next() else { break };
             whole.push(' ');
             whole.push_str(more.split('#').next().unwrap_or_default());
-            // If this is no list of an import, it may be a statement.
+            // The parenthesis may not belong to an import, so the line is also taken as statements of its own.
             out.extend(parts(more));
         }
         out.extend(parts(&whole));
@@ -268,7 +269,7 @@ fn after_word<'t>(statement: &'t str, word: &str) -> Option<&'t str> {
     rest.starts_with(|c: char| c.is_whitespace() || c == '.').then_some(rest)
 }
 
-/// The file of a module of Perl.
+/// Returns the file of the module that a line of Perl loads.
 fn perl_module(line: &str) -> Option<String> {
     let line = line.trim_start();
     let rest = line.strip_prefix("use ").or_else(|| line.strip_prefix("require "))?;

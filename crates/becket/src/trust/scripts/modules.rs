@@ -31,7 +31,7 @@ impl Search<'_> {
         }
     }
 
-    /// Adds the files that the variables of an entry name, and notes the folders in which programs look for modules.
+    /// Adds the files that variables in the project's configuration name, and notes the folders in which programs look for modules.
     pub(super) fn given_variables(&mut self) {
         let at = self.at;
         for name in &at.given {
@@ -52,7 +52,8 @@ impl Search<'_> {
         for folder in value.split(':').filter(|folder| !folder.is_empty()) {
             let inside = |path: &PathBuf| path.is_dir() && real(path).starts_with(&self.at.root);
             if self.paths(folder, None).iter().any(inside) {
-                // The project's own sources are often there, and change all the time: they are named, not compared.
+                // The folder often holds the project's own sources, which change all the time. So it is named in the
+                // text, and its content is not compared.
                 note(&mut self.folders, (one_line(folder), self.at.root.clone()));
             }
         }
@@ -103,7 +104,7 @@ impl Search<'_> {
             for file in [format!("{path}.py"), format!("{path}/__main__.py"), format!("{path}/__init__.py")] {
                 self.file(&format!("{folder}{file}"), dirs);
             }
-            // Each package on the way runs, too.
+            // Importing `a.b.c` also runs the `__init__.py` of `a` and of `a.b`.
             for (at, _) in path.match_indices('/') {
                 self.file(&format!("{folder}{}/__init__.py", &path[..at]), dirs);
             }
@@ -174,7 +175,7 @@ impl Search<'_> {
     }
 }
 
-/// The texts between quotes.
+/// Returns the texts between quotes in JavaScript code.
 fn quoted(code: &str) -> impl Iterator<Item = &str> {
     code.split(['\'', '"', '`']).skip(1).step_by(2)
 }

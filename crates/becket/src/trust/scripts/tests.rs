@@ -40,7 +40,7 @@ impl Room {
         CommandEnvironment::new(&environment, &self.root, &self.root)
     }
 
-    /// Titles of the parts of the text, without the sizes of files.
+    /// Returns the titles of the files in the trusted text of a command, without their sizes.
     fn parts(&self, command: ProjectCommand) -> Vec<String> {
         let text = with_scripts("config", &[command], &self.surroundings());
         let titles = text.lines().filter_map(|line| line.strip_prefix("--- "));
@@ -214,7 +214,7 @@ fn a_script_that_cannot_be_found_or_known_is_named() {
             assert!(found.contains(&want), "{command}: {found:?}");
         }
     }
-    // A text that the reader cannot read says so, and its words still count.
+    // If shell text cannot be parsed, the trusted text says so, and the files that its words name are still included.
     let found = room.parts(ProjectCommand::Shell("if ./check.sh; then".to_owned()));
     assert!(found.contains(&"check.sh".to_owned()), "{found:?}");
     assert!(found.iter().any(|part| part.starts_with("a part of `if ./check.sh; then`")), "{found:?}");
@@ -454,7 +454,7 @@ fn what_scripts_in_other_languages_load_or_start_is_compared_too() {
         assert_eq!(read(), first, "{command}: data that is only read");
         write("s/data", "");
     }
-    // A circle ends, and a file outside of the project is not read.
+    // Files that import each other in a circle are read once, and a file outside of the project is not read.
     write("py/circle.py", "import circle\nfrom .other_half import x\n'../../outside.py'\n");
     write("py/other_half.py", "import circle\n");
     std::fs::write(room.dir.path().join("outside.py"), "x").unwrap();

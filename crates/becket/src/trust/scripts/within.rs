@@ -31,7 +31,7 @@ impl Search<'_> {
                 self.keep_programs(known);
                 continue;
             }
-            // Nothing is noted about words of these scripts that only a variable knows: the list would never end.
+            // Notes about unknown or missing files in these scripts are discarded, because the list would be too long to read.
             let noted = (self.missing.clone(), self.unknown.clone(), self.folders.clone());
             let known = self.files.len();
             let mut dirs = self.at.dirs.clone();
