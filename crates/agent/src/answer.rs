@@ -30,7 +30,8 @@ pub(crate) struct Answer {
     blobs: Arc<BlobStore>,
     open: BTreeMap<u32, Open>,
     pub(crate) parts: Vec<Part>,
-    /// Parts whose text is in a blob, by their index. Their notices need the number of the message.
+    /// Long texts that moved to a blob, each with the index of its part. The notice in such a part names the message by its
+    /// sequence number, which is known only later.
     long: Vec<(usize, LongText)>,
     /// Index of the first part that is not in the ledger yet.
     unsaved: usize,
@@ -61,10 +62,11 @@ pub(crate) struct Call {
     pub(crate) from_text: bool,
 }
 
-/// Key of the signature of a reasoning part whose text is in a blob. It is valid for the whole text only, so the part has none.
+/// Key under which a reasoning part keeps its signature if its text is in a blob. The signature is valid for the whole text
+/// only, so the part itself has none.
 const SIGNATURE_OF_WHOLE: &str = "signature_of_whole";
 
-/// Key of a call's part that the model wrote into its text.
+/// Key that marks the part of a call which the model wrote into its text.
 pub(crate) const FROM_TEXT: &str = "from_text";
 
 impl Answer {
@@ -147,13 +149,13 @@ impl Answer {
         self.has_content = true;
     }
 
-    /// Adds a complete part. `open`: what its deltas brought. The adapters keep only the beginning of a long text, so the deltas
-    /// are the whole.
+    /// Adds a complete part. `open`: the text that its deltas brought, if any. A long text is taken from them and not from
+    /// `part`, because the adapters keep only the beginning of it.
     fn complete(&mut self, open: Option<Open>, mut part: Part) {
         if let Part::Text { text, .. } | Part::Reasoning { text, .. } = &mut part {
             let grown = match open {
                 Some(Open::Text(grown) | Open::Reasoning(grown)) if grown.is_long() => Some(grown),
-                // Not every adapter sends deltas.
+                // An adapter that sends no deltas gives the whole text with the part.
                 _ if text.len() > LONG_TEXT => {
                     let mut grown = GrowingText::default();
                     grown.push(text, &self.blobs);
@@ -223,17 +225,18 @@ impl Answer {
         }
     }
 
-    /// Puts the number of the message into the notices of long texts. Call it before [`Answer::unsaved`], with the number that the
-    /// message has or gets.
+    /// Puts the id for `recall` into the notices that stand for the middle of long texts. Call it before
+    /// [`Answer::unsaved`], with the sequence number that the message has or gets.
     pub(crate) fn name_long_texts(&mut self, seq: Seq) {
         let id = format!("m{seq}");
         for (at, long) in std::mem::take(&mut self.long) {
-            // The text that `recall` returns begins with the first text or call of the message.
+            // `recall` returns the message from its first text or call on. So the positions in the notice are right only
+            // for that part.
             let said = |part: &Part| matches!(part, Part::Text { .. } | Part::ToolCall { .. });
             let exact = !self.parts.iter().take(at).any(said);
             match self.parts.get_mut(at) {
                 Some(Part::Text { text, .. }) => *text = long.shown(Some(&id), exact),
-                // `recall` does not return reasoning.
+                // `recall` does not return reasoning, so the notice names no id.
                 Some(Part::Reasoning { text, .. }) => *text = long.shown(None, false),
                 _ => {}
             }
@@ -344,7 +347,7 @@ mod tests {
             extra: Map::new(),
         };
         answer.take(ModelEvent::Part { index: 0, part }, &mut out);
-        // The text breaks off.
+        // The stream ends in the middle of the text: no complete part comes for it.
         answer.close();
         answer.name_long_texts(Seq(7));
         let [

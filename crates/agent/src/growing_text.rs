@@ -69,7 +69,7 @@ impl GrowingText {
         let mut rest = Rest { blob, end: String::new(), bytes: 0, breaks: 0 };
         rest.push(&self.start);
         self.rest = Some(rest);
-        // The beginning alone is needed from here on.
+        // From here on, only the beginning that will be shown is kept in `start`.
         let kept = limits::cut(&self.start, OUTPUT, Keep::HeadTail).map_or(0, |cut| cut.head.len());
         self.start.truncate(kept);
         self.start.shrink_to_fit();

@@ -28,7 +28,7 @@ pub struct SessionHost {
 #[derive(Default)]
 struct Inner {
     reads: HashMap<PathBuf, String>,
-    /// Contents of those files, if they are small enough to keep in memory.
+    /// Contents of the files in `reads`, if they are small enough to keep in memory.
     contents: Contents,
     /// Files read since the last drain. They are written with the call's journal entry.
     new_reads: Vec<(PathBuf, String)>,

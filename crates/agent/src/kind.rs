@@ -35,16 +35,17 @@ pub struct Kind {
     pub description: String,
     /// Text appended to the system prompt of such a subagent.
     pub prompt: String,
-    /// Names of the tools it may use; `None`: all. Case and `_` are ignored. `mcp__SERVER` names all tools of a server.
+    /// Names of the tools that such a subagent may use; `None`: all. Case and `_` are ignored. `mcp__SERVER` names all
+    /// tools of a server.
     pub tools: Option<Vec<String>>,
-    /// Names of tools it may not use, in the same form.
+    /// Names of tools that it may not use, in the same form as in `tools`.
     pub without: Vec<String>,
-    /// The MCP servers whose tools it may use, whatever `tools` says; `None`: `tools` decides.
+    /// The MCP servers whose tools such a subagent may use, whatever `tools` says; `None`: `tools` decides.
     pub servers: Option<Vec<String>>,
-    /// `provider/name` or an alias; `None`: the model of the agent it works for.
+    /// `provider/name` or an alias; `None`: the model of the agent for which the subagent works.
     pub model: Option<String>,
     pub run: KindRun,
-    /// True if it changes nothing: its permission mode is `plan`, whatever else is allowed. Several may then
+    /// True if such a subagent changes nothing: its permission mode is `plan`, whatever else is allowed. Several may then
     /// run in parallel.
     pub read_only: bool,
 }
@@ -57,9 +58,9 @@ pub struct KindRun {
     pub mode: Option<PermissionMode>,
     /// Maximum number of answered requests. The session's limit applies if it is lower.
     pub max_turns: Option<u64>,
-    /// True if it always runs in the background.
+    /// True if such a subagent always runs in the background.
     pub background: bool,
-    /// The folder in which it keeps notes from run to run. It may read and write there without a question.
+    /// The folder in which such subagents keep notes from run to run. They may read and write there without a question.
     pub memory: Option<PathBuf>,
 }
 

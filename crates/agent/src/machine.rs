@@ -48,7 +48,7 @@ pub struct State {
     steer: VecDeque<PromptId>,
     queue: VecDeque<PromptId>,
     end_input: bool,
-    /// Work runs in the background.
+    /// True while work runs in the background.
     background: bool,
     compact_asked: bool,
     undo_asked: bool,
@@ -69,7 +69,7 @@ pub enum Phase {
         trigger: CompactionTrigger,
         in_turn: bool,
     },
-    /// A compaction is worked out and not made.
+    /// A compaction is computed to be shown, but not made.
     Planning,
     /// An undo, redo or rewind of files or of the conversation is planned or carried out.
     Restoring,
@@ -102,9 +102,9 @@ struct Turn {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Compactions {
     count: u32,
-    /// True if one answered an overflow.
+    /// True if a compaction was made because the provider refused a request as too long.
     overflowed: bool,
-    /// True if a hook refused one.
+    /// True if a hook refused a compaction.
     refused: bool,
 }
 
@@ -421,7 +421,7 @@ impl State {
         }
         match end {
             CompactionEnd::Cancelled => self.end_interrupted(out),
-            // The rest of the window is used; at its end the turn is over.
+            // Continue without a compaction. When the window is full, the turn ends.
             CompactionEnd::Refused(_) if trigger == CompactionTrigger::Auto && !self.turn.stopping => {
                 self.turn.compactions.refused = true;
                 self.iterate(out);

@@ -218,7 +218,7 @@ fn is_git(cwd: &Path) -> bool {
 /// Number of bytes of a prompt from which a title is made.
 const MAX_TITLE_TEXT: usize = 16 << 10;
 
-/// Makes the title of a session: the first non-blank line of its first prompt, at most 80 characters.
+/// Makes the title of a session: the first non-blank line of its first prompt, cut to 80 characters.
 pub fn title(prompt: &str) -> Option<String> {
     // Masked before it is cut, because the beginning of a secret has no known form.
     let start = becket_types::cut_end(prompt, MAX_TITLE_TEXT);
@@ -254,7 +254,7 @@ mod tests {
         };
         for (begins, groups) in OF_TOOLS {
             assert!(SYSTEM_PROMPT.split('\n').any(|line| line.starts_with(begins)), "{begins}");
-            // A line goes if all tools of one of its groups are missing, and no other line goes with it.
+            // A line is left out if all tools of one of its groups are missing, and no other line is left out with it.
             for group in groups {
                 let text = prompt(false, &without(group));
                 assert!(!text.contains(begins), "{begins}");

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 pub(crate) const WAITING: &str = "waiting_until";
 /// The wait if the provider names none.
 const UNNAMED: Duration = Duration::from_mins(5);
-/// The longest sleep between two looks at the clock.
+/// The longest sleep before the wall clock is read again.
 const LOOK: Duration = Duration::from_secs(20);
 
 /// A wait for a quota.

@@ -44,6 +44,7 @@ pub struct RulesSettings {
     pub untrusted: bool,
     /// The user's own files for all projects, in order. Missing files are skipped.
     pub user_files: Vec<PathBuf>,
+    /// The user's home directory, from which `~/` in imports is resolved.
     pub home: Option<PathBuf>,
     /// The user's own configuration folders. A project may link to text files there and import them.
     pub own_dirs: Vec<PathBuf>,
@@ -57,7 +58,7 @@ pub struct Rules {
     pub items: Vec<SystemItem>,
     /// Messages for people: files that were cut, imports that were not read.
     pub notices: Vec<String>,
-    /// Files that apply when a file that they are for is used.
+    /// Rules files with `paths`. Each applies from the moment at which a file that matches its `paths` is used.
     pub scoped: Vec<Scoped>,
     /// The texts that the items contain.
     pub standing: SentRules,
@@ -79,7 +80,7 @@ impl SentRules {
         self.texts.retain(|_, by| is_present(by));
     }
 
-    /// Returns another rules file that already contains this file or text.
+    /// Returns the rules file that already contains this file or text, unless it is `own`.
     fn elsewhere(&self, own: &Path, canonical: &Path, text: &str) -> Option<&Path> {
         let by = self.files.get(canonical).or_else(|| self.texts.get(text.trim_end()))?;
         (by != own).then_some(by.as_path())
@@ -188,7 +189,8 @@ pub fn below(
     reader.rules
 }
 
-/// Reads these rules again: of folders in the same way as [`below`], and of files in folders of rules.
+/// Reads these rules again: the rules files of `dirs`, as [`below`] does, and single `files` from folders such as
+/// `.claude/rules`.
 pub fn again(
     cwd: &Path,
     dirs: &[PathBuf],
@@ -204,7 +206,7 @@ pub fn again(
         }
         let is_own = |file: &&PathBuf| settings.own_dirs.iter().any(|dir| file.starts_with(dir));
         for file in files.iter().filter(|file| !settings.untrusted || is_own(file)) {
-            // A folder may have brought it already.
+            // The file may have been read together with a folder.
             if !reader.rules.items.iter().any(|item| item.path.as_ref() == Some(file)) {
                 reader.rules_file(file);
             }
@@ -248,11 +250,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Adds the files of a folder of rules, and notes those that are for some paths below `base`.
+    /// Adds the files of a folder of rules. Files with `paths` are only noted; their patterns are relative to `base`.
     fn rules_folder(&mut self, folder: &Path, base: &Path) {
         for file in scoped::files(folder) {
             let canonical = file.canonicalize().unwrap_or_else(|_| file.clone());
-            // `one` says why a file of the project may not be used.
+            // A refused file of the project goes to `one` below, which adds the notice.
             let refused = !self.own && self.refusal(&canonical).is_some();
             let text = if refused { None } else { self.text(&file) };
             let patterns = text.and_then(|text| scoped::split(&text).0);
@@ -389,7 +391,7 @@ impl<'a> Reader<'a> {
         }
         let inside = |dir: &Path| dir.canonicalize().is_ok_and(|dir| canonical.starts_with(dir));
         let home = || self.settings.home.as_deref().is_some_and(inside);
-        // Other files of these folders hold keys and sessions.
+        // Only text files, because other files of these folders hold keys and sessions.
         let own = || is_text(canonical) && self.settings.own_dirs.iter().any(|dir| inside(dir));
         if self.settings.trust_imports || inside(&self.root) {
             None

@@ -130,8 +130,9 @@ pub struct ToolSettings {
 
 /// The confinement of commands, as far as an agent changes it.
 pub trait Confinement: std::fmt::Debug + Send + Sync {
-    /// Adds a folder to the workspace of commands that start from now on. Returns files in it that other programs obey and that
-    /// their names do not show.
+    /// Adds a folder to the workspace of commands that start from now on. Returns files in it that other programs take
+    /// commands or settings from, such as a hook that Git's configuration names, and that are not known by their names
+    /// alone.
     fn add_folder(&self, folder: &Path) -> Vec<PathBuf>;
 
     /// Removes a folder that was added, for commands that start from now on. `roots`: the folders that stay.
@@ -140,7 +141,8 @@ pub trait Confinement: std::fmt::Debug + Send + Sync {
     /// Sets the deny rules of the session, for commands that start from now on.
     fn deny(&self, rules: &[Rule]);
 
-    /// Describes what was undone since the last time because a program that runs as long as the session did it.
+    /// Returns new warnings for the user: changes by MCP servers to protected files, which were undone, and places that were
+    /// not searched for the files that deny rules name.
     fn undone(&self) -> Vec<String>;
 }
 
@@ -304,7 +306,7 @@ pub struct NewLimits {
 pub struct HookAgent {
     /// Id of a subagent; `None`: the agent of the session.
     pub id: Option<String>,
-    /// Name of its kind.
+    /// Name of the agent's kind.
     pub kind: String,
 }
 
@@ -320,7 +322,9 @@ impl AgentSettings {
 pub enum SecretOutputs {
     /// Asks the user about each output that contains a secret. If no user can be asked, the secret is masked.
     Ask,
+    /// Replaces each secret by a mask.
     Mask,
+    /// Leaves secrets as they are.
     Send,
 }
 

@@ -333,7 +333,7 @@ impl Limits {
         let mut due = Vec::new();
         for (warned, used) in account.warned.iter_mut().zip(used) {
             let Some((share, text)) = used else { continue };
-            // The time is that of the turn, so a new turn may warn again.
+            // A new turn starts with a low share of the time limit, so its warning may be given again.
             if share < WARN_AT {
                 *warned = false;
             } else if !std::mem::replace(warned, true) {

@@ -40,7 +40,7 @@ pub(crate) struct Task {
     pub(crate) prompt: String,
     /// Images that follow the prompt.
     pub(crate) images: Vec<Part>,
-    /// The call does not wait for it.
+    /// True if the call does not wait for the subagent's end.
     pub(crate) background: bool,
 }
 

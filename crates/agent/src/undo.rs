@@ -49,7 +49,7 @@ pub enum UndoScope {
     LastUndo,
 }
 
-/// The turns that a plan takes changes of, newest first, and the number of turns after them.
+/// The turns whose changes a plan takes back, newest first, and the number of turns after them.
 #[derive(Clone, Debug, Default)]
 pub struct Turns {
     taken: Vec<UndoTurn>,
@@ -72,6 +72,7 @@ pub struct Draft {
 /// A conversation that is taken back to the state before a message.
 #[derive(Clone, Debug)]
 pub struct Conversation {
+    /// The user's message. It is taken back, too.
     pub to: Prompt,
     /// The entries to cancel, newest first.
     pub entries: Vec<Seq>,
@@ -86,7 +87,7 @@ pub fn history(session: &Session, store: &dyn Store) -> Result<History, StoreErr
     Ok(History::from_entries(session.entries()?, store))
 }
 
-/// The turns whose changes are within `reach`.
+/// Returns the turns whose changes are within `scope`.
 pub fn turns(history: &History, scope: UndoScope) -> Turns {
     let seqs: Vec<Seq> = match scope {
         UndoScope::LastUndo => history.redoes().iter().rev().map(|seq| history.begun(*seq)).collect(),
@@ -146,7 +147,7 @@ impl Draft {
             || self.conversation.as_ref().is_some_and(|c| !c.entries.is_empty())
     }
 
-    /// Returns conflicts and lost paths.
+    /// Returns the paths that the undo leaves as they are: those in conflict, and those whose earlier content is lost.
     pub fn left(&self) -> Vec<SkippedPath> {
         let paths = self.files.iter().flat_map(|plan| &plan.paths);
         let left = paths.filter_map(|path| match &path.action {
@@ -206,7 +207,7 @@ fn path_plan(path: &PlannedPath) -> Option<PathPlan> {
         (Some(FileNode::Dir { mode }), Some(FileNode::Dir { mode: now })) => {
             ModeChange::between(Some(*now), *mode)
         }
-        // A directory that can be entered is no program.
+        // The permission bits of a new directory are not reported: its execute bits only let it be entered.
         (Some(FileNode::Dir { mode }), _) => ModeChange::between(Some(mode & 0o777), *mode),
         _ => None,
     };

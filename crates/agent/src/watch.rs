@@ -96,7 +96,7 @@ impl Watch {
         if state.watching == Watching::Off || path.file_name().is_none() {
             return;
         }
-        // Paths here are resolved, so their bytes are compared: parts one by one take ten times as long.
+        // The paths are resolved, so their bytes can be compared. Comparing their components takes ten times as long.
         let known = state.tracked.iter().position(|tracked| tracked.path.as_os_str() == path.as_os_str());
         let new = known.is_none();
         if let Some(at) = known {

@@ -67,7 +67,7 @@ const LONGEST_TEXT: usize = 256 * 1024;
 pub(crate) struct WrittenCalls {
     /// Names of the tools as written, in order.
     pub(crate) names: Vec<String>,
-    /// Their inputs, where the text has them in a form that can be read.
+    /// The inputs of these calls; `None` if the text has none that can be read.
     pub(crate) inputs: Vec<Option<Value>>,
     /// Names that are not tools of this run.
     pub(crate) unknown: Vec<String>,
@@ -354,7 +354,7 @@ fn named_call(text: &str, from: usize, mark: &str) -> Option<FoundCall> {
 fn call_end(text: &str, from: usize) -> usize {
     const CLOSING: [&str; 7] = [
         "</function>",
-        // With any prefix before the name.
+        // Only the end of this marker is compared, because the name may have any prefix.
         "invoke>",
         "</tool_call>",
         "<｜tool▁call▁end｜>",

@@ -21,17 +21,17 @@ use tokio_util::sync::CancellationToken;
 
 /// Name of the session state: `[{id, call, agent, description, session, state}]`.
 const STATE: &str = "background_tasks";
-/// Tasks that run in the background at the same time.
+/// Maximum number of tasks that run in the background at the same time.
 pub(super) const MOST: usize = 8;
-/// Ended tasks that the state keeps.
+/// Maximum number of ended tasks that the session state lists. The oldest are dropped.
 const MOST_ENDED: usize = 32;
 
 /// The agent's handle on a running subagent.
 pub(super) struct Running {
-    /// `None`: nobody is left to decide or to steer.
+    /// Channel for answers and messages to the subagent; `None` once no person or program is left to send them.
     pub(super) commands: Option<mpsc::Sender<Command>>,
     pub(super) kind: Kind,
-    /// The rule that each of its open questions offers.
+    /// For each of the subagent's open questions, by call: the rule that "allow for the session" would add.
     pub(super) offers: Arc<Mutex<HashMap<CallId, String>>>,
     pub(super) cancel: CancellationToken,
     pub(super) about: SubagentInfo,
@@ -50,14 +50,14 @@ pub(super) struct SubagentInfo {
 pub(super) enum RunMode {
     /// A call waits for the output.
     Foreground(oneshot::Sender<ToolOutput>),
-    /// The number of the task.
+    /// No call waits. The number names the task for the user and the model.
     Background(u64),
 }
 
 /// A run that has ended.
 pub(super) struct Ended {
     pub(super) call: CallId,
-    /// `None`: it was given up.
+    /// `None`: the run was given up.
     pub(super) output: Option<ToolOutput>,
 }
 
@@ -71,7 +71,8 @@ pub(crate) struct Subagents {
 }
 
 impl Subagents {
-    /// Returns the task of a call with the prompt of the user's command, if the call was made for one.
+    /// Returns the task that a subagent gets. If the call was made for a command of the user, the prompt is the whole text
+    /// that the command expands to.
     pub(super) fn whole_task(&self, call: &CallId, task: Task) -> Task {
         match &self.forked {
             Some(forked) if forked.is_call(call) => forked.whole_task(task),
@@ -209,7 +210,8 @@ pub(super) fn tell_lost_tasks(core: &mut Core) {
     core.synthetic(Synthetic::Reminder, text, Map::new());
 }
 
-/// Returns the list of tasks in which one has another state.
+/// Adds the task to the list, in place of its earlier record. Of the ended tasks, the oldest above [`MOST_ENDED`] are
+/// removed.
 fn listed(mut tasks: Vec<Value>, mut task: Value) -> Vec<Value> {
     if let Some(at) = tasks.iter().position(|known| known["id"] == task["id"]) {
         task["since"] = tasks.remove(at)["since"].clone();
@@ -263,7 +265,7 @@ pub(super) struct ForkedCommand {
     pub(super) images: Vec<Part>,
     pub(super) model: Option<String>,
     pub(super) effort: Option<String>,
-    /// The command came during a turn, whose work the model continues.
+    /// True if the command came during a turn. After the subagent's end, the model continues that turn.
     pub(super) steered: bool,
     /// The call of `task`, once it was written.
     pub(super) call: Option<CallId>,

@@ -60,7 +60,7 @@ mod tests {
             (vec![&text, &end], (100, true)),
             (vec![&nothing, &text, &nothing, &end], (100, true)),
             (vec![&reported, &text, &end], (7, false)),
-            // Nobody knows how far the server got.
+            // The stream has no end, so nobody knows how far the server got: only reported usage counts.
             (vec![&text], (0, false)),
             (vec![&reported, &text], (7, false)),
         ] {

@@ -14,15 +14,16 @@ pub(crate) struct BudgetState {
     pub(super) meter: Meter,
     pub(super) limits: Limits,
     pub(super) governor: Governor,
-    /// System prompt and tools, in base tokens. Computed again when either changes.
+    /// System prompt and tools, in base tokens (`session::context::budget`: an estimate from bytes, the same for every
+    /// model). Computed again when either changes.
     pub(super) floor: Option<Floor>,
     /// Tokens of the context by kind. Computed again together with `floor`.
     pub(super) kinds: KindTotals,
-    /// Base tokens of the running request, and its messages that no report includes.
+    /// Base tokens of the running request, and those of its messages that came after the provider's last report of usage.
     pub(super) sent: (Tokens, Appended),
-    /// Usage of the last answer, until its entries are in the view.
+    /// Usage of the last answer, which the meter gets when the answer's entries are in the view.
     pub(super) report: Option<Usage>,
-    /// Size of the context below which a preparation is not considered again.
+    /// Size of the context from which a summary is considered again to be made ahead of time.
     pub(super) prepare_at: Tokens,
     /// Tokens of the last request that its provider caches; 0 if it reports no cache.
     pub(super) cached: Tokens,

@@ -31,7 +31,7 @@ pub(super) const SUMMARY_AND_STATE: u64 = 4_000;
 /// Assumed prices of a model without prices: shares of the price of input, as vendors have them.
 const USUAL_PRICES: Prices = Prices { input: 1.0, output: 5.0, cache_read: 0.1, cache_write: 1.25 };
 
-/// The session's state with the choice of lifetime and warming, and the pauses that it follows from.
+/// Name of the session state with the chosen lifetime and warming, and the lengths of the pauses by which they were chosen.
 const LIFETIME: &str = "cache_lifetime";
 
 #[derive(Default)]
@@ -46,7 +46,7 @@ pub(crate) struct ProviderCache {
     pub(crate) cold: bool,
     /// Warming requests since the last request of a turn.
     pub(super) warmed: u32,
-    /// Nothing more is to be done until the next request of a turn.
+    /// True if neither warming nor an idle compaction is wanted before the next request of a turn.
     pub(super) over: bool,
     pub(super) warming: Option<Warming>,
 }
@@ -95,7 +95,8 @@ impl ProviderCache {
         (chosen && !is_known).then(|| EntryKind::State { key: LIFETIME.to_owned(), value })
     }
 
-    /// Counts what an answer of a turn reports to have been written.
+    /// Notes the number of tokens that an answer of a turn added to the cached prefix. An answer to a cold cache does not
+    /// count, because its request wrote the whole prefix again.
     pub(super) fn count(&mut self, usage: &Usage) {
         if !std::mem::take(&mut self.rewrites) {
             self.keeper.wrote(usage.input + usage.cache_write);
@@ -107,13 +108,14 @@ impl ProviderCache {
         self.keeper.warms(tokens, self.warmed)
     }
 
-    /// Takes the state of a resumed session: its provider's cache counts as cold, and what its pauses showed stays.
+    /// Takes the state of a resumed session: its provider's cache counts as cold, and the choice that an earlier process
+    /// made by its pauses is kept.
     pub(super) fn resume(&mut self, view: &View) {
         self.cold = true;
         self.keeper = view.state(LIFETIME).and_then(Keeper::from_state).unwrap_or_default();
     }
 
-    /// A request of a turn is sent.
+    /// Called when a request of a turn is sent: the cache counts as warm from now on.
     pub(super) fn used(&mut self) {
         self.last_sent = Some(Instant::now());
         (self.cold, self.over, self.warmed) = (false, false, 0);

@@ -1,8 +1,8 @@
 //! Runs a compaction: takes the snapshot, carries out the steps, commits the result, and undoes it. Also prunes old outputs
 //! while the provider's cache is cold, which then costs nothing.
 //!
-//! The rules are in `session::context::compaction`, the requests for the summary in `summary`. This file owns only the time
-//! limit (90 s for all requests of one compaction, including those made ahead of time) and the commit. An interrupt drops
+//! The rules are in `session::context::compaction`, the requests for the summary in `summary`. This file only keeps the
+//! time limit (90 s for all requests of one compaction, including those made ahead of time) and commits. An interrupt drops
 //! the request and leaves the history unchanged.
 
 use super::conversation::Conversation;
@@ -47,7 +47,7 @@ impl Compactor<'_> {
         }
         if !self.conversation.spending.in_turn {
             self.conversation.spending.turn.begin();
-            // Close the calls that a dead process left open, as before a turn. A plan writes nothing else.
+            // As before a turn, write the entries that close the calls of a dead process. A plan writes nothing else.
             let is_open = !lock(&self.conversation.core.session).view().open_calls().is_empty();
             if self.conversation.core.begun && (is_open || self.flow.phase() != Phase::Planning) {
                 let (conversation, rules, tools) =
@@ -225,7 +225,7 @@ impl Compactor<'_> {
     fn show_compaction(&mut self, outcome: Box<Outcome>) {
         self.flow.feed(Input::CompactionPlanned);
         if self.flow.phase() == Phase::Idle {
-            // Between turns, a plan can always be shown.
+            // `ask` refuses only during a turn, and the machine is idle here.
             let _ = self.undoing.ask(Want::Show(outcome), Phase::Idle);
             return self.flow.feed(Input::Restore);
         }
@@ -281,7 +281,8 @@ impl Compactor<'_> {
         self.rules.recall(&self.conversation.core);
         prove_present(&mut self.conversation.core);
         self.conversation.core.tell_notices();
-        // Until the next report both are estimates, and two of them for one context would only confuse.
+        // Front ends get the size that the compaction reported. Until the provider reports the new size, `tell_used` would
+        // only send a second estimate of the same context.
         self.conversation.tell_used_as(report.tokens_after);
     }
 

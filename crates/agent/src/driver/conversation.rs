@@ -32,7 +32,8 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest wait before a retry after an answer broke off. Longer waits, before an answer begins, are the model client's.
+/// Longest wait before a request is sent again whose answer broke off. If no answer began, the model client waits, perhaps
+/// longer.
 const MAX_DELAY: Millis = Millis(60_000);
 
 /// The conversation with the models.
@@ -92,7 +93,7 @@ impl Conversation {
         Budget::new(window, input, info.max_output).limited(self.budget.limits)
     }
 
-    /// Base estimate of the next request, in tokens.
+    /// Estimated size of the next request, in base tokens.
     pub(super) fn base_now(&mut self) -> Tokens {
         self.floor().tools + lock(&self.core.session).view().estimated_tokens()
     }
@@ -103,7 +104,7 @@ impl Conversation {
         self.budget.meter.used_with(base, self.core.appended)
     }
 
-    /// The scale of the sizes that people see.
+    /// The scale by which sizes of parts, which are estimates, add up to the size that people see.
     pub(super) fn scale(&mut self) -> ContextScale {
         ContextScale::new(self.used(), self.base_now())
     }
@@ -196,7 +197,7 @@ impl Conversation {
         self.tell_used_as(used);
     }
 
-    /// Like [`Self::tell_used`], with a size that was already told in another way.
+    /// Like [`Self::tell_used`], with a size that front ends already got in another event.
     pub(super) fn tell_used_as(&mut self, used: Tokens) {
         let budget = self.quiet_budget();
         let kinds = self.budget.kinds.update(lock(&self.core.session).view(), &self.offered);
@@ -230,7 +231,7 @@ impl Conversation {
         let entry = self.budget.governor.entry();
         self.core.push(entry);
         let text = self.stop_text(reason);
-        // No answer reports the size of a request that is not sent or is refused.
+        // Otherwise an answer reports the size to front ends, but this request is not sent or was refused.
         self.tell_used();
         text
     }
@@ -542,7 +543,7 @@ impl Conversation {
             && let Some((_, options)) =
                 self.settings.session.states.iter_mut().find(|(key, _)| key == OPTIONS)
         {
-            // The options of this run are not in the ledger yet.
+            // The options of this run are written with the session's first entries, which is still to come.
             return set(options);
         }
         let mut options = lock(&self.core.session).view().state(OPTIONS).cloned().unwrap_or_default();

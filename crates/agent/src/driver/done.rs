@@ -4,9 +4,9 @@ use becket_session::context::View;
 use becket_types::{Part, Role};
 use std::collections::HashSet;
 
-/// Number of calls that are named.
+/// Maximum number of calls that the sentence names.
 const NAMED: usize = 5;
-/// Number of characters of an argument that are shown.
+/// Maximum number of characters of an argument that are shown.
 const SHOWN: usize = 60;
 /// Arguments that say what a call worked on.
 const SUBJECTS: [&str; 8] =

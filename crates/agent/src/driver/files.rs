@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 
 /// Largest script, in bytes, that is read for the files it may destroy.
 const MAX_SCRIPT: u64 = 256 << 10;
-/// Changed files that a result names.
+/// Maximum number of changed files that a result names.
 const MAX_CHANGES: usize = 100;
 /// Name of the session state in which the shell keeps its directory.
 const SHELL_CWD: &str = "shell_cwd";
@@ -83,7 +83,7 @@ impl Files {
         self.below.as_ref().map_or_else(|| call.clone(), |above| CallId(format!("{above}/{call}")))
     }
 
-    /// Called before a call runs: keeps the files that it may change.
+    /// Called before a call runs: saves the files that it may change, and records that in the ledger.
     pub(super) async fn before(&self, call: &CallId, touch: FilesAtRisk) {
         let level = match &touch {
             FilesAtRisk::Nothing => return,

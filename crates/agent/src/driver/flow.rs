@@ -30,7 +30,7 @@ impl Flow {
         }
     }
 
-    /// Changes the state of the machine outside of its rules.
+    /// Changes the state of the machine directly, without an [`Input`].
     pub(super) fn change(&mut self, change: impl FnOnce(State) -> State) {
         self.machine = self.machine.take().map(change);
     }

@@ -75,7 +75,7 @@ fn result_of(view: &View, call: &CallId) -> Option<(String, bool)> {
 /// An answer in place of the model's.
 pub(super) enum OwnAnswer {
     Part(Box<Part>, FinishReason),
-    /// The turn ends for this reason.
+    /// The turn ends with this error.
     Failure(String),
 }
 

@@ -85,7 +85,7 @@ pub(crate) struct HookState {
     pub(super) deferred: Option<DeferredCall>,
     /// A title that a hook gives the session. It waits until the ledger has its first entries.
     pub(super) title: Option<String>,
-    /// Names the prompt of the turn in the input of hooks.
+    /// Id of the turn's prompt, which hooks get as `prompt_id`.
     prompt: Option<String>,
     /// Hooks for which nobody waits.
     pub(super) beside: FuturesUnordered<BoxFuture<'static, HookOutcome>>,
@@ -127,14 +127,14 @@ impl HookState {
         abandons
     }
 
-    /// Forgets what hooks decided about the turn before.
+    /// Forgets what hooks decided about the previous turn, and makes the id of the new turn's prompt.
     pub(super) fn begin_turn(&mut self) {
         (self.stop, self.refused, self.deferred) = (None, None, None);
         self.prompt = Some(MessageId::new().to_string());
     }
 }
 
-/// Returns the event at the end of a turn.
+/// Returns the event for hooks at the end of a turn: `SubagentStop` for a subagent, otherwise `Stop`. `None` without hooks.
 pub(super) fn end_event(settings: &AgentSettings) -> Option<HookEvent> {
     settings.hooks.engine.as_ref()?;
     Some(if settings.is_subagent() { HookEvent::SubagentStop } else { HookEvent::Stop })
@@ -174,7 +174,7 @@ impl HookCaller<'_> {
                 mask(&mut printed.stdout);
                 mask(&mut printed.stderr);
             }
-            // Front ends that are gone miss nothing.
+            // If no front end listens any more, nobody needs the progress, so the error is ignored.
             let _ = events.send(Event::HookRuns(Box::new(progress)));
         }))
     }
@@ -256,7 +256,7 @@ impl HookCaller<'_> {
         }
     }
 
-    /// Writes runs to the ledger, or keeps them until the ledger begins.
+    /// Writes runs to the ledger, or keeps them until the ledger has its first entries.
     pub(super) fn keep_runs(&mut self, runs: &[HookRun]) {
         for run in runs {
             let entry = EntryKind::Hook(Box::new(run.clone()));
@@ -281,7 +281,8 @@ impl HookCaller<'_> {
 
     /// Sends the text of a hook to the model, marked as such.
     pub(super) fn tell_model(&mut self, event: HookEvent, HookText { from, text }: HookText) {
-        // The whole command may contain a key; people see it in the inspector.
+        // The model gets only the first word of the hook's command, because the rest may contain a key. People see the
+        // whole command in the inspector.
         let name = from.split_whitespace().next().unwrap_or_default().replace('"', "'");
         let marked = format!("<hook event=\"{event}\" from=\"{name}\">\n{text}\n</hook>");
         let mut extra = Map::new();
@@ -371,7 +372,7 @@ impl HookCaller<'_> {
             outcomes.extend(futures::StreamExt::collect::<Vec<_>>(beside).await);
             outcomes
         };
-        // A signal ends the process, so nobody waits for long then.
+        // If a signal ends the process, whoever sent it does not wait for long.
         let limit = if self.hooking.leaving == Some(EndReason::Other) { SIGNALLED_END } else { END };
         // A hook that takes longer is ended with the session.
         let limited = tokio::time::timeout(limit, all);
@@ -384,7 +385,7 @@ impl HookCaller<'_> {
             self.record_runs(outcome);
         }
         if !self.conversation.core.resumed {
-            // An empty session leaves nothing behind.
+            // The session never wrote its first entries, so it is empty, and the runs of its hooks are not recorded either.
             self.hooking.held.clear();
         }
     }
@@ -452,7 +453,8 @@ impl HookCaller<'_> {
         self.hooks_beside(HookEvent::StopFailure, Some(kind.as_str()), keys);
     }
 
-    /// Runs hooks for the results of a step. `Err` returns the arguments if there are none.
+    /// Runs `PostToolBatch` hooks for the results of a step and waits for them. If no hook matches, `Err` returns `touched`
+    /// and `hook_texts`.
     pub(super) fn wait_after_batch(
         &mut self,
         keys: Value,

@@ -20,11 +20,11 @@ use std::collections::{HashMap, HashSet};
 /// The state of a call id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CallState {
-    /// In the ledger, but the call did not run.
+    /// The id is in the ledger, but its call did not run.
     Named,
     /// The call was run; this is its hash.
     Ran(u64),
-    /// In the journal, but the call is no longer in the view, so its hash is not known.
+    /// The id is in the journal, but the call is no longer in the view, so its hash is not known.
     Journaled,
 }
 

@@ -157,7 +157,7 @@ impl Inbox {
         }
     }
 
-    /// Discards a prompt that hooks refused, and says so.
+    /// Discards a prompt that hooks refused, and informs front ends.
     pub(super) fn take_back(&mut self, id: PromptId, why: &str, core: &mut Core) {
         let Some(input) = self.prompts.remove(&id) else { return };
         if let Some(entry) = self.entry() {
@@ -232,8 +232,8 @@ impl Inbox {
     }
 }
 
-/// Returns a prompt as it is kept for a later process, which has none of its terms. The prompt of a command for a subagent is
-/// one of them, so it takes the place of the command.
+/// Returns a prompt as the session keeps it for a later process, which does not know the prompt's terms. If the terms make
+/// a subagent work on a command (`fork`), the prompt that the command expands to replaces the command.
 fn without_terms(input: &PromptInput) -> PromptInput {
     let mut kept = input.clone();
     if let (Some(fork), Some(Part::Text { text, .. })) = (kept.terms.fork.take(), kept.parts.first_mut()) {
@@ -255,7 +255,7 @@ fn keep_image(part: &mut Part, core: &mut Core) {
         *part = Part::text(text);
         return;
     };
-    // A program sends a PDF in the same way.
+    // A program sends a PDF as an image part with this media type.
     let is_pdf = media_type == "application/pdf";
     if !is_pdf && let Some(line) = becket_model::unusable_image(&bytes, media_type) {
         let text =

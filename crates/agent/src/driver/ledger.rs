@@ -17,7 +17,7 @@ pub(crate) struct Core {
     pub(crate) session: Arc<Mutex<Session>>,
     pub(crate) blobs: Arc<dyn Blobs>,
     pub(super) events: mpsc::UnboundedSender<Event>,
-    /// The copy for hooks, if there are any.
+    /// The copy of the conversation that hooks read; `None` without hooks.
     pub(super) transcript: Option<Transcript>,
     /// Entries of the pending commit.
     pub(super) pending: Vec<EntryKind>,
@@ -60,7 +60,7 @@ impl Core {
         if let Some(transcript) = &self.transcript {
             transcript.saw(&event);
         }
-        // A front end that has disconnected can catch up from the ledger.
+        // If the front end has disconnected, the event is dropped. The front end can catch up from the ledger.
         let _ = self.events.send(event);
     }
 

@@ -212,7 +212,7 @@ impl Agent {
             Some(Arc::new(files::Files::new(snapshots, Arc::clone(&session), events.clone())))
         };
         let own_limits = || Limits::new(settings.limits.run);
-        // The agent above has already informed the user.
+        // The agent for which a subagent works has already informed the user if the window is assumed.
         let window_noticed = above.is_some();
         let (limits, files) = match above {
             Some(above) => (above.limits, above.files),
@@ -391,7 +391,7 @@ impl Agent {
             Command::SetMode { mode } => {
                 let set = self.tools.set_mode(&mode, &mut self.conversation);
                 if set.is_err() {
-                    // The terminal shows the mode that it asked for.
+                    // The terminal already shows the mode that it asked for, so send it the mode in force.
                     let mode = self.tools.guard.mode().to_string();
                     self.conversation.core.announce(Event::ModeChanged { mode });
                 }
@@ -481,7 +481,7 @@ impl Agent {
             Command::SeedRead { path, mtime } => self.seed_read(&path, mtime),
             Command::SideQuestion { question } => self.ask_beside(question),
             Command::Background { call_id } => self.tool_runner().move_to_background(call_id.as_ref()),
-            // Plans and their ends have events of their own.
+            // Other commands report their outcome by events of their own, so the receipt has no error.
             other => {
                 self.command(other);
                 Ok(())
@@ -556,7 +556,7 @@ impl Agent {
                 self.conversation.core.push(EntryKind::Interrupt);
             }
             Action::EndTurn(end) => self.end_turn(end),
-            // The loop ends by the machine's phase.
+            // The loop in `run` ends because the machine's phase is `Exited`.
             Action::Exit => {}
         }
     }

@@ -62,8 +62,8 @@ impl CompactionState {
         Prepared::from_state(view.state(Prepared::KEY)).filter(|prepared| prepared.cover.after == in_force)
     }
 
-    /// The preparation for a compaction to use. A failed one counts only for a short time and only in the process that saw it
-    /// fail; the summariser is then not asked again.
+    /// Returns the preparation that a compaction may use. A failed one is returned only for [`FRESH`] and only in the
+    /// process that saw it fail. Then the compaction does not ask the summariser again.
     pub(super) fn usable(&self, core: &Core) -> Option<Prepared> {
         let fresh = self.failed_at.is_some_and(|at| at.elapsed() <= FRESH);
         Self::prepared(core).filter(|p| fresh || !matches!(p.outcome, PreparedOutcome::Failed { .. }))
@@ -79,7 +79,8 @@ impl CompactionState {
         let (used, budget) = (conversation.used(), conversation.budget());
         let due = budget.threshold(share);
         let begin = budget.prepare_from(share);
-        // The first answer of a turn is often its last one, so begin only halfway between the threshold and the compaction.
+        // The first answer of a turn is often its last one. So a preparation begins only halfway between the size from
+        // which it may begin and the size at which a compaction is due.
         let from = if step > 1 { begin } else { Tokens(begin.0.midpoint(due.0)) };
         if used < from.max(conversation.budget.prepare_at) || used >= due {
             return;
@@ -199,7 +200,7 @@ impl CompactionState {
     }
 }
 
-/// Time used of the limit.
+/// Returns how much of the time limit for summaries is used.
 fn took(deadline: Instant) -> becket_types::Millis {
     let left = deadline.saturating_duration_since(Instant::now());
     crate::spend::millis(TIME_LIMIT.saturating_sub(left))

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 /// Maximum size in bytes of an attached file.
 const MAX_BYTES: u64 = 256 * 1024;
-/// Name of the tool whose permissions count.
+/// Name of the tool whose permissions decide if a file may be attached.
 const READ: &str = "read";
 
 /// Returns the files that the model was shown, in their present state; those that were used last come first. `mask`: known
@@ -67,7 +67,7 @@ fn content(path: &Path, seen: &str, mask: bool) -> FileContent {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return FileContent::Gone,
         Err(_) => return FileContent::Skipped("it cannot be opened"),
     };
-    // This link was made after the path was resolved and judged.
+    // A link here was made after the path was resolved and the permission to read it was checked.
     if !meta.is_file() {
         return FileContent::Skipped("it is no regular file any more");
     }

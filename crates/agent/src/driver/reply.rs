@@ -278,9 +278,9 @@ mod tests {
             (Stop, 100, 100, Length),
             (ToolCalls, 101, 100, Length),
             (FinishReason::Other("eos".to_owned()), 100, 100, Length),
-            // No limit was sent.
+            // No limit was sent, so none can have cut the answer.
             (Stop, 100, 0, Stop),
-            // A refusal is one at any length.
+            // A refusal stays a refusal at any length.
             (Refusal, 100, 100, Refusal),
         ] {
             assert_eq!(true_reason(reason.clone(), output, max_output), want, "{reason:?} {output}");

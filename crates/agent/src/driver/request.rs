@@ -111,7 +111,8 @@ impl Agent {
         }
     }
 
-    /// `source`: who chose the model, for hooks.
+    /// Sends the next requests to this model. Measurements that hold only for the previous model are forgotten. `source`:
+    /// who chose the model, for hooks.
     pub(super) fn use_model(&mut self, model: Arc<dyn Model>, source: &str) {
         self.compaction.give_up_preparation(&mut self.conversation, "another model");
         let switch = EntryKind::ModelSwitch { model: model.info().id.clone() };
@@ -185,13 +186,13 @@ impl Agent {
         let estimate = self.conversation.used();
         let reservation = match self.conversation.reserve_request() {
             Ok(reservation) => reservation,
-            // Another agent took the room since the limits were looked at.
+            // A subagent that runs in parallel has used the room since the limits were checked.
             Err(end) => {
                 return self.flow.feed(Input::Broke(Break { kind: BreakKind::Final, end, fallback: false }));
             }
         };
         let prepared = self.conversation.prepare();
-        // Report repairs of the view for this request before it is sent.
+        // Record the images and files that the view left out of this request because it has too many, and report repairs.
         let media = lock(&self.conversation.core.session).view().media_due();
         self.conversation.core.pending.extend(media);
         self.conversation.core.tell_notices();
@@ -263,7 +264,7 @@ impl Agent {
         self.conversation.wire.refusals.smaller = 0;
         let mut written_calls = None;
         if !empty {
-            // A call that becket makes is no step. The repetition of a subagent's answer is one.
+            // A call that becket makes in place of the model is no step. A text that repeats a subagent's answer is one.
             self.conversation.spending.turn.steps += u64::from(!own || calls == 0);
             if calls == 0 && !own {
                 written_calls = text_calls::report(&mut self.conversation, &reply.answer);
@@ -300,7 +301,7 @@ impl Agent {
             let Op::Reply(reply) = std::mem::replace(&mut self.flow.op, Op::None) else { return };
             self.conversation.spending.turn.api += reply.elapsed();
             let (step, wrap_up) = (reply.step, self.conversation.wire.wrap_up);
-            // Gives its share of the limits back, which the next request needs.
+            // Dropping the reply releases its share of the run's limits, which the next request needs.
             drop(reply);
             return self.request(step, 0, wrap_up);
         }

@@ -113,7 +113,7 @@ impl Conversation {
             byte_size(shortened.size),
             what.join(" and ")
         );
-        // The limit is one of bytes, so nothing is reported as pruned for its tokens.
+        // A notice, and not [`Event::Pruned`]: that event reports freed tokens, and this limit is one of bytes.
         self.core.notice(NoticeLevel::Warning, text);
     }
 }

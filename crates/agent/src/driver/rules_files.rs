@@ -34,7 +34,7 @@ pub(crate) struct KnownRules {
     pub(super) below: Vec<SystemItem>,
     /// Texts of the system prompt and of `below`.
     standing: SentRules,
-    /// Files that apply when a file that they are for is used.
+    /// Rules files with `paths`. Each applies from the moment at which a file that matches its `paths` is used.
     scoped: Vec<Scoped>,
 }
 
@@ -43,7 +43,7 @@ impl KnownRules {
         self.below.iter().find(|item| item.path.as_ref() == path).map(|item| item.text.as_str())
     }
 
-    /// Adds files that apply to some paths.
+    /// Notes rules files with `paths`.
     fn note_scoped(&mut self, found: Vec<Scoped>) {
         for scoped in found {
             match self.scoped.iter_mut().find(|known| known.file == scoped.file) {
@@ -93,7 +93,7 @@ impl KnownRules {
         let mut items: Vec<SystemItem> =
             old.iter().filter(|item| item.kind != SystemKind::Rules).cloned().collect();
         rules::insert(&mut items, fresh.items);
-        // A session without a prompt has not begun: its first entry brings the rules.
+        // A session without system prompt has not begun. Its first `system` entry will contain the rules.
         let is_changed = items != old && !old.is_empty();
         if is_changed {
             tell_rules(core, fresh.notices);
@@ -147,7 +147,7 @@ impl KnownRules {
         core: &mut Core,
     ) -> (Vec<SystemItem>, bool) {
         if !core.resumed {
-            // The session was resumed, and is compacted before its first turn.
+            // A resumed session is compacted before its first turn, so nothing has loaded its rules yet.
             self.recall(core);
         }
         let (Rules { items, notices, .. }, is_changed) = self.reread(scope, core);

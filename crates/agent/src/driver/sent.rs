@@ -13,7 +13,7 @@ use becket_types::{
 use serde_json::json;
 use std::sync::Arc;
 
-/// The terms of one request.
+/// The purpose and the options of one request, which its record in the ledger keeps.
 pub(super) struct RequestTerms<'a> {
     pub(super) purpose: &'static str,
     pub(super) max_output: u64,

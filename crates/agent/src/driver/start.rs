@@ -181,7 +181,7 @@ impl FirstEntries<'_> {
         first
     }
 
-    /// Sends the environment in a message, if the system prompt is without it.
+    /// Sends the environment in a message, for a session whose system prompt does not contain it.
     fn send_environment(&mut self) {
         let text = prompt::block(&self.conversation.settings.environment);
         self.conversation.core.synthetic(Synthetic::Reminder, text, Map::new());
@@ -193,7 +193,8 @@ impl FirstEntries<'_> {
         let mut items = self.conversation.system_items();
         let environment = &self.conversation.settings.environment;
         if !items.is_empty() && items.iter().all(|item| item.kind != SystemKind::Environment) {
-            // The message with the environment may name another folder, and a compaction may have removed it.
+            // The message with the environment may name another folder, or a compaction may have removed it, so send it
+            // again.
             return self.send_environment();
         }
         let Some((old, block)) = prompt::changed_directory(&items, environment) else { return };

@@ -72,7 +72,7 @@ impl ToolRunner<'_> {
         }
         let mut tools = self.tools.registry.clone();
         tools.retain(|name| task.kind.has(name));
-        // A subagent works for the model, which speaks to the user.
+        // A subagent gets no tool that asks the user: it works for the model, and only that model speaks to the user.
         let asks: Vec<String> = tools.all_names();
         let asks =
             asks.into_iter().filter(|name| tools.get(name).is_some_and(|tool| tool.asks_person().is_some()));
@@ -115,7 +115,7 @@ impl ToolRunner<'_> {
         for command in [Command::Prompt(prompt), Command::EndInput] {
             let _ = handle.commands.try_send(command);
         }
-        // In the background, it goes on when the call has ended.
+        // In the background, the subagent continues when the call has ended.
         let cancel = CancellationToken::new();
         let in_background = task.background;
         let watched = Watched {
@@ -178,7 +178,7 @@ impl ToolRunner<'_> {
             guard.set_mode(mode);
         }
         for rule in task.kind.memory_rules() {
-            // A folder that no rule can name is asked about.
+            // If no rule can name the folder, the error is ignored, and its use is asked about.
             let _ = guard.allow_for_session(&rule);
         }
         guard
@@ -193,7 +193,8 @@ impl ToolRunner<'_> {
             Arc::new(KindTools { source, kind: kind.clone() }) as Arc<dyn ToolSource>
         });
         let mut settings = self.conversation.settings.clone();
-        // Its mode is `plan`, which asks in cases where this agent's mode denies.
+        // In `plan`, the subagent would ask about calls that this agent's mode `dontAsk` denies. Without anybody to ask, it
+        // denies them.
         settings.asking.headless |= silent;
         settings.asking.asks_host &= !silent;
         settings.session.resumed = false;
@@ -279,8 +280,8 @@ impl ToolRunner<'_> {
             .then(|| format!("{running} subagents already run in the background, which is the limit"))
     }
 
-    /// Moves running commands and subagents to the background: those of one call, or of all. `Err` says why the call that was
-    /// named, or a subagent, stays.
+    /// Moves running commands and subagents to the background: those of one call, or of all calls. `Err` says why the named
+    /// call, or any call, was not moved.
     pub(super) fn move_to_background(&mut self, only: Option<&CallId>) -> Result<(), String> {
         let calls: Vec<(CallId, String)> = match &self.flow.op {
             Op::Tools(batch) => batch.running_calls(),

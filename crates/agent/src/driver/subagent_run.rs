@@ -45,7 +45,8 @@ pub(super) struct Watched {
     pub(super) env: ToolEnv,
     /// The blobs of the subagent's session, which may hold its answer.
     pub(super) blobs: Arc<dyn Blobs>,
-    /// Weak, so that the subagent's commands end when no person is left to decide.
+    /// Weak, so that the channel to the subagent is closed once the driver drops its sender, because no person is left to
+    /// decide.
     pub(super) commands: mpsc::WeakSender<Command>,
     pub(super) events: mpsc::UnboundedSender<Event>,
     pub(super) offers: Arc<Mutex<HashMap<CallId, String>>>,

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// For all summary requests of one compaction, retries included.
+/// Time limit for all summary requests of one compaction, retries included.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(90);
 /// No summary is this long, in bytes. A model that writes more is not going to end; what it wrote so far is used.
 const MAX_TEXT: usize = 1 << 18;
@@ -53,11 +53,12 @@ pub(super) struct SummaryAttempts {
     model: Arc<dyn Model>,
     /// Models that were not asked yet, in order.
     others: VecDeque<Arc<dyn Model>>,
-    /// The answer broke off once, and was asked for again.
+    /// True if the answer broke off once, and was asked for again.
     again: bool,
     /// The longest answer that broke off.
     cut: String,
-    /// The running request as it was at the first ask, for an ask that continues it.
+    /// The conversation as it was when the summary was first asked for. A repeated ask that continues the conversation
+    /// sends this.
     prefix: Option<Context>,
 }
 
@@ -136,7 +137,7 @@ impl CompactionRun {
         }
     }
 
-    /// The longest answer so far that broke off, if it came as far as a section.
+    /// Returns the longest answer that broke off, if it has text below the heading of a section.
     fn cut(&mut self) -> Option<String> {
         let (text, cut) = (std::mem::take(&mut self.text), std::mem::take(&mut self.tries.cut));
         let longest = if text.len() >= cut.len() { text } else { cut };
@@ -219,7 +220,7 @@ impl Conversation {
         }
     }
 
-    /// Time and usage of a request that ended or is given up.
+    /// Counts the time and usage of a request that ended or is given up.
     pub(super) fn count_run(&mut self, run: &CompactionRun) {
         self.spending.turn.api += run.sent.elapsed();
         let info = run.tries.model.info().clone();

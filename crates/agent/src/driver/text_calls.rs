@@ -8,8 +8,8 @@ use crate::written_calls::{flat_call, typed, written_calls};
 use becket_types::{FinishReason, MessageId, NoticeLevel, Part, ToolSpec};
 use serde_json::Value;
 
-/// Makes calls of those that end the model's text, if the user has chosen to be asked about them. All of them must be
-/// calls of known tools with a readable input. Otherwise they are reported as usual.
+/// If the user has chosen to be asked about calls in text: turns the calls with which the model's text ends into tool
+/// calls. All of them must be calls of known tools with a readable input. Otherwise [`report`] handles them.
 pub(super) fn adopt(conversation: &Conversation, answer: &mut Answer, reason: &FinishReason) {
     let may_run = matches!(reason, FinishReason::Stop | FinishReason::ToolCalls | FinishReason::Other(_));
     let calls = answer.parts.iter().any(|part| matches!(part, Part::ToolCall { .. }));

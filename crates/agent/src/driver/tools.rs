@@ -72,7 +72,7 @@ enum CallStart {
         alone: bool,
     },
     Settled,
-    /// It cannot start yet.
+    /// The call cannot start yet: it waits for running calls, or for an answer about it.
     Blocked,
 }
 
@@ -275,7 +275,8 @@ impl ToolRunner<'_> {
         slot.refuse(DEFERRED);
     }
 
-    /// True if a call can be left to a later run: no person sees this one, and the session itself goes on.
+    /// True if a hook may defer a call: no person waits for the turn, and the session is not that of a subagent, which
+    /// nobody continues.
     fn can_defer(&self) -> bool {
         self.conversation.settings.asking.headless && !self.conversation.settings.is_subagent()
     }
@@ -476,7 +477,7 @@ impl ToolRunner<'_> {
                 && let Some(kinds) = mask_secrets(&mut output)
             {
                 let name = &slot.call.name;
-                // A person who has just decided this needs no notice.
+                // If the person has just decided about these secrets, no notice is needed.
                 if slot.send_secrets.is_none() {
                     self.conversation.core.say(
                         NoticeLevel::Warning,
@@ -496,7 +497,7 @@ impl ToolRunner<'_> {
                 self.conversation.core.push(journal(slot, JournalState::Finished, result));
             }
             let changes = output.changes.clone();
-            // Only a program gets it, in the result of the call.
+            // Only a driving program gets the text of the file before the change.
             let wanted = self.conversation.settings.asking.headless;
             let original = output.original.take().filter(|text| wanted && text.len() <= MOST_ORIGINAL);
             let mut message = result_message(&slot.call, output);

@@ -45,7 +45,7 @@ pub(super) struct Toolset {
     pub(super) subagents: Subagents,
     /// Folders that joined the workspace (true) or left it, and that the model does not know about yet.
     pub(super) untold_folders: Vec<(PathBuf, bool)>,
-    /// The model knows that permission mode `plan` holds.
+    /// True if the model knows that permission mode `plan` holds.
     told_plan: bool,
 }
 
@@ -120,8 +120,8 @@ impl Toolset {
         core.push(EntryKind::Tools { names: self.registry.names(), hash, specs });
     }
 
-    /// Returns the call to which an indirect call refers, or a call by another name (`aliases`). It is judged, recorded and run
-    /// under its own name.
+    /// Returns the call that is meant if the model used another name for the tool (`aliases`) or called it through another
+    /// tool, such as `mcp_call`. It is judged, recorded and run under its own name.
     pub(super) fn meant(&self, mut call: Call, aliases: &BTreeMap<String, String>) -> Call {
         if let Some(name) = aliases.get(&call.name) {
             call.name.clone_from(name);
@@ -130,7 +130,7 @@ impl Toolset {
         if let Some((name, input)) = stands_for.filter(|_| call.invalid.is_none()) {
             (call.name, call.input) = (name, input);
         }
-        // The model must not answer in the person's place.
+        // The model must not answer its own question to the person, so the keys of answers are removed.
         let question = self.registry.get(&call.name).and_then(|tool| tool.asks_person());
         if let (Some(question), Value::Object(input)) = (question, &mut call.input) {
             input.retain(|key, _| !question.answers.contains(&key.as_str()));
@@ -236,7 +236,7 @@ impl Toolset {
         if self.guard.mode() != only_in {
             return;
         }
-        // The result of the call tells the model.
+        // The model learns from the result of the call that the mode is over, so no message is sent.
         self.told_plan = false;
         // The name of a mode is always a mode.
         let _ = self.set_mode(PermissionMode::Default.as_str(), conversation);

@@ -24,7 +24,7 @@ pub(crate) struct Transcript {
     cwd: PathBuf,
     session: String,
     is_sidechain: bool,
-    /// The message before the next one.
+    /// The last message in the file. The next record names it as its parent.
     after: Mutex<Option<MessageId>>,
 }
 

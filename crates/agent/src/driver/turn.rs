@@ -90,7 +90,7 @@ impl Agent {
         }
         let (receipt, failure) = (self.undoing.receipt.take(), done.failure());
         let is_cleared = std::mem::take(&mut self.undoing.clears) && failure.is_none();
-        // The program's next prompt comes after the hooks, so they are asked before it is answered.
+        // The program's request is answered after these hooks, so that its next prompt comes after them.
         if !(is_cleared && self.hooks().cleared_hooks(receipt.clone())) {
             self.undo_answered(receipt, failure);
         }
@@ -324,7 +324,7 @@ impl Agent {
         let answered_last = {
             let session = lock(&self.conversation.core.session);
             let mut newest = session.view().live().rev();
-            // Rules that changed meanwhile were just sent again.
+            // Skip rules: those that changed meanwhile were just sent again.
             let last = newest.find(|m| m.origin != Origin::Synthetic(Synthetic::Rules));
             last.is_some_and(|m| m.role == Role::Assistant)
         };
@@ -358,7 +358,7 @@ impl Agent {
             }
             (end, _) => end,
         };
-        // In a headless run no further prompt will come, so no compaction needs the summary.
+        // In a headless run no further prompt will come, so no compaction needs the summary that is made ahead of time.
         let phase = self.flow.phase();
         if self.conversation.settings.asking.headless || phase == Phase::Exited {
             self.give_up_preparation("the end of the turn");

@@ -86,7 +86,7 @@ pub(crate) struct Undoing {
     want: Option<Want>,
     /// The id of the program's request that is answered when the work on it has ended.
     pub(super) receipt: Option<String>,
-    /// The request that is carried out clears the conversation.
+    /// True if the request that is carried out clears the conversation.
     pub(super) clears: bool,
     planned: Option<ShownPlan>,
     /// The number of the last plan.
@@ -230,7 +230,7 @@ struct UndoContext {
     files: Option<Arc<Files>>,
     store: SessionBlobs,
     prices: Option<Prices>,
-    /// The scale of the present context.
+    /// Scales estimated sizes of the present context to the sizes that people see.
     scale: ContextScale,
 }
 
@@ -339,7 +339,7 @@ impl UndoContext {
     fn clear(&self) -> Done {
         match self.draft(&Want::Clear) {
             Ok(Ok(planned)) => self.carry_out(planned, 0, false),
-            // There is no message yet.
+            // There is no message yet. To clear an empty conversation is no failure.
             Ok(Err(_)) => {
                 let (kind, left, failed) = (UndoKind::Rewind, Vec::new(), Vec::new());
                 let nothing =

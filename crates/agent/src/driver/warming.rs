@@ -17,8 +17,8 @@ use becket_types::{NoticeLevel, Tokens};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Warms the provider's cache, or returns true if the context should be compacted before it expires, whatever is configured
-/// and pays. A compaction comes first, because after it there is nothing left to keep warm.
+/// Warms the provider's cache, or returns true if the context should be compacted before the cache expires. Does only what
+/// is configured and pays. A compaction comes first, because after it there is nothing left to keep warm.
 pub(super) fn act_before_expiry(conversation: &mut Conversation) -> bool {
     let (info, lifetime) = (conversation.model().info().clone(), conversation.wire.cache.lifetime());
     let cached = conversation.budget.cached.0;
@@ -72,7 +72,7 @@ fn warm(conversation: &mut Conversation) {
     let cost = RequestCost::estimate(model.info(), used, cached, conversation.wire.cache.lifetime());
     let reservation = match conversation.spending.limits.room(cost.input, cost.output_price, max_output) {
         Ok(most) if most == max_output => Some(conversation.spending.limits.reserve(cost.need(most))),
-        // The limits of the run are for its task.
+        // If the limits of the run leave too little room, the cache is not kept warm: they are meant for the task.
         _ => return,
     };
     let mut context = lock(&conversation.core.session).view_mut().context().clone();
@@ -82,7 +82,7 @@ fn warm(conversation: &mut Conversation) {
         purpose: "warm",
         max_output,
         effort: conversation.settings.requests.effort.as_deref(),
-        // Another choice would be another prefix for some providers.
+        // The same choice as in a turn, because with another one some providers would not find the cached prefix.
         tool_choice: ToolChoice::Auto,
         cache: conversation.wire.cache.lifetime(),
     };

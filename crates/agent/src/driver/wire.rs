@@ -33,7 +33,7 @@ pub(crate) struct Wire {
     pub(crate) cache: ProviderCache,
     /// The error of the last attempt.
     pub(crate) last_error: Option<ModelError>,
-    /// Number of summary requests so far.
+    /// Number of requests beside the conversation so far: summaries, titles, side questions, warming.
     pub(crate) summaries: u64,
     /// True if the running request is the wrap-up.
     pub(crate) wrap_up: bool,
@@ -99,7 +99,8 @@ impl Wire {
         }
     }
 
-    /// A generation for a request beside the conversation: an adapter does not continue the running request with it.
+    /// Returns a generation that no other request has, for a request beside the conversation. So an adapter does not take
+    /// the request for a continuation of the conversation's last one.
     pub(super) fn own_generation(&mut self) -> u64 {
         self.summaries += 1;
         u64::MAX - self.summaries

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// Name of the session state that holds the added folders.
 pub const ADDED_FOLDERS: &str = "add_dirs";
 
-/// The part of an agent that folders join.
+/// The parts of an agent that change when a folder joins or leaves the workspace.
 pub(super) struct Workspace<'a> {
     pub(super) conversation: &'a mut Conversation,
     pub(super) tools: &'a mut Toolset,
@@ -129,7 +129,7 @@ impl Workspace<'_> {
 
     /// Returns the folders that the session keeps.
     fn kept_folders(&self) -> Vec<Value> {
-        // The states of this run may not be in the ledger yet.
+        // The states of this run, which may not be in the ledger yet, come first.
         let waiting = self.conversation.settings.session.states.iter().find(|(key, _)| key == ADDED_FOLDERS);
         let known = waiting
             .map(|(_, value)| value.clone())

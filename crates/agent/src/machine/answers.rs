@@ -1,4 +1,5 @@
-//! Transitions after a request: its answer, or its failure. The next fallback model gets what asking again does not cure.
+//! Transitions after a request: its answer, or its failure. If asking the same model again does not help, the next fallback
+//! model is asked.
 
 use super::{
     Action, Answer, Break, BreakKind, Compactions, MAX_CUTS, MAX_RETRIES, NotRun, Note, Phase, State,

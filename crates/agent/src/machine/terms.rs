@@ -10,7 +10,7 @@ use becket_types::{CompactionTrigger, DeliveryMode, FinishReason, TurnEnd};
 pub struct Rules {
     /// Maximum number of answered requests in one turn, before the wrap-up.
     pub max_turns: Option<u64>,
-    /// True if an overflow may be answered by a compaction.
+    /// True if the machine may compact the context when the provider refuses a request as too long.
     pub auto_compact: bool,
     /// Hooks are asked before a turn ends by itself.
     pub stop_hooks: bool,
@@ -69,6 +69,7 @@ pub struct Facts {
     /// Set if a limit in money, tokens or time is reached: the reason for the end of the turn.
     pub over: Option<TurnEnd>,
     pub repetition: Repetition,
+    /// Work that is due before the request because of the context's size.
     pub owed: Owed,
 }
 

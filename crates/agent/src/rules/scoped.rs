@@ -15,7 +15,7 @@ const DEPTH: usize = 4;
 /// The folders whose `rules` are searched.
 pub(super) const PARENTS: [&str; 2] = [".claude", ".becket"];
 
-/// A file that applies to some paths.
+/// A rules file with `paths`, which applies once a matching file is used.
 #[derive(Clone, Debug)]
 pub struct Scoped {
     pub file: PathBuf,

@@ -399,7 +399,7 @@ fn rules_fit_into_their_share_and_say_what_was_cut() {
                 assert!(item.text.contains(&format!("Read {path} for the rest")), "{}", item.text);
                 assert!(item.text.starts_with(&format!("# Rules from {path}\n\n")), "{}", item.text);
             }
-            // Each file may have an additional notice.
+            // A cut file may exceed its share by its notice about the cut.
             let most = (usable as f64 * 0.35) as u64 + 80 * items.len() as u64;
             assert!(fit::size(&items) <= most, "{} {most}", fit::size(&items));
             // A file that was already cut is not cut again.

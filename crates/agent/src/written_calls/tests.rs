@@ -104,17 +104,17 @@ const CALLS: &[(&str, &str)] = &[
     ("Thought: I list them.\nAction: bash\nAction Input: {\"command\": \"ls\"}", "bash!"),
     ("Action: `bash`\nAction Input: ls -l\nObservation: a.rs\nb.rs", "bash!"),
     ("```json\n{\"action\": \"bash\", \"action_input\": {\"command\": \"ls\"}}\n```", "bash!"),
-    // Elements.
+    // XML elements that are named like the tool.
     ("I look.\n<bash><command>ls</command></bash>", "bash!"),
     ("<read>\n<path>a.rs</path>\n<limit>3</limit>\n</read>", "read!"),
     ("<bash>{\"command\": \"ls\"}</bash>", "bash!"),
-    // One more sentence.
+    // One sentence after the call still counts as the end of the text.
     (
         "<tool_call>{\"name\": \"bash\", \"arguments\": {}}</tool_call>\nI wait for the output of the command.",
         "bash!",
     ),
     ("[TOOL_CALLS]bash[ARGS]{\"command\": \"ls\"} I will look at the result next.", "bash!"),
-    // More than that is a notice alone.
+    // With more than one sentence after the call, the text does not end with it.
     (
         "<tool_call>{\"name\": \"bash\", \"arguments\": {}}</tool_call>\nIt lists files. Then it ends. You see them.",
         "bash",

@@ -74,7 +74,7 @@ pub(super) struct Slot {
     pub(super) journaled: bool,
     pub(super) subject: Option<String>,
     pub(super) started: Option<Instant>,
-    /// The end of its live output.
+    /// The end of the call's live output, which becomes the result if the call is interrupted.
     pub(super) partial: Arc<Mutex<String>>,
     /// The user's answer to the question about secrets in the output.
     pub(super) send_secrets: Option<bool>,

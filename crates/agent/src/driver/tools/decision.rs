@@ -95,7 +95,7 @@ impl ToolRunner<'_> {
         self.advance();
     }
 
-    /// Runs a call with the input that the program gave in place of the model's, unless a rule denies that one.
+    /// Runs a call with the input that the program gave in place of the model's, unless a rule denies the new input.
     /// `asked`: the access and the scripts about which the user was asked.
     fn allowed_with(
         &mut self,

@@ -93,7 +93,7 @@ impl AfterHooks {
         let outcome = if self.masks { masked(outcome) } else { outcome };
         if let Some(other) = &outcome.updated_output {
             output.content = words_of(other);
-            // The text is the hook's, so nothing in it is a note of becket.
+            // The text is now the hook's and has no notes of becket, so the count of lines before such notes is removed.
             output.details.as_object_mut().and_then(|details| details.remove(PRINTED_LINES));
         }
         Some((event, outcome))
@@ -121,8 +121,8 @@ fn words_of(result: &Value) -> String {
     }
 }
 
-/// Adds to the reason of a denial that a hook gave it, and which one. The model reads it too, so only the first word of the
-/// hook's command is named: the rest may contain a key.
+/// Adds to the reason of a denial that a hook denied the call, and which hook. The model reads the reason too, so only the
+/// first word of the hook's command is named: the rest may contain a key.
 fn named(permission: HookPermission, outcome: &HookOutcome) -> HookPermission {
     let HookPermission::Deny { reason } = permission else { return permission };
     let by = outcome.runs.iter().find(|run| run.result == HookResult::Blocked).map(|run| {

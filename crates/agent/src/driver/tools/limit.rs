@@ -53,7 +53,7 @@ pub(super) fn limit_step(core: &mut Core, state: &BudgetState, budget: &Budget, 
 fn limit_inputs(core: &mut Core, state: &BudgetState, budget: &Budget, used: Tokens) -> Tokens {
     let scale = state.meter.estimator;
     let room = part_of(budget.usable(), input::SHARE);
-    // The estimator converts base tokens to the provider's; the room is needed the other way round.
+    // The estimator converts base tokens to the provider's tokens. `room` is converted in the other direction.
     let one = scale.scale(Tokens(1_000_000)).0.max(1);
     let base = Tokens((room as f64 * 1_000_000.0 / one as f64) as u64);
     let entry = due::input_cut(lock(&core.session).view(), base);

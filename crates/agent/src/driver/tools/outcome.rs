@@ -25,7 +25,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Live output of one call that is forwarded to front ends and kept for an interrupt, in bytes.
+/// Maximum number of bytes of one call's live output: that front ends get, and that are kept for the result of an
+/// interrupted call.
 const MAX_LIVE: usize = 1 << 20;
 const MAX_PARTIAL: usize = 16 * 1024;
 /// Longest reason of a decision in the ledger, in bytes.
@@ -46,13 +47,13 @@ pub(super) fn asked_as_text(verdict: Verdict) -> Verdict {
             let reason = "the model wrote this call into its text instead of making it".to_owned();
             Verdict::Ask { reason, rule: None }
         }
-        // A rule for later calls would not spare the question.
+        // No rule is offered, because even a call that a rule allows is asked about here.
         Verdict::Ask { reason, .. } => Verdict::Ask { reason, rule: None },
         denied @ Verdict::Deny { .. } => denied,
     }
 }
 
-/// The verdict as it is where nobody can be asked, if `nobody` is set: a question is a denial.
+/// If `nobody` can be asked, a question becomes a denial.
 pub(super) fn unless_nobody(nobody: bool, verdict: Verdict) -> Verdict {
     match verdict {
         Verdict::Ask { reason, rule } if nobody => {
@@ -63,8 +64,8 @@ pub(super) fn unless_nobody(nobody: bool, verdict: Verdict) -> Verdict {
     }
 }
 
-/// The verdict about a call that may put a question to a person: then somebody is asked in every mode, unless a hook has
-/// answered.
+/// The verdict about a call that may put a question to a person. Unless a hook has answered, the person is asked in every
+/// mode except `dontAsk`, which denies the call.
 ///
 /// # Errors
 ///
@@ -87,7 +88,7 @@ pub(super) fn asked_person(
         _ if mode == PermissionMode::DontAsk => {
             (by, Verdict::deny("permission mode dontAsk asks nobody".to_owned()))
         }
-        // No rule spares the question.
+        // No rule is offered, because the person is asked each time.
         _ => (by, Verdict::Ask { reason: question.reason.to_owned(), rule: None }),
     })
 }
@@ -201,7 +202,7 @@ pub(super) fn invalid_arguments(text: &str) -> String {
         Err(error) => format!("at line {}, column {}: {error}", error.line(), error.column()),
     };
     let start = cut_end(text, 200);
-    // The end shows if they were cut off, or are too long.
+    // The end of the arguments shows if they were cut off or are too long.
     let end = match cut_start(&text[start.len()..], 200) {
         "" => String::new(),
         end => format!("… and end: {end}"),
@@ -275,7 +276,7 @@ fn decided(
     }
 }
 
-/// The decisions of the sandbox's proxy about the connections of a command: one entry for each that it refused.
+/// Entries for connections of a command that the sandbox's proxy refused, for at most [`MAX_REFUSED`] hosts.
 pub(super) fn refused_hosts(slot: &Slot, output: &ToolOutput) -> Vec<EntryKind> {
     let hosts = output.details.pointer("/sandbox/refused_hosts").and_then(Value::as_array);
     let hosts = hosts.into_iter().flatten().filter_map(Value::as_str).take(MAX_REFUSED);
@@ -290,8 +291,8 @@ fn exit_code(output: &ToolOutput) -> Option<i64> {
     ["exit_code", "exit"].iter().find_map(|key| output.details.get(key)).and_then(Value::as_i64)
 }
 
-/// Returns the duration of a call. A failed call shows its time however short that was, so it has at least a millisecond: zero means that
-/// the time is not known.
+/// Returns the duration of a call. A failed call shows its time however short that was, so it has at least a millisecond:
+/// zero means that the time is not known.
 pub(super) fn duration(output: &ToolOutput, time: Duration) -> Millis {
     let least = u64::from(output.is_error && !time.is_zero());
     Millis(millis(time).0.max(least))
@@ -352,7 +353,8 @@ pub(super) fn mask_secrets(output: &mut ToolOutput) -> Option<String> {
     Some(words)
 }
 
-/// Adapts the number of lines that a command has printed to a text in which the lines of a secret became one mask.
+/// Corrects the number of lines that a command has printed after masking: a secret of several lines becomes a mask of one
+/// line.
 pub(super) fn fewer_lines(before: &str, masked: &str, details: &mut Value) {
     let gone = before.lines().count().saturating_sub(masked.lines().count()) as u64;
     if let Some(lines) = details.get_mut(PRINTED_LINES).filter(|_| gone > 0) {

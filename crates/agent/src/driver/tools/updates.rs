@@ -24,7 +24,7 @@ fn one(update: PermissionUpdate, tools: &mut Toolset, conversation: &mut Convers
             let rules = BTreeMap::from([(kind, rules)]);
             tools.change_rules(RuleOwner::Session, change, rules, conversation)
         }
-        // This mode asks about nothing any more, which only a person or the driving program may choose.
+        // In this mode nothing is asked about, so only a person or the driving program may choose it.
         PermissionUpdate::SetMode(mode) if mode == "bypassPermissions" => {
             Err("A hook cannot set the permission mode bypassPermissions.".to_owned())
         }
