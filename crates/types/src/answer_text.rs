@@ -17,7 +17,7 @@ pub const LONG_TEXT: usize = 1 << 20;
 /// Bytes that are read from a blob at a time.
 const CHUNK: usize = 64 << 10;
 
-/// A piece of a text.
+/// A piece of a text, which is in memory or in a blob.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TextPiece {
@@ -127,7 +127,7 @@ pub fn blob_chunks(
         let read = match reader.read(buffer.get_mut(held..).unwrap_or_default()) {
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // The blob was whole when the reading began, so the disk fails now.
+            // An error in the middle of a blob comes from the disk, so a text takes the place of the rest.
             Err(error) => return take(&format!("[the rest of this text cannot be read: {error}]")),
         };
         let bytes = buffer.get(..held + read).unwrap_or_default();

@@ -104,8 +104,8 @@ pub struct ToolOutput {
     /// Number of last lines that stay visible when the output is pruned; 0 for none.
     #[serde(default)]
     pub excerpt_lines: u32,
-    /// The end of what an earlier call gave of the same output. It is not sent again. A secret that begins in it and ends in
-    /// `content` is masked there, too.
+    /// The end of the part that an earlier call returned of the same output. It is not sent again. It is kept so that a
+    /// secret which begins in it and ends in `content` is found, and masked in `content`.
     #[serde(skip)]
     pub before: String,
     /// Text of the file before the call, for programs that drive becket. Kept in no session.

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 pub struct Lost {
     /// The identifier, path or sentence itself.
     pub text: String,
-    /// The last message that contains it.
+    /// The last message that contains the text.
     pub seq: Seq,
-    /// Number of times that it occurs.
+    /// Number of times that the text occurs.
     pub times: u32,
-    /// True if a message of the user contains it.
+    /// True if a message of the user contains the text.
     pub by_user: bool,
 }
 
@@ -113,9 +113,9 @@ pub struct ProtectedContent {
 pub struct Present {
     /// `rules AGENTS.md`, `pinned message 12`, `todo: …`, `last user message 40`.
     pub what: String,
-    /// Of its bytes as they are in the ledger.
+    /// Hex SHA-256 of the piece's bytes as they are in the ledger.
     pub sha256: String,
-    /// It was found there, byte for byte.
+    /// True if the piece was found in the new context, byte for byte.
     pub there: bool,
 }
 
@@ -137,9 +137,9 @@ pub struct RemovedMessage {
     /// Ids of the calls in it, or of the call that it is the result of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<CallId>,
-    /// becket's estimate of its size.
+    /// becket's estimate of the message's size.
     pub tokens: Tokens,
-    /// Its first words.
+    /// The first words of the message.
     pub words: String,
 }
 

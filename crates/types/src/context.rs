@@ -51,7 +51,7 @@ pub struct Span {
     pub seq: Option<Seq>,
     /// Length of the text as the view has it.
     pub bytes: u64,
-    /// becket's estimate of its size.
+    /// becket's estimate of the span's size.
     pub tokens: Tokens,
     /// The blob with the whole content, if the ledger has only a reference or a part of it.
     pub blob: Option<BlobId>,

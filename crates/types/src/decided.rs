@@ -41,8 +41,9 @@ pub enum DecidedBy {
     /// The permission mode, together with becket's knowledge of tools and commands.
     Mode,
     Hook,
+    /// The program that drives the session. This version records its answers as [`DecidedBy::Person`].
     Sdk,
-    /// The sandbox setting: the command could not be confined.
+    /// The sandbox: it could not confine the command, or its proxy refused a connection of the command.
     Sandbox,
 }
 

@@ -79,14 +79,14 @@ pub enum EntryKind {
         /// Outputs that the view shows shortened from here on.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         cuts: Vec<CutOutput>,
-        /// Estimated size that the view loses by it.
+        /// Estimated number of tokens by which the context becomes smaller.
         freed_tokens: Tokens,
         reason: PruneReason,
     },
     /// Inputs of finished calls that the view shows shortened from here on. A boundary.
     CutInputs {
         inputs: Vec<CutInput>,
-        /// Estimated size that the view loses by it.
+        /// Estimated number of tokens by which the context becomes smaller.
         freed_tokens: Tokens,
     },
     /// A compaction. Its continuation message is in the same commit. A boundary.
@@ -125,7 +125,8 @@ pub enum EntryKind {
     },
     /// A request is about to be sent. Together with all earlier entries, this reproduces its bytes.
     Request(Box<SentRequest>),
-    /// Tokens that a request used. `purpose` is `turn` or `summary`.
+    /// Tokens that a request used. `purpose` is `turn`, or for a request beside the conversation `summary`, `title`, `btw`
+    /// (a side question) or `warm` (only keeps the provider's cache).
     Usage {
         /// The answer to the request; `None` if it is no message of the conversation, such as a summary.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -199,7 +200,7 @@ impl EntryKind {
 pub struct SentRequest {
     /// `provider/name`.
     pub model: String,
-    /// `turn` or `summary`, as in `usage`.
+    /// The purpose, with the same words as in [`EntryKind::Usage`].
     pub purpose: String,
     /// The output limit that was sent, in tokens.
     pub max_output: u64,
@@ -213,8 +214,8 @@ pub struct SentRequest {
     /// The lifetime that the request asked the provider's cache for.
     #[serde(default, skip_serializing_if = "CacheLifetime::is_default")]
     pub cache: CacheLifetime,
-    /// Only for a summary: a blob with `{"system", "prompt"}`. If `system` is empty, the prompt was appended
-    /// to the running conversation; otherwise it was a separate request without tools.
+    /// Only for a request beside the conversation: a blob with `{"system", "prompt"}`. If `system` is empty, the prompt was
+    /// appended to the running conversation; otherwise it was a separate request without tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<BlobId>,
     /// Length of the request body in bytes. `sha256` is its hash in hex.
@@ -358,6 +359,7 @@ pub struct Compaction {
     pub origin: SummaryOrigin,
     /// Last entry of the view that was compacted.
     pub snapshot_of: Seq,
+    /// State of the turn at the compaction, by which the continuation was chosen.
     pub turn_state: TurnState,
 }
 

@@ -41,7 +41,8 @@ pub enum Command {
         call_id: CallId,
         decision: Decision,
     },
-    /// Takes back a prompt that was not delivered yet. If it is not too late, [`Event::Withdrawn`] answers.
+    /// Takes back a prompt that was not delivered yet. [`Event::Withdrawn`] answers, unless the prompt was delivered in the
+    /// meantime.
     Withdraw {
         client_id: String,
     },
@@ -198,8 +199,8 @@ pub enum RuleOwner {
     Session,
     /// Rules of the program that drives the session.
     Program,
-    /// Ask rules for MCP servers that this program judges as in the mode `auto`: they count only in `bypassPermissions`, for
-    /// calls that no allow rule matches.
+    /// Ask rules for MCP servers to which the driving program gives the mode `auto`. They count only while the session is
+    /// in `bypassPermissions`, for calls that no allow rule matches.
     Auto,
 }
 
@@ -209,7 +210,7 @@ pub enum RuleOwner {
 pub enum RuleChange {
     /// The given rules are added to those that exist.
     Add,
-    /// Only the given ones are left.
+    /// The given rules replace those that exist.
     Replace,
     /// The given rules are removed.
     Remove,

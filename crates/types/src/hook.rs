@@ -37,7 +37,7 @@ events! {
 }
 
 impl HookEvent {
-    /// By its exact name.
+    /// Returns the event with exactly this name.
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|event| event.as_str() == name)
     }
@@ -79,12 +79,13 @@ impl EndReason {
 #[derive(Clone, Debug, PartialEq)]
 pub struct HookCall {
     pub event: HookEvent,
-    /// The text that matchers are compared with: the tool, the trigger, the source. `None`: every matcher fits.
+    /// The text that matchers are compared with, such as the tool, the trigger or the source, depending on the event.
+    /// `None`: every matcher fits.
     pub subject: Option<String>,
     pub call_id: Option<CallId>,
     /// The JSON on standard input: the common keys and those of the event.
     pub input: Map<String, Value>,
-    /// Receives the runs while they continue.
+    /// Receives the progress of the runs.
     pub watch: Option<HookWatch>,
 }
 
@@ -115,7 +116,7 @@ pub struct HookProgress {
     /// The text that its matcher was compared with: the tool, the trigger, the source.
     #[serde(default)]
     pub subject: Option<String>,
-    /// The end of its outputs so far; `None`: it has begun.
+    /// The end of the run's outputs so far; `None`: the run has only begun.
     pub printed: Option<HookOutput>,
 }
 
@@ -126,7 +127,7 @@ pub struct HookOutput {
     pub stderr: String,
 }
 
-/// A decision about a tool call.
+/// A hook's answer about the permission for a tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HookPermission {
     Allow {
@@ -147,6 +148,7 @@ pub enum HookPermission {
 /// Text for the model, with the name of the hook that it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookText {
+    /// The hook, in one line: its command, address, prompt or callback.
     pub from: String,
     pub text: String,
 }
@@ -155,7 +157,8 @@ pub struct HookText {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HookOutcome {
     pub permission: Option<HookPermission>,
-    /// The prompt, the end of the turn, or the compaction is refused, with the reason. After a tool: words for the model.
+    /// The reason for which the prompt, the end of the turn, or the compaction is refused. After a tool call: words for the
+    /// model.
     pub block: Option<HookText>,
     /// The turn ends now, with the reason for people.
     pub stop: Option<String>,
@@ -165,10 +168,11 @@ pub struct HookOutcome {
     pub updated_output: Option<Value>,
     /// Permission updates that came with an allowed request, in the SDK's shape.
     pub updated_permissions: Option<Value>,
-    /// A denied request ends the turn too.
+    /// True if a denial by a `PermissionRequest` hook also ends the turn.
     pub interrupt: bool,
     /// Answers that only some events take.
     pub special: HookSpecial,
+    /// Texts for the model.
     pub context: Vec<HookText>,
     /// Lines for people.
     pub messages: Vec<HookMessage>,
@@ -182,7 +186,7 @@ pub struct HookSpecial {
     pub title: Option<String>,
     /// A message that is sent as if the user had written it, at the start of the session.
     pub first_message: Option<String>,
-    /// The model may make a denied call again.
+    /// True if the model may make a denied call again.
     pub retry: bool,
     /// The answer to a question of an MCP server: `accept`, `decline` or `cancel`, and the content of a form.
     pub elicitation: Option<(String, Option<Value>)>,
@@ -191,7 +195,7 @@ pub struct HookSpecial {
 /// A line for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HookMessage {
-    /// Something went wrong; else the hook wanted it shown.
+    /// True if something went wrong; false if the hook asked to show the text.
     pub warning: bool,
     pub text: String,
 }
@@ -199,23 +203,24 @@ pub struct HookMessage {
 /// One run of one hook, as the ledger keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookRun {
-    /// Tells the runs of a process apart. Not kept.
+    /// Tells the runs of a process apart. Not written to the ledger.
     #[serde(skip)]
     pub id: String,
     pub event: String,
     /// The command, address, prompt or callback, in one line.
     pub hook: String,
-    /// The text that its matcher was compared with: the tool, the trigger, the source. Not kept.
+    /// The text that its matcher was compared with: the tool, the trigger, the source. Not written to the ledger.
     #[serde(skip)]
     pub subject: Option<String>,
-    /// It ended the turn, or kept the model from going on. Not kept.
+    /// True if the hook ended the turn, or kept the model from going on. Not written to the ledger.
     #[serde(skip)]
     pub stopped: bool,
     /// `command`, `http`, `prompt`, `agent`, `mcp_tool` or `callback`.
     pub handler: String,
-    /// The file or setting that configures it.
+    /// The file or setting that configures the hook.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source: String,
+    /// The tool call to which the event belongs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallId>,
     pub result: HookResult,
@@ -233,9 +238,9 @@ pub struct HookRun {
 pub enum HookResult {
     #[default]
     Ok,
-    /// It denied, blocked or stopped something.
+    /// The hook denied, blocked or stopped something.
     Blocked,
-    /// It could not be run, ended with an error, or printed text that is not an answer.
+    /// The hook could not be run, ended with an error, or printed text that is not an answer.
     Failed,
     TimedOut,
 }

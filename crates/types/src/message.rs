@@ -221,7 +221,7 @@ impl Message {
 pub enum Part {
     Text {
         text: String,
-        /// Written by becket, not by a person or a model.
+        /// True if becket wrote the text, and not a person or a model.
         #[serde(default, skip_serializing_if = "is_false")]
         synthetic: bool,
         /// True if the text is kept for people and not sent to the model.
@@ -234,7 +234,7 @@ pub enum Part {
         extra: Map<String, Value>,
     },
     Image {
-        /// Such as `image/png`.
+        /// Media type, such as `image/png`.
         media_type: String,
         source: ImageSource,
         /// Name of the file or link, for people.
@@ -250,7 +250,7 @@ pub enum Part {
     },
     /// An attached document (PDF, …) as a blob.
     File {
-        /// Such as `application/pdf`.
+        /// Media type, such as `application/pdf`.
         media_type: String,
         blob: BlobId,
         #[serde(default, skip_serializing_if = "Option::is_none")]

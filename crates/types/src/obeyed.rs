@@ -12,10 +12,11 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObeyedPart {
     Whole,
-    /// A confined command may not write these. The guard asks about every part of the folder. The program to which the
-    /// folder belongs must be able to write the rest while it works.
+    /// Confined commands may not write these paths in the folder, but may write others there: the program to which the
+    /// folder belongs needs that while it works. The guard asks before a write anywhere in the folder.
     Only(&'static [&'static str]),
-    /// Neither the guard nor the sandbox protects the rest: people and other programs keep their own files in the folder.
+    /// The guard and the sandbox protect only these paths in the folder, because people and other programs keep their own
+    /// files beside them.
     Just(&'static [&'static str]),
 }
 
@@ -37,7 +38,7 @@ pub(crate) const OBEYED_FOLDERS: &[(&str, ObeyedPart)] = &[
     (".bzr", Only(&["branch/branch.conf"])),
     (".repo", Only(&["hooks", "repo"])),
     (".fossil-settings", Whole),
-    // Subversion keeps its settings in the home folder.
+    // Subversion keeps its settings in the home folder, so confined commands may write all of `.svn`.
     (".svn", Only(&[])),
     (".subversion", Whole),
     (".husky", Whole),
@@ -93,7 +94,8 @@ pub(crate) const OBEYED_FOLDERS: &[(&str, ObeyedPart)] = &[
     (".devcontainer", Whole),
     (".mise", Whole),
     ("mise", Just(&["config.toml", "config.local.toml"])),
-    // Package managers and build tools keep what they download beside these.
+    // Package managers and build tools keep their downloads in the same folders, so confined commands may write
+    // those.
     (".cargo", Only(&["config", "config.toml"])),
     (".bundle", Only(&["config"])),
     (".yarn", Only(&["plugins", "releases"])),

@@ -23,7 +23,7 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf
     Ok(FilePath::deserialize(deserializer)?.0)
 }
 
-/// This form for a path that may be missing.
+/// The same form for a path that may be missing.
 pub mod option {
     use super::{Deserializer, FilePath, PathBuf, Serializer};
     use serde::{Deserialize as _, Serialize as _};
@@ -47,7 +47,7 @@ pub mod option {
     }
 }
 
-/// This form for a list of paths.
+/// The same form for a list of paths.
 pub mod list {
     use super::{Deserializer, FilePath, PathBuf, Serializer};
     use serde::Deserialize as _;

@@ -29,7 +29,7 @@ pub fn cut_start(s: &str, max: usize) -> &str {
     &s[s.ceil_char_boundary(s.len().saturating_sub(max))..]
 }
 
-/// Maximum number of bytes that a cut at a border of words gives away.
+/// Maximum number of bytes by which a cut moves to reach a border of words.
 const LONGEST_WORD: usize = 1024;
 
 /// True for a character that no key, token or address contains.
@@ -39,8 +39,8 @@ const fn is_border(c: char) -> bool {
         && !matches!(c, '_' | '-' | '.' | '/' | '+' | '=' | ':' | '%' | '~' | '\\')
 }
 
-/// Like [`cut_end`], and ends between words if there is a border near by. Of a key that is cut in the middle, no piece has the
-/// form of a key, so nothing would mask it.
+/// Like [`cut_end`], and ends between words if there is a border at most 1,024 bytes before. If a cut divided a key, no
+/// piece would have the form of a key, so nothing would mask it.
 pub fn cut_end_at_word(s: &str, max: usize) -> &str {
     let start = cut_end(s, max);
     if start.len() == s.len() || s[start.len()..].starts_with(is_border) {
@@ -50,7 +50,7 @@ pub fn cut_end_at_word(s: &str, max: usize) -> &str {
     start[near..].rfind(is_border).map_or(start, |at| &start[..=near + at])
 }
 
-/// Like [`cut_start`], and begins between words if there is a border near by.
+/// Like [`cut_start`], and begins between words if there is a border at most 1,024 bytes after.
 pub fn cut_start_at_word(s: &str, max: usize) -> &str {
     let end = cut_start(s, max);
     if end.len() == s.len() || s[..s.len() - end.len()].ends_with(is_border) {
@@ -59,7 +59,7 @@ pub fn cut_start_at_word(s: &str, max: usize) -> &str {
     cut_end(end, LONGEST_WORD).find(is_border).map_or(end, |at| &end[at..])
 }
 
-/// Extends a range to the borders of the words at its ends, if these are near by.
+/// Extends a range to the borders of the words at its ends, if these are at most 1,024 bytes away.
 pub fn at_words(s: &str, range: std::ops::Range<usize>) -> std::ops::Range<usize> {
     let (before, after) = (&s[..range.start], &s[range.end..]);
     let near = cut_start(before, LONGEST_WORD);

@@ -22,7 +22,8 @@ pub struct TurnTerms {
 pub struct Fork {
     /// Name of the agent; `None`: the general one.
     pub agent: Option<String>,
-    /// The prompt of the subagent. Empty in a file's terms, until the command is called.
+    /// The prompt of the subagent. Empty in the terms that are read from a command's file, and set when the command is
+    /// called.
     pub prompt: String,
 }
 
@@ -206,7 +207,7 @@ pub struct ModelUsage {
     pub model: String,
     pub usage: Usage,
     pub cost: Cost,
-    /// In tokens.
+    /// Context window of the model in tokens.
     pub context_window: u64,
     /// Output limit in tokens.
     pub max_output: u64,

@@ -64,6 +64,7 @@ pub struct UndoTurn {
     pub message: MessageId,
     /// The first line of that message.
     pub text: String,
+    /// Time of that message, in milliseconds since 1970.
     pub time: Millis,
 }
 
@@ -81,7 +82,8 @@ pub struct PathPlan {
     pub lines: Option<(u64, u64)>,
     /// Size in bytes of the content after the change.
     pub bytes: u64,
-    /// The permission bits, if the change sets others than there are, special ones, or makes a new program.
+    /// The permission bits, if the change sets other bits than the path has, sets special bits (set-uid, set-gid, sticky),
+    /// or makes a new file that can be executed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<ModeChange>,
 }
@@ -89,7 +91,7 @@ pub struct PathPlan {
 /// The permission bits of a path before and after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModeChange {
-    /// `None` if nothing of this kind is there.
+    /// `None` if no file or folder of the same kind exists there before the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<u32>,
     /// Permission bits as in `chmod`, such as `0o755`.
@@ -97,7 +99,7 @@ pub struct ModeChange {
 }
 
 impl ModeChange {
-    /// Returns the change that is worth showing.
+    /// Returns the change if it is worth showing: the bits differ, the new ones are special, or a new file can be executed.
     pub fn between(from: Option<u32>, to: u32) -> Option<Self> {
         let (from, to) = (from.map(|mode| mode & 0o7777), to & 0o7777);
         let is_special = to & 0o7000 != 0;
@@ -126,13 +128,13 @@ impl fmt::Display for ModeChange {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "fate", rename_all = "snake_case")]
 pub enum PathFate {
-    /// Its previous content, mode or link target is restored.
+    /// The path's previous content, mode or link target is restored.
     Restore,
-    /// It did not exist before and is deleted.
+    /// The path did not exist before, so it is deleted.
     Delete,
-    /// Somebody else changed it since. It is left alone unless forced.
+    /// Somebody else changed the path since. It is left alone unless forced.
     Conflict { why: String },
-    /// It cannot be restored.
+    /// The path cannot be restored.
     Lost { why: String },
 }
 

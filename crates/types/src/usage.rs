@@ -89,7 +89,7 @@ impl Usage {
         *self == Self::default()
     }
 
-    /// Returns the usage as the provider reported it; this estimate, if it reported no tokens.
+    /// Returns the usage as the provider reported it, or one with these estimates if the provider reported no tokens.
     pub fn or_estimate(self, input: Tokens, output: Tokens) -> Self {
         if self.total() > Tokens(0) {
             return self;
@@ -97,7 +97,7 @@ impl Usage {
         Self { input: input.0, output: output.0, estimated: true, ..self }
     }
 
-    /// The cost as the provider billed it, if it says so.
+    /// Returns the cost that the provider billed; `None` if it reported none.
     pub fn billed_cost(&self) -> Option<Cost> {
         (self.billed > 0).then(|| Cost(self.billed as f64 / 1e9))
     }
@@ -192,7 +192,7 @@ pub enum Limit {
     Wall(Option<Millis>),
 }
 
-/// A cost in US dollars at list prices.
+/// A cost in US dollars, as the provider billed it or else at list prices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Cost(pub f64);

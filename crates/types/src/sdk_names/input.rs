@@ -51,7 +51,7 @@ fn renamed(fields: &Map<String, Value>, name: impl Fn(&str) -> Option<&'static s
     let mut out = Map::new();
     for (key, value) in fields {
         match name(key) {
-            // The key is given under both names: the one that is spelled out wins.
+            // If the input has both names of the key, the value under the target name wins.
             Some(other) if fields.contains_key(other) => {}
             Some(other) => drop(out.insert(other.to_owned(), value.clone())),
             None => drop(out.insert(key.clone(), value.clone())),

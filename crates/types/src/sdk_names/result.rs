@@ -7,11 +7,11 @@ use super::{own_name, sdk_agent, sdk_name};
 use crate::{Millis, SubagentReport};
 use serde_json::{Value, json};
 
-/// A call that has ended, and what is known of it.
+/// A call that has ended. `details`: becket's own details of its result.
 #[derive(Clone, Copy, Debug)]
 pub struct EndedCall<'a> {
     pub tool: &'a str,
-    /// With the SDK's names.
+    /// The input with the SDK's names.
     pub input: &'a Value,
     /// The text that the model reads.
     pub text: &'a str,
@@ -41,7 +41,7 @@ pub fn sdk_result(call: &EndedCall<'_>) -> Option<Value> {
     let EndedCall { input, text, details, is_error, .. } = *call;
     let tool = own_name(call.tool);
     let known = match tool.as_ref() {
-        // The call was refused, or its command never started.
+        // Without details, the call was refused, or its command never started.
         "bash" if details.is_null() && is_error => return Some(json!(format!("Error: {text}"))),
         "bash" if is_error && ended_with(details).is_some() => {
             let code = ended_with(details).unwrap_or_default();
