@@ -41,7 +41,7 @@ impl Model for Known {
     }
 
     fn send(&self, prepared: Prepared) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        // Somebody who continues with another model, or without the answer, does not wait for a list.
+        // If the caller will use another model, or can do without the answer, it does not wait for a list.
         let is_told = !prepared.replaceable && !prepared.brief;
         let stream = self.model.send(prepared);
         if !is_told {
@@ -76,7 +76,8 @@ async fn with_names(mut error: ModelError, reference: &ModelRef, settings: &Sett
         return error;
     }
     if let Some(has) = has(reference.provider(), reference.name(), &names) {
-        // Advice of the server's own kind stays, such as how to get the model.
+        // A hint that fits this server, such as how to get the model, stays. The default hint of the error's kind is
+        // replaced.
         let own = error.hint.take().filter(|hint| Some(hint.as_str()) != error.kind.default_hint());
         error.hint = Some(own.map_or_else(|| has.clone(), |own| format!("{own} {has}")));
     }

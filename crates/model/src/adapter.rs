@@ -144,7 +144,7 @@ impl<P: Protocol> Model for HttpModel<P> {
 
     fn prepare(&self, request: &Request<'_>) -> Result<Prepared, ModelError> {
         let layout = request.layout.unwrap_or_else(|| self.layout.current());
-        // A lifetime that the server does not know would be an unknown field for it.
+        // A server without a lifetime of an hour would refuse the unknown field.
         let cache = if self.info.server.hour_cache { request.cache } else { CacheLifetime::default() };
         let request = &Request { layout: Some(layout), cache, ..*request };
         let dialect = self.protocol.compat();

@@ -44,7 +44,7 @@ enum Open {
 pub(crate) struct Call {
     index: u32,
     id: CallId,
-    /// As the server wrote it.
+    /// Id of the call, as the server wrote it.
     pub raw_id: String,
     pub name: String,
     pub arguments: String,
@@ -98,7 +98,8 @@ impl Call {
     }
 }
 
-/// Adds to a text as long as it may be in one part. The deltas are the whole of a longer one.
+/// Adds a delta to a part's text, up to the delta with which it exceeds [`LONG_TEXT`]. A longer text is whole only in the
+/// deltas that the caller gets.
 fn collect(text: &mut String, delta: &str) {
     if text.len() <= LONG_TEXT {
         text.push_str(delta);
@@ -446,8 +447,8 @@ impl Assembler {
         self.part(index, part);
     }
 
-    /// The answer ended and holds nothing at all, for no reason that explains it. A model may stop without a word: that is an
-    /// answer, about which the caller decides.
+    /// True if the answer ended without any content although the model did not stop by itself. If a model stops without a
+    /// word, that is an answer, and the caller decides about it.
     pub(crate) fn is_empty_answer(&self) -> bool {
         !self.content && !self.reason.as_ref().is_some_and(FinishReason::is_by_the_model)
     }

@@ -68,7 +68,7 @@ impl ServerBody {
         let size = byte_size(sent);
         error.sent = NonZeroU64::new(sent);
         if let Some(limit) = named.filter(|limit| sent <= *limit) {
-            // An answer that contradicts itself teaches nothing.
+            // A server that names a limit above the refused size contradicts itself, so no limit is learned.
             let limit = byte_size(limit);
             error.message = format!(
                 "{}{said} The request had {size}, which is within the limit of {limit}.",
@@ -86,7 +86,7 @@ impl ServerBody {
         let mut seen = self.seen();
         seen.refused = true;
         if seen.accepted >= sent {
-            // The limit became smaller.
+            // A body of this size was accepted earlier, so the limit became smaller.
             seen.accepted = 0;
         }
         drop(seen);
@@ -180,9 +180,9 @@ mod tests {
         assert_eq!((error.kind, error.limit), (ErrorKind::TooLarge, Some(500)));
         server.accepted(800);
         assert_eq!(server.check(1_000, None, "x").unwrap_err().limit, Some(800));
-        // A proxy was given a smaller limit.
+        // The limit became smaller than the accepted 800 bytes.
         assert_eq!(refuse(&server, 700, None).limit, Some(350));
-        // And a larger one: an answer to more than the limit ends it.
+        // A body above the limit was accepted, so the limit is forgotten.
         server.accepted(5_000);
         assert!(server.check(4_000, None, "x").is_ok());
     }
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(error.message, "The request has 1.0 MB; x takes at most 1.0 MB.");
         assert!(server.check(1_048_576, None, "x").is_ok());
         assert!(server.check(1_048_576, Some(1_000_000), "x").is_err(), "what the provider documents");
-        // A proxy before it refuses less without naming its limit.
+        // A proxy in front of the server refuses a smaller body and names no limit.
         assert_eq!(refuse(&server, 4_000, None).limit, Some(2_000));
     }
 

@@ -78,9 +78,9 @@ pub enum ReasoningField {
 /// Schemas of tools that a server accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SchemaRules {
-    /// `const` becomes `enum`, and keywords that OpenAPI 3.0 does not have are left out.
+    /// True if `const` must become `enum`, and keywords that OpenAPI 3.0 does not have must be left out.
     pub plain: bool,
-    /// `anyOf` and `oneOf` at the root of a schema become one object.
+    /// True if `anyOf`, `oneOf` and `allOf` at the root of a schema must become one object.
     pub flat: bool,
 }
 
@@ -89,9 +89,9 @@ pub struct SchemaRules {
 pub struct MessageRules {
     pub system_role: SystemRole,
     pub reasoning_field: ReasoningField,
-    /// The content of a message that has only calls is `null`; otherwise an empty text.
+    /// True if the content of a message that has only calls is `null`; otherwise it is an empty text.
     pub null_content: bool,
-    /// Messages are kept in an order that all chat templates accept.
+    /// True if messages must be sent in an order that all chat templates accept.
     pub strict_order: bool,
     /// The server reads PDF files.
     pub pdf: bool,
@@ -101,7 +101,7 @@ pub struct MessageRules {
 /// Tools and calls that a server accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToolRules {
-    /// Each tool states that its schema is not strict.
+    /// True if each tool must state that its schema is not strict.
     pub says_strict: bool,
     /// `tools` is sent even if there are no tools.
     pub sends_empty: bool,
@@ -113,7 +113,7 @@ pub struct ToolRules {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compat {
     pub output_limit: OutputLimit,
-    /// Usage in the stream must be requested.
+    /// True if the usage of a streamed answer must be requested.
     pub stream_usage: bool,
     /// The server accepts `prompt_cache_key`.
     pub prompt_cache_key: bool,
@@ -122,7 +122,7 @@ pub struct Compat {
     pub tools: ToolRules,
     /// A request can ask the server to keep its prefix for an hour.
     pub hour_cache: bool,
-    /// Requests to Anthropic continue a thread of the server, and send only the new messages.
+    /// True if requests to Anthropic continue a thread of the server and send only the new messages.
     pub message_threads: bool,
     /// Codes of errors for which a retry never helps.
     pub fatal_codes: Vec<String>,

@@ -37,6 +37,7 @@ impl fmt::Debug for Secret {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoKey {
     pub why: String,
+    /// The next step, for the user.
     pub hint: String,
 }
 
@@ -98,13 +99,13 @@ pub struct AwsKeys {
 /// The way in which requests are authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Credential {
-    /// In the header that the endpoint's `auth` names.
+    /// A fixed key, sent in the header that the endpoint's `auth` names.
     ApiKey(Secret),
     /// `Authorization: Bearer` everywhere.
     Bearer(Secret),
     /// `Authorization: Bearer` with a token that is asked for before each request.
     Token(TokenSource),
-    /// In the header that the endpoint's `auth` names, with a key that is asked for before each request.
+    /// A key that is asked for before each request, sent in the header that the endpoint's `auth` names.
     Asked(TokenSource),
     /// Each request is signed for AWS.
     Aws(AwsKeys),

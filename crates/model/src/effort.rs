@@ -96,7 +96,7 @@ fn levels(name: &str) -> &'static [&'static str] {
         Family::Gpt(..) => &["none", "low", "medium", "high", "xhigh"],
         Family::Gemini { major: 2, .. } => &["none", "low", "medium", "high"],
         Family::Gemini { .. } => &["low", "medium", "high"],
-        // They think without a dial, and refuse the field.
+        // These models always think, and refuse the field for the effort.
         Family::Grok(4, 0 | 1) => &[],
         Family::Grok(..) if normal.contains("code") => &[],
         Family::O
@@ -124,7 +124,7 @@ fn step(wanted: &str, levels: &[&'static str]) -> Option<&'static str> {
 /// Returns the level for a request in OpenAI's formats; `None` if the field is left out.
 pub(crate) fn word(wanted: &str, name: &str) -> Option<&'static str> {
     let off = matches!(wanted, "off" | "none");
-    // A model that is not known may not think at all.
+    // An unknown model may have no thinking that could be turned off.
     if off && family(name) == Family::Unknown {
         return None;
     }

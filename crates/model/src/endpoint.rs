@@ -16,9 +16,13 @@ use url::Url;
 pub struct Figures {
     /// The name on the wire.
     pub name: String,
+    /// Context window in tokens. Absent, here and below: as in the catalog.
     pub window: Option<u64>,
+    /// Output limit in tokens.
     pub max_output: Option<u64>,
+    /// True if the model reads images.
     pub images: Option<bool>,
+    /// True if the model can think before it answers.
     pub reasoning: Option<bool>,
     pub prices: Option<Prices>,
     /// Fields for the body of requests to this model. They override those of [`crate::Compat`]. Only the configuration sets them.

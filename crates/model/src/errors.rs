@@ -138,7 +138,7 @@ pub(crate) struct Failure<'a> {
     /// HTTP status; absent for an error event inside a stream.
     pub status: Option<u16>,
     pub body: &'a str,
-    /// The wait from the headers `retry-after-ms` or `retry-after`. The next fields are also from headers.
+    /// The wait from the headers `retry-after-ms` or `retry-after`. `should_retry` and `request_id` are from headers, too.
     pub retry_after: Option<Millis>,
     pub should_retry: Option<bool>,
     pub request_id: Option<&'a str>,

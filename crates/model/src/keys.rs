@@ -19,11 +19,11 @@ pub(crate) struct Keys {
     secrets: Mutex<Vec<Secret>>,
     /// Gives a token for each request, if there is no fixed key.
     tokens: Option<TokenSource>,
-    /// The place of such a token in a request.
+    /// The header that carries such a token.
     auth: Auth,
     /// Keys by which each request is signed for AWS.
     aws: Option<KeySource<AwsKeys>>,
-    /// The keys for AWS expire.
+    /// True if the keys for AWS expire, so new ones can be requested.
     renews_aws: bool,
     in_use: KeyInUse,
 }

@@ -104,9 +104,12 @@ pub struct ModelInfo {
     pub window: u64,
     /// Limit on the input alone, in tokens, if the provider has one; otherwise the window.
     pub input_limit: u64,
+    /// Output limit of one answer in tokens.
     pub max_output: u64,
     pub prices: Option<Prices>,
+    /// True if the model reads images.
     pub images: bool,
+    /// True if the model can think before it answers, so that requests may carry an effort.
     pub reasoning: bool,
     /// Time for which the provider keeps a cached prefix after its last use.
     pub cache_ttl: Millis,
@@ -154,6 +157,7 @@ pub struct Request<'a> {
     pub layout: Option<WireLayout>,
     /// The lifetime of the provider's cache, for servers that let a request choose it.
     pub cache: CacheLifetime,
+    /// Contents of the images and files that the messages refer to.
     pub blobs: &'a Arc<dyn Blobs>,
 }
 
@@ -207,6 +211,7 @@ impl Prepared {
 pub enum ModelEvent {
     /// The request is accepted and the answer begins.
     Started {
+        /// The provider's id of the request, for questions to its support.
         request_id: Option<String>,
     },
     TextDelta {

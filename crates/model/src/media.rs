@@ -136,7 +136,7 @@ pub fn thumbnail(bytes: &[u8], most: (u32, u32)) -> Option<(Vec<u8>, (u32, u32))
     let decoded = decode(bytes, format).ok()?;
     let (width, height) = decoded.dimensions();
     let small = if width > most.0 || height > most.1 { decoded.thumbnail(most.0, most.1) } else { decoded };
-    // Other colour depths are several times as large and look the same.
+    // Eight bits for each colour: deeper ones take several times the space and look the same.
     Some((small.to_rgba8().into_raw(), small.dimensions()))
 }
 

@@ -19,7 +19,7 @@ use url::Url;
 pub use crate::server_model::{ServerModel, ServerModels};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// A catalog of all vendors has megabytes.
+/// Time limit for a catalog of all vendors, which has megabytes.
 const CATALOG_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time limit for optional facts, while a run waits to start.
 const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -41,7 +41,7 @@ pub(crate) fn proxies(settings: &Settings) -> Result<Vec<Proxy>, ModelError> {
 /// The proxy for the requests to one address.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Way {
-    /// Without its login.
+    /// The address of the proxy, without its login.
     pub address: String,
     /// The variables that may contain the address.
     pub names: &'static str,

@@ -53,7 +53,7 @@ pub(crate) enum Line {
         sha256: String,
         /// Number of bytes at the start that equal the start of the model's previous request.
         keep: usize,
-        /// The bytes after them, as text.
+        /// The rest of the body after these bytes, as text.
         add: String,
     },
     Event {
@@ -81,7 +81,8 @@ struct Writing {
 
 impl Writing {
     fn line(&mut self, line: &Line) {
-        // Serialization cannot fail for these types. If it did, the recording would say which line is lost.
+        // Serialization cannot fail for these types. If it did, the error would take the place of the line in the
+        // recording.
         let text =
             serde_json::to_string(line).unwrap_or_else(|e| format!("{{\"lost\":{:?}}}", e.to_string()));
         (self.write)(&text);

@@ -46,8 +46,8 @@ pub(crate) fn for_server<'a>(schema: &'a Value, compat: &Compat) -> Cow<'a, Valu
     Cow::Owned(schema)
 }
 
-/// Merges the alternatives of the root into one object: all their properties, and the required ones that all of them
-/// share.
+/// Merges `anyOf`, `oneOf` and `allOf` at the root into one object. It has all their properties. For `allOf`, it requires
+/// all that any part requires, otherwise only those properties that every alternative requires.
 fn flatten(schema: &mut Value) {
     let Value::Object(map) = schema else { return };
     for key in ["anyOf", "oneOf", "allOf"] {

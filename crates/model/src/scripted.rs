@@ -48,7 +48,7 @@ pub struct ScriptedModel {
     memory: Memory<ChatEncoder>,
     needs_all: bool,
     pending: Mutex<(u64, VecDeque<(u64, Facts)>)>,
-    /// Absent: every failure is final.
+    /// Absent: no failure is retried.
     retries: Option<Retries>,
 }
 
@@ -442,7 +442,7 @@ struct ScriptedExchange {
     /// Provider and model of the answer, and the ids of calls that the model has used.
     of: (String, String, SeenCalls),
     retries: Option<Retries>,
-    /// Requests so far.
+    /// Number of requests that were sent so far.
     attempt: u32,
     items: VecDeque<Item>,
     /// The wait before the request is sent again.

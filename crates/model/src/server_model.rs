@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 /// A server's report about one of its models. A field is `None` if the server did not report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerModel {
-    /// The window in tokens with which it runs.
+    /// The window in tokens with which the model runs.
     #[serde(default)]
     pub window: Option<u64>,
-    /// It reads images.
+    /// True if the model reads images.
     #[serde(default)]
     pub images: Option<bool>,
     /// The layout of messages that its chat template requires.
     #[serde(default)]
     pub layout: Option<WireLayout>,
-    /// The window is the server's usual one, because the model was not loaded when it was asked.
+    /// True if the window is the server's usual one, because the model was not loaded when the server was asked.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub assumed: bool,
     /// Time of the report, since 1970.

@@ -80,6 +80,7 @@ pub struct TimeLimits {
     pub local_first_byte: Duration,
     /// After this time without bytes, the user is informed of the wait.
     pub hint_after: Duration,
+    /// Time limit for making a connection.
     pub connect: Duration,
 }
 

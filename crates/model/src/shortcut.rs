@@ -17,7 +17,8 @@ use std::borrow::Cow;
 const FIELDS: [&str; 5] = ["content", "text", "reasoning_content", "reasoning", "thinking"];
 /// The field with a meaningless string of random length, by which OpenAI hides the length of a delta.
 const PADDING: &str = "obfuscation";
-/// Number of events that are tried although none has matched yet (`TRIES`), and matches that allow one more (`HITS_A_TRY`).
+/// `TRIES`: number of events whose surroundings are looked for although none has matched yet. `HITS_A_TRY`: number of
+/// matches that allow one more try.
 const TRIES: u32 = 8;
 const HITS_A_TRY: u32 = 256;
 

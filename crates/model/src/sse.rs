@@ -116,7 +116,7 @@ impl SseParser {
                 "error".clone_into(&mut self.name);
                 self.add_data(value)
             }
-            // Comments (an empty field name), `id`, `retry`, and what nobody knows.
+            // Comments (an empty field name), `id`, `retry` and unknown fields are ignored.
             _ => Ok(()),
         }
     }

@@ -104,14 +104,15 @@ struct Outgoing {
     instead: ShorterBodies,
     layout: WireLayout,
     body: Vec<Bytes>,
-    /// The same for all attempts.
+    /// The id that the server gets in a header. All attempts have the same one.
     logical_id: String,
 }
 
-/// Shorter bodies that are tried before the whole one. They mean the same to a server that accepts them.
+/// Shorter bodies that are tried before the whole one (see `threads`). A server that accepts one understands it like the
+/// whole.
 pub(crate) struct ShorterBodies {
     pub(crate) bodies: Vec<Vec<Bytes>>,
-    /// Called if the server refuses one, with the number of bodies that are left and the status.
+    /// Called if the server refuses one of `bodies`, with the number of those that are left and the status.
     pub(crate) refused: Arc<dyn Fn(usize, u16) + Send + Sync>,
 }
 

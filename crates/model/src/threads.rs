@@ -29,7 +29,7 @@ pub(crate) struct Threads(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    /// The server does not accept threads.
+    /// True if the server does not accept threads.
     off: bool,
     /// The thread that can be continued.
     known: Option<Known>,
@@ -41,7 +41,7 @@ struct Known {
     id: String,
     /// The whole request that the answer belongs to, without its end.
     body: Vec<Bytes>,
-    /// Number of its messages.
+    /// Number of messages in that request.
     messages: usize,
     /// The parts of the answer.
     parts: Vec<Part>,
@@ -51,7 +51,8 @@ struct Known {
 struct Built {
     digest: Digest,
     messages: usize,
-    /// The message after those of the known thread has the parts of its answer, and is the only one of the model.
+    /// True if the messages after those of the known thread begin with its answer, and no other message of them is the
+    /// model's.
     continues: bool,
 }
 
@@ -109,7 +110,8 @@ impl Threads {
     pub(crate) fn refused(&self, left: usize, status: u16) {
         let mut state = self.state();
         state.known = None;
-        // A thread that is forgotten is created again. A refusal to create one is a server without threads.
+        // If the server has forgotten the thread, the next body creates one again. If it refuses the last body, which
+        // creates one, it has no threads.
         state.off |= left == 0 && status != 404;
     }
 }
@@ -179,7 +181,7 @@ fn after(body: &[Bytes], start: &[Bytes]) -> Option<Vec<u8>> {
 
 /// Returns the messages after the model's answer, with the end of the body. `after`: what follows the request before.
 fn new_messages(after: &[u8]) -> Option<Vec<u8>> {
-    // The last message was left open.
+    // The whole request kept its last message open, so the new bytes begin with its end.
     let rest = after.strip_prefix(b"]},")?;
     let mut messages = serde_json::Deserializer::from_slice(rest).into_iter::<Box<RawValue>>();
     let answer = messages.next()?.ok()?;
@@ -211,7 +213,7 @@ mod tests {
         let answer = r#"{"role":"assistant","content":[{"type":"text","text":"]}, \" {"}]}"#;
         for (after, want) in [
             (format!("]}},{answer},{user}"), true),
-            // Nothing new, another role first, and another beginning.
+            // No new message after the answer; no answer; the request continues its last message.
             (format!("]}},{answer}]}}"), false),
             (format!("]}},{user}"), false),
             (format!(",{answer},{user}"), false),

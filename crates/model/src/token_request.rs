@@ -35,6 +35,7 @@ pub struct TokenRequest {
     pub url: Url,
     pub headers: Vec<(String, String)>,
     pub body: Body,
+    /// Time limit for the whole exchange.
     pub timeout: Duration,
     /// Keys, region and service of a signature for AWS.
     pub sign: Option<(AwsKeys, String, String)>,

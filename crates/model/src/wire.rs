@@ -17,7 +17,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// Number of contexts that may alternate on one model: the session, subagents, summaries.
+/// Maximum number of contexts whose bytes are kept for one model, because they alternate: the session, subagents,
+/// summaries.
 const LANES: usize = 4;
 /// Limit on the pieces of a body.
 const MAX_PIECES: usize = 12;
@@ -63,7 +64,8 @@ impl HeadKey {
 struct EncodedConversation<E> {
     generation: u64,
     layout: Option<WireLayout>,
-    /// The marks for the provider's cache are part of the bytes of a message, so a change makes the bytes invalid.
+    /// Lifetime of the provider's cache. The marks for it are part of a message's bytes, so another lifetime makes the
+    /// bytes invalid.
     cache: CacheLifetime,
     count: usize,
     first: Option<Arc<ContextMessage>>,
@@ -93,7 +95,7 @@ impl<E: Encoder> EncodedConversation<E> {
         }
     }
 
-    /// True if the context continues the messages that this lane has encoded. Within a generation no message changes, so
+    /// True if the context continues the messages that are encoded here. Within a generation no message changes, so
     /// comparing the first and the last one is enough.
     fn continued_by(&self, request: &Request<'_>) -> bool {
         let messages = &request.context.messages;
@@ -111,7 +113,7 @@ impl<E: Encoder> EncodedConversation<E> {
     }
 }
 
-/// Bytes of past requests, by lineage.
+/// Bytes of past requests, by the context that they sent.
 pub(crate) struct WireCache<E> {
     conversations: Vec<EncodedConversation<E>>,
     clock: u64,
@@ -200,7 +202,8 @@ impl<E: Encoder> WireCache<E> {
     }
 }
 
-/// Adds a piece. Merges the last two while the newer is not smaller than the older, like a carry in a binary counter.
+/// Adds a piece. Merges the last two while the newer is not smaller than the older, like a carry in a binary counter, or
+/// while there are more than [`MAX_PIECES`].
 fn add(pieces: &mut Vec<Bytes>, piece: Bytes) {
     pieces.push(piece);
     while let [.., older, newer] = pieces.as_slice()

@@ -233,7 +233,7 @@ impl Decoder for AnthropicDecoder {
                 }
             }
             "message_stop" => self.ended = true,
-            // `ping`, and what is yet to be invented.
+            // `ping`, and events of later versions of the API.
             _ => {}
         }
         Ok(())

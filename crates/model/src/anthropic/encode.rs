@@ -21,13 +21,13 @@ use serde_json::json;
 
 #[derive(Default)]
 pub(crate) struct AnthropicEncoder {
-    /// A message is written, so a comma comes before the next.
+    /// True once a message is written, so a comma comes before the next.
     started: bool,
     /// The message to which more blocks may be added.
     open: Open,
-    /// The last block is a tool result.
+    /// True if the last block is a tool result.
     after_result: bool,
-    /// The stable breakpoint is set.
+    /// True once the first user message has its mark for the end of a cached prefix.
     marked: bool,
     /// Calls that are written later, each directly before its result. Used only for layouts with one call per assistant
     /// message.
@@ -106,8 +106,8 @@ fn separates(env: &Env<'_>) -> bool {
 }
 
 impl AnthropicEncoder {
-    /// Adds blocks to the open message of this role, or opens one. `may_mark`: the stable breakpoint goes after the first
-    /// words of a user, with this lifetime.
+    /// Adds blocks to the open message of this role, or opens one. `may_mark`: the lifetime for the mark of a cached
+    /// prefix, if these blocks may get it. Only the first such blocks do.
     fn write(&mut self, role: Open, blocks: &Blocks, may_mark: Option<CacheLifetime>, out: &mut Vec<u8>) {
         if blocks.0.is_empty() {
             return;

@@ -42,11 +42,11 @@ pub(crate) fn mark(cache: CacheLifetime) -> &'static str {
 
 pub(crate) struct Anthropic {
     compat: Compat,
-    /// Anthropic's own servers, whose limit on bytes is known.
+    /// True for Anthropic's own servers, whose limit on bytes is known.
     official: bool,
-    /// Vertex: the model is named in the address, and the version in the body.
+    /// True for Vertex, where the address names the model, and the body the version.
     vertex: bool,
-    /// The configuration asks for threads.
+    /// Set if the configuration asks for message threads.
     threads: Option<Threads>,
 }
 

@@ -72,7 +72,7 @@ fn a_long_text_is_whole_in_its_deltas_and_its_part_is_bounded() {
     assert!(text.len() > LONG_TEXT && text.len() <= LONG_TEXT + delta.len(), "{}", text.len());
 }
 
-/// Also if the kept beginning alone would be a whole object.
+/// Arguments that are too long are invalid, even if the beginning that is kept is a whole object.
 #[test]
 fn arguments_that_are_too_long_never_run() {
     for beginning in ["{\"a\":\"", "{}"] {

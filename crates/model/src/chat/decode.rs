@@ -26,7 +26,7 @@ struct Chunk {
     choices: Vec<Choice>,
     usage: Option<Box<Value>>,
     error: Option<Box<Value>>,
-    /// `error` where vLLM and FastAPI put errors at the top.
+    /// `error` in the errors of vLLM and FastAPI, which have their fields at the top level.
     object: Option<Box<Value>>,
     /// The field in which Groq sends usage.
     x_groq: Option<Box<Value>>,
@@ -139,7 +139,7 @@ impl Delta {
 
 impl CallDelta {
     fn lenient(value: &Value) -> Self {
-        // Some servers leave the envelope away.
+        // Some servers put the fields of `function` directly into the call.
         let function = if value["function"].is_object() { &value["function"] } else { value };
         let id = match &value["id"] {
             Value::Number(n) => Some(n.to_string()),

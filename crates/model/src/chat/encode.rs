@@ -35,13 +35,13 @@ const ECHO: &[&str] = &[
 
 #[derive(Default)]
 pub(crate) struct ChatEncoder {
-    /// A message is written, so a comma comes before the next.
+    /// True once a message is written, so a comma comes before the next.
     started: bool,
-    /// The last written message is a tool result.
+    /// True if the last written message is a tool result.
     after_result: bool,
-    /// An assistant message separates tool results from a user message.
+    /// True if an assistant message is put between tool results and a user message.
     separates: bool,
-    /// A call without text has an empty string as content instead of `null`.
+    /// True if a call without text has an empty string as content instead of `null`.
     empty_content: bool,
     /// The field for a model's own reasoning, where it is not the usual one.
     reasoning_field: Option<String>,
@@ -311,7 +311,7 @@ fn media_part(part: &Part, env: &Env<'_>) -> Option<Value> {
             json!({"type": "image_url", "image_url": {"url": format!("data:{media_type};base64,{base64}")}})
         }
         Media::Url(url) => json!({"type": "image_url", "image_url": {"url": url}}),
-        // The format has no such part, see `Fetches`.
+        // The format has no part for a document that the server fetches.
         Media::Document { url, .. } => json!({"type": "text", "text": format!("[Document: {url}]")}),
         Media::Text(text) => json!({"type": "text", "text": text}),
     })

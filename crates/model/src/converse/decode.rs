@@ -124,7 +124,7 @@ impl Decoder for ConverseDecoder {
                 self.usage(&value["usage"]);
                 self.ended = self.assembler.has_reason();
             }
-            // `messageStart`, and what is yet to be invented.
+            // `messageStart`, and events of later versions of the API.
             _ => {}
         }
         Ok(())

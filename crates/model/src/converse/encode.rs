@@ -24,11 +24,11 @@ enum Open {
 
 #[derive(Default)]
 pub(crate) struct ConverseEncoder {
-    /// A turn is written, so a comma comes before the next.
+    /// True once a turn is written, so a comma comes before the next.
     started: bool,
     /// The turn to which more blocks may be added.
     open: Open,
-    /// The model keeps a prefix where it is marked.
+    /// True if the model keeps a prefix whose end is marked.
     marks: bool,
 }
 
@@ -127,7 +127,7 @@ fn attachment(part: &Part, env: &Env<'_>) -> Value {
             let format = media_type.strip_prefix("image/").unwrap_or(media_type);
             json!({"image": {"format": format, "source": {"bytes": &*base64}}})
         }
-        // The format has no such parts, see `Fetches`.
+        // The format has no part for an attachment that the server fetches.
         Media::Url(url) => json!({"text": format!("[Image: {url}]")}),
         Media::Document { url, .. } => json!({"text": format!("[Document: {url}]")}),
         Media::Text(text) => json!({"text": text}),

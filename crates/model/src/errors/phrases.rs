@@ -99,9 +99,9 @@ const TOO_MANY_BYTES: &[&str] = &[
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Overflow {
     No,
-    /// It is too long; no limit is named.
+    /// The prompt or the body is too long; the text names no limit.
     Yes,
-    /// It is too long for this many tokens or bytes.
+    /// The prompt or the body is too long; this is the limit in tokens or bytes.
     Beyond(u64),
 }
 

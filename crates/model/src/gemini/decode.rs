@@ -50,7 +50,7 @@ impl GeminiDecoder {
             self.assembler.text(text);
         }
         if let Some(signature) = signature {
-            // It belongs to no call; it is kept by itself, in its place.
+            // The signature belongs to no call, so it becomes a part of its own at this place.
             self.assembler.close_part();
             self.assembler.signature(signature);
             self.assembler.close_part();
@@ -58,7 +58,7 @@ impl GeminiDecoder {
     }
 
     fn chunk(&mut self, chunk: &Value) {
-        // Vertex wraps nothing, other gateways wrap all.
+        // Some gateways wrap each chunk in `response`. Google's own servers, also Vertex, do not.
         let chunk = if chunk["response"].is_object() { &chunk["response"] } else { chunk };
         let candidates = chunk["candidates"].as_array();
         let first = |c: &&Value| c["index"].as_u64().unwrap_or(0) == 0;

@@ -14,10 +14,10 @@ use base64::engine::general_purpose::STANDARD;
 use becket_types::{ContextMessage, Origin, Part, Role, Synthetic, is_blank};
 use serde_json::{Map, Value, json};
 
-/// The key of a thought's signature in the extra fields of a call, and of who made it.
+/// Keys in the extra fields of a call: the signature of the thought before it, and the model that signed it.
 pub(super) const SIGNATURE: &str = "thought_signature";
 pub(super) const SIGNER: &str = "thought_signer";
-/// Google's own word for a call of another model, which has no signature.
+/// Google's own word in place of the signature, for a call that another model made.
 const UNSIGNED: &str = "skip_thought_signature_validator";
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -167,7 +167,7 @@ fn model(parts: &[Part], env: &Env<'_>) -> Vec<Value> {
             _ => {}
         }
     }
-    // Signatures alone do not make a turn.
+    // A turn of nothing but signatures is left out.
     if turn.iter().all(|part| part["text"] == "") { Vec::new() } else { turn }
 }
 

@@ -16,9 +16,9 @@ use serde_json::Value;
 struct Item {
     id: String,
     index: Option<u64>,
-    /// Index among the calls.
+    /// Index of the item's call in the assembler; `None` if the item is no call.
     call: Option<usize>,
-    /// True if deltas of it have arrived.
+    /// True if deltas of the item have arrived.
     streamed: bool,
 }
 
@@ -56,7 +56,7 @@ impl ResponsesDecoder {
         Self { assembler: Assembler::new(answer), items: Vec::new(), paragraph: false, ended: false }
     }
 
-    /// Returns the index of the item to which an event belongs: by id, by index, or else the last one.
+    /// Returns the index of the item to which an event belongs: by its id or index, or the last item if it has neither.
     fn find(&self, id: Option<&str>, index: Option<u64>) -> Option<usize> {
         let id = id.filter(|id| !id.is_empty());
         match (id, index) {
@@ -110,7 +110,7 @@ impl ResponsesDecoder {
     fn done(&mut self, item: &Value, index: Option<u64>) {
         let id = item["id"].as_str();
         let found = self.find(id, index).filter(|at| {
-            // Without ids and indexes, the last item counts only if it has the same type.
+            // Without ids and indexes, `find` returns the last item. It counts only if it has the same type.
             let is_call = item["type"] == "function_call";
             self.items[*at].call.is_some() == is_call
         });

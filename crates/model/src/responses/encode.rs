@@ -18,9 +18,9 @@ pub(super) const PHASE: &str = "phase";
 
 #[derive(Default)]
 pub(crate) struct ResponsesEncoder {
-    /// An item is written, so a comma comes before the next.
+    /// True once an item is written, so a comma comes before the next.
     started: bool,
-    /// The last item is a result.
+    /// True if the last item is a result.
     after_result: bool,
     /// Images of the run of results that is still open.
     images: Vec<Value>,

@@ -49,7 +49,7 @@ impl Protocol for Responses {
                 .as_bytes(),
         );
         if info.reasoning {
-            // Without it, a model that called a tool would not know its own thoughts in the next step.
+            // Without the encrypted reasoning, a model that called a tool would not know its own thoughts in the next step.
             out.extend_from_slice(br#","include":["reasoning.encrypted_content"]"#);
             if let Some(effort) = request.effort.and_then(|wanted| word(wanted, &info.name)) {
                 let field = format!(",\"reasoning\":{{\"effort\":\"{effort}\",\"summary\":\"auto\"}}");
@@ -72,7 +72,8 @@ impl Protocol for Responses {
                 .tools
                 .iter()
                 .map(|t| {
-                    // Schemas are strict by default, and few tools' schemas are.
+                    // The API takes schemas as strict by default, but few tools have schemas that obey its rules for strict
+                    // ones.
                     json!({"type": "function", "name": t.name, "description": t.description,
                         "parameters": for_server(&t.input_schema, &self.compat), "strict": false})
                 })

@@ -11,7 +11,7 @@ use serde_json::Value;
 pub(super) struct Script {
     #[serde(default)]
     pub(super) name: Option<String>,
-    /// For people who read the file.
+    /// A remark for people who read the file. It has no effect.
     #[serde(default)]
     #[serde(rename = "about")]
     pub(super) _about: Option<String>,
