@@ -37,7 +37,7 @@ pub fn refusal(event: HookEvent, from: &str, reason: &str) -> HookOutcome {
         | HookEvent::TeammateIdle
         | HookEvent::Elicitation
         | HookEvent::ElicitationResult => out.block = Some(text(from, &reason)),
-        // At these events nothing can be refused, so people get the reason.
+        // Hooks of these events cannot refuse anything, so people get the reason.
         _ => out.messages.push(HookMessage { warning: true, text: format!("{event} hook {from}: {reason}") }),
     }
     out

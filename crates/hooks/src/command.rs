@@ -31,13 +31,18 @@ pub struct Program<'a> {
     pub command: &'a str,
     /// Arguments of a program that is started without a shell; `None`: the command is for `sh`.
     pub args: Option<&'a [String]>,
+    /// Text for standard input.
     pub input: String,
+    /// The working directory of the program.
     pub dir: &'a Path,
     /// The whole environment of the program.
     pub variables: Vec<(OsString, OsString)>,
+    /// True if the program runs in the sandbox for hooks.
     pub confined: bool,
+    /// The program is killed after this time.
     pub limit: Duration,
-    /// If set, the program gets the variable `CLAUDE_ENV_FILE` with the path of an empty file, and its text is put here.
+    /// If set, the program gets the variable `CLAUDE_ENV_FILE` with the path of an empty file. The text that it writes
+    /// there is put here.
     pub exported: Option<&'a Mutex<String>>,
 }
 
@@ -55,11 +60,13 @@ pub enum ProgramResult {
         stderr: String,
     },
     TimedOut,
+    /// Killed because it printed more than 1 MiB.
     Flooded,
     NotStarted(String),
 }
 
-/// The file in which a program sets variables for later commands. Its text is read when it is dropped, after the program.
+/// The file in which a program sets variables for later commands. When this is dropped, which is after the program's end,
+/// the text is read and the file removed.
 struct ExportFile<'a> {
     path: PathBuf,
     text: &'a Mutex<String>,
@@ -81,7 +88,8 @@ impl<'a> ExportFile<'a> {
 impl Drop for ExportFile<'_> {
     fn drop(&mut self) {
         use std::io::Read as _;
-        // A program may have put a link or a pipe in its place. A confined one has ended with all its processes.
+        // The program may have put a link or a pipe in the file's place. Nothing replaces it after this check if the
+        // program is confined: all its processes have ended.
         let is_file = self.path.symlink_metadata().is_ok_and(|meta| meta.is_file());
         if let (true, Ok(file)) = (is_file, std::fs::File::open(&self.path)) {
             // Text that is not UTF-8 sets nothing.
@@ -142,7 +150,7 @@ pub async fn run(program: Program<'_>, programs: &Programs, printed: &Printed<'_
     let input = program.input;
     let feed = async move {
         if let Some(mut stdin) = stdin {
-            // A program need not read its input.
+            // A program may exit without reading its input, so an error is ignored.
             let _ = stdin.write_all(input.as_bytes()).await;
         }
     };
@@ -181,7 +189,8 @@ pub async fn run(program: Program<'_>, programs: &Programs, printed: &Printed<'_
         Ok(Err(ran)) => return ran,
         Ok(Ok(ended)) => ended,
     };
-    // Processes that a confined hook leaves behind end with it, before its protected files are checked.
+    // The processes that a confined hook leaves behind are killed here, before its protected files are checked. Processes of
+    // an unconfined hook keep running.
     if lease.is_none() {
         group.release();
     }
@@ -207,7 +216,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tells of outputs, at most once in [`PERIOD`].
+/// Reports the outputs, at most once in [`PERIOD`].
 struct OutputReporter<'a> {
     printed: &'a Printed<'a>,
     stdout: &'a Mutex<Vec<u8>>,

@@ -45,8 +45,8 @@ pub struct Source {
     pub origin: Origin,
     /// The file, or the name of a skill or an agent.
     pub place: String,
-    /// Command hooks run in the sandbox unless they say otherwise, because the programs that they start are in the
-    /// workspace.
+    /// True for a source in the workspace. Its command hooks always run in the sandbox, because a command may have changed
+    /// the programs that they start.
     pub confined: bool,
 }
 
@@ -78,7 +78,7 @@ pub struct Group {
     pub matcher_text: String,
     pub handlers: Vec<Handler>,
     pub source: Source,
-    /// `None`: always.
+    /// The time within which the hooks run; `None`: always.
     pub within: Option<Within>,
 }
 
@@ -86,17 +86,19 @@ pub struct Group {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Handler {
     pub kind: Kind,
+    /// Time limit; `None`: [`Kind::default_timeout`].
     pub timeout: Option<Duration>,
     /// A permission rule that the call must match, such as `Bash(git *)`.
     pub condition: Option<String>,
-    /// If the hook fails, the action that it would have judged is refused.
+    /// True if a failure of the hook refuses the action that it would have judged.
     pub fails_closed: bool,
-    /// becket does not wait for this hook.
+    /// True if becket does not wait for this hook.
     pub beside: bool,
-    /// The hook runs once in a session.
+    /// True if the hook runs once in a session.
     pub once: bool,
+    /// Text that is shown to people while the hook runs.
     pub status: Option<String>,
-    /// Set if the hook itself says whether its command is confined. Only hooks of the user can say no.
+    /// Set if the hook itself says whether its command is confined. A hook from a confined [`Source`] is confined anyway.
     pub sandbox: Option<bool>,
     /// Further variables of a command.
     pub variables: Vec<(String, String)>,
@@ -113,6 +115,7 @@ pub enum Kind {
     Http {
         url: String,
         headers: Vec<(String, String)>,
+        /// Environment variables that `headers` may contain as `$NAME`.
         allowed_variables: Vec<String>,
     },
     McpTool {
@@ -183,7 +186,8 @@ impl Kind {
 pub struct Parsed {
     pub groups: Vec<Group>,
     pub warnings: Vec<String>,
-    /// Mistakes in hooks that refuse an action if they fail. Without such a hook, nobody would judge the action.
+    /// Mistakes in hooks that refuse an action if they fail. They are no mere warnings, because without the hook nobody
+    /// would judge the action.
     pub faults: Vec<String>,
 }
 
@@ -391,7 +395,7 @@ mod tests {
         assert_eq!((first.handlers[0].fails_closed, first.handlers[1].fails_closed), (true, false));
         assert_eq!(first.handlers[1].condition.as_deref(), Some("Bash(git *)"));
         assert_eq!(second.handlers[0].kind.label(), "http://127.0.0.1/");
-        // These two would have refused the action.
+        // Both invalid hooks would refuse the action if they failed, so their mistakes are faults.
         assert_eq!(
             parsed.faults,
             [
@@ -431,7 +435,7 @@ mod tests {
             (json!({"PreToolUse": [{"matcher": "(", "hooks": [hook(block.clone())]}]}), true),
             (json!({"PreTolUse": [{"hooks": [hook(block.clone())]}]}), true),
             (json!({"PreToolUse": {"hooks": [hook(block.clone())]}}), true),
-            // A word that is not known may have meant this.
+            // A misspelled value of `on_failure` may have meant `block`.
             (json!({"PreToolUse": [{"hooks": [hook(json!({"on_failure": "blok"}))]}]}), true),
             (
                 json!({"PreToolUse": [{"hooks": [hook(json!({"on_failure": "allow", "type": "comand"}))]}]}),

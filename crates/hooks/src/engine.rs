@@ -48,6 +48,7 @@ pub struct Question {
     /// True if the hook is an agent, which may use tools that only read.
     pub agent: bool,
     pub prompt: String,
+    /// The model that the hook names; `None`: the host chooses one.
     pub model: Option<String>,
 }
 
@@ -55,9 +56,11 @@ pub struct Question {
 #[derive(Clone, Default)]
 pub struct EngineSettings {
     pub programs: Programs,
-    /// All variables of command hooks.
+    /// Variables of command hooks. The project's folder, the event and the hook's own variables are added to them.
     pub variables: Vec<(OsString, OsString)>,
+    /// The project's folder, in which command hooks run if the input names no other.
     pub project: PathBuf,
+    /// Compares calls with the conditions of hooks; `None`: every condition holds.
     pub fits: Option<MatchesRule>,
 }
 
@@ -76,7 +79,7 @@ struct Inner {
     skills: Mutex<HashSet<String>>,
     /// Hooks that run once in a session and have run.
     done: Mutex<HashSet<String>>,
-    /// Answers of hooks for which nobody waited.
+    /// Answers of hooks for which nobody waited. The next call returns them.
     late: Mutex<Vec<HookOutcome>>,
 }
 
@@ -145,7 +148,7 @@ impl Engine {
         *self.0.call_tool.write().unwrap_or_else(PoisonError::into_inner) = Some(call_tool);
     }
 
-    /// The session has loaded this skill: its hooks run from now on.
+    /// Notes that the session has loaded this skill: the skill's hooks run from now on.
     pub fn skill_loaded(&self, name: &str) {
         lock(&self.0.skills).insert(name.to_owned());
     }
@@ -160,7 +163,8 @@ impl Engine {
         self.0.groups.read().unwrap_or_else(PoisonError::into_inner).iter().any(|group| group.event == event)
     }
 
-    /// Returns the message to show while the hooks of this call run; `None` if no hook matches.
+    /// Returns the message to show while the hooks of this call run: `None` if no hook matches, `Some(None)` if none has a
+    /// message.
     pub fn status(&self, call: &HookCall) -> Option<Option<String>> {
         let (jobs, _) = self.0.jobs(call);
         (!jobs.is_empty()).then(|| jobs.into_iter().find_map(|job| job.handler.status))
@@ -195,7 +199,7 @@ impl Inner {
                     match self.fits(rule, call) {
                         Ok(true) => {}
                         Ok(false) => continue,
-                        // A hook with an invalid condition runs anyway.
+                        // A hook with an invalid condition runs anyway, because the condition might have matched.
                         Err(why) => messages.push(HookMessage {
                             warning: true,
                             text: format!(
@@ -236,7 +240,8 @@ impl Inner {
             let (inner, call) = (Arc::clone(&self), Arc::clone(&call));
             tokio::spawn(async move {
                 let outcome = inner.one(&call, job).await;
-                // The answer comes too late for a decision, so only its messages count.
+                // The answer comes too late for a decision, so only its texts, its messages and the record of its run
+                // count.
                 let told = HookOutcome {
                     context: outcome.context,
                     messages: outcome.messages,
@@ -344,7 +349,8 @@ impl Inner {
                     input: input.to_string(),
                     dir: &dir,
                     variables,
-                    // A project can only tighten: its text was agreed to at the start, and may have changed since.
+                    // A hook of a project can ask for confinement but cannot refuse it: the user agreed to its text at the
+                    // start, and the programs that it starts may have changed since.
                     confined: job.source.confined || job.handler.sandbox.unwrap_or(false),
                     limit,
                     exported: exports.is_some().then_some(&exported),

@@ -18,8 +18,9 @@ pub struct Post<'a> {
     pub url: &'a str,
     pub headers: Vec<(String, String)>,
     pub body: String,
+    /// Time limit for the whole exchange.
     pub limit: Duration,
-    /// True if the user configured the address, so it may be on this machine.
+    /// True if the user configured the address, so that it may be on this machine or in its network.
     pub own: bool,
 }
 

@@ -15,7 +15,7 @@
 //! Invariants:
 //! - A hook that cannot be run, hangs, floods or prints nonsense never stops the session by itself: people get one line, and
 //!   the judged action goes on, or is refused if the hook has `on_failure: block`.
-//! - The strictest answer wins: deny, then ask, then allow.
+//! - The strictest answer wins: deny, then defer, then ask, then allow.
 //!
 //! Decides nothing about trust: whoever makes an engine hands in only hooks that may run. Prints nothing, reads no environment.
 

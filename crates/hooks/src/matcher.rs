@@ -44,7 +44,7 @@ impl Matcher {
             Self::Names(names) => names.iter().any(|wanted| wanted == name),
             Self::Pattern(pattern) => pattern.is_match(name),
         };
-        // A hook for single edits also gets multiple edits.
+        // A hook for `Edit` also gets calls of `MultiEdit`, which makes several edits.
         let edits = subject == "MultiEdit" && one("Edit");
         one(subject) || edits || hook_names(&own_name(subject)).into_iter().any(one)
     }
