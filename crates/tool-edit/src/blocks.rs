@@ -1,9 +1,9 @@
 //! The two most tolerant tiers: a block of lines that differs from `old` but is clearly the block that `old`
 //! describes.
 //!
-//! Only lines that the model *keeps* may differ in the file. The lines that it changes must be exactly there,
-//! with their neighbours; [`hunks::apply`] refuses otherwise. So a wrong memory of the context does no harm,
-//! and a wrong memory of a changed line is refused.
+//! Only lines that the model *keeps* may differ in the file. The lines that it changes must be in the file, one after the other and equal
+//! except for white space around them, and an insertion needs a neighbouring line of `old`; [`hunks::apply`] refuses otherwise. So a wrong
+//! memory of the context does no harm, and a wrong memory of a changed line is refused.
 
 use crate::hunks;
 use crate::lines::{Lines, squeeze, trim};
@@ -13,13 +13,14 @@ use similar::TextDiff;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-/// Minimum similarity, as the share of characters in common, of the block between the two anchor lines.
+/// Minimum similarity of a block to `old`, as the share of characters in common (0 to 1). The anchors are the first and
+/// the last line of `old`.
 const ANCHOR_FLOOR: f32 = 0.75;
-/// Maximum number of lines that are compared character by character.
+/// Maximum number of lines of `old`. A longer `old` is matched by neither of the two tiers.
 const ANCHOR_MAX_LINES: usize = 400;
 
 /// Finds the block between the first and the last line of `old`. The block must be similar to `old`, and must contain the
-/// lines that the edit changes word for word.
+/// lines that the edit changes, except for white space around them.
 pub(crate) fn anchors(lines: &Lines<'_>, old: &str, new: &str) -> Result<MatchedEdit, Refusal> {
     let (old, new) = match (old.strip_suffix('\n'), new.strip_suffix('\n')) {
         (Some(old), Some(new)) => (old, new),
@@ -82,15 +83,15 @@ fn rewrite(
         .map_err(|_| Refusal::Conflict { tier, range })
 }
 
-/// Finds the block that contains most lines of `old` in order. Every line that changes must be exactly there,
-/// with its neighbours. Only lines that the model keeps may differ.
+/// Finds the block that contains most lines of `old` in order. Only lines that the model keeps may differ:
+/// [`hunks::apply`] refuses if a line that the edit changes is not in the block.
 pub(crate) fn context(lines: &Lines<'_>, old: &str, new: &str) -> Result<MatchedEdit, Refusal> {
     let (old, new) = match (old.strip_suffix('\n'), new.strip_suffix('\n')) {
         (Some(old), Some(new)) => (old, new),
         _ => (old, new),
     };
     if old.ends_with('\n') {
-        // Otherwise the newline at the end of the text would be removed without its line.
+        // The empty last line of `old` would match any blank line of the block, and a wrong newline could be removed.
         return Err(Refusal::Missing);
     }
     let wanted: Vec<&str> = old.split('\n').collect();
@@ -150,7 +151,8 @@ fn similarity(a: &[&str], b: &[&str]) -> f32 {
         .ratio()
 }
 
-/// For each line of `old`, returns the line of the region that is equal except for white space around it.
+/// Aligns `old` with `region`. Returns for each line of `old` the index of its line in `region`, which is equal except
+/// for white space around it.
 fn line_up(region: &[&str], old: &[&str]) -> Vec<Option<usize>> {
     let trimmed = |lines: &[&str]| lines.iter().map(|line| line.trim().to_owned()).collect::<Vec<_>>();
     let mut map = vec![None; old.len()];

@@ -12,7 +12,7 @@ use std::time::Duration;
 const CONTEXT: usize = 3;
 /// Maximum size in bytes of a diff for people.
 const MAX_DIFF_BYTES: usize = 200_000;
-/// Maximum number of changed lines that the model gets back.
+/// Maximum number of added lines that the model gets back.
 const MAX_MODEL_LINES: usize = 30;
 
 /// A change to a file, for display.
@@ -22,14 +22,14 @@ pub(crate) struct Change {
     pub unified: String,
     pub additions: usize,
     pub deletions: usize,
-    /// The changed places of the new text with line numbers, for the model.
+    /// The added lines with their line numbers, for the model.
     pub snippet: String,
     /// The words that differ in replaced lines: line of `unified` (from 0), and start and end byte in it.
     pub marks: Vec<(usize, usize, usize)>,
 }
 
-/// Compares two texts. They are equal before `changed.start` and after `changed.end`, where the end is
-/// counted from the end of each text. `changed` is a range in `old`.
+/// Compares two texts that differ only in `changed`, a byte range of `old`: the bytes before it and the bytes after it
+/// are the same in `new`.
 pub(crate) fn between(old: &str, new: &str, changed: &Range<usize>) -> Change {
     let tail = old.len() - changed.end;
     let from = context_start(old, changed.start);
@@ -115,10 +115,11 @@ pub(crate) fn compare(old: &str, new: &str, offset: usize) -> Change {
     out
 }
 
-/// Maximum number of lines, and of their bytes, for which words are compared.
+/// Maximum number of lines, old and new together, of a replacement whose words are compared, and of their bytes.
 const MAX_MARKED: (usize, usize) = (60, 20_000);
 
-/// Finds the words that differ in replaced lines. `line` is the line of the diff at which the group begins.
+/// Finds the words that differ in replaced lines and appends them to `marks`. `line` is the line of the diff (from 0)
+/// after the `@@` line of the group.
 pub(crate) fn mark<'a>(
     diff: &TextDiff<'a, 'a, str>,
     group: &[similar::DiffOp],

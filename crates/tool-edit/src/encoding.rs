@@ -21,7 +21,8 @@ pub(crate) enum Kind {
     Utf16Be,
     /// A legacy encoding, older than Unicode, with one or more bytes per character.
     Legacy(&'static Encoding),
-    /// Not text, or damaged text: raw bytes, matched as UTF-8. `utf8` is true if the undamaged rest is UTF-8.
+    /// Not text, or damaged text: raw bytes, in which the bytes of `old` are searched. `utf8` is true if the undamaged
+    /// part is UTF-8; otherwise only ASCII can be written.
     Bytes {
         utf8: bool,
     },
@@ -35,14 +36,14 @@ pub(crate) struct Decoded<'a> {
     pub text: Cow<'a, str>,
     /// Length of the byte order mark in bytes.
     pub bom: usize,
-    /// True if the file contains NUL. Only exact matches are then allowed.
+    /// True if the text contains NUL, and for [`Kind::Bytes`]. Only exact matches are then allowed.
     pub binary: bool,
 }
 
 const BOM_UTF8: &[u8] = b"\xEF\xBB\xBF";
 
-/// Detects the encoding. Tried in this order: byte order mark, UTF-8, UTF-16 without a mark, a guessed legacy
-/// encoding that survives a round trip.
+/// Detects the encoding. Tried in this order: byte order mark, UTF-16 without a mark, UTF-8, a guessed legacy encoding
+/// that decodes without an error. Anything else is [`Kind::Bytes`].
 pub(crate) fn decode(bytes: &[u8]) -> Decoded<'_> {
     if let Some(rest) = bytes.strip_prefix(BOM_UTF8)
         && let Ok(text) = std::str::from_utf8(rest)
@@ -86,8 +87,8 @@ fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Option<String> {
     char::decode_utf16(pairs.iter().map(|pair| unit(*pair))).collect::<Result<String, _>>().ok()
 }
 
-/// Detects UTF-16 without a mark: mostly ASCII in every second byte, and NUL only in the other bytes. No
-/// other encoding looks like that.
+/// Detects UTF-16 without a mark: at least 70 % of the two-byte units are ASCII, and NUL occurs only as the high byte
+/// of a unit. No other encoding looks like that.
 fn utf16_without_mark(bytes: &[u8]) -> Option<Kind> {
     let (pairs, rest) = bytes.as_chunks::<2>();
     if !rest.is_empty() || pairs.is_empty() || !bytes.contains(&0) {
@@ -106,8 +107,8 @@ fn utf16_without_mark(bytes: &[u8]) -> Option<Kind> {
     }
 }
 
-/// True if there are more complete UTF-8 sequences than broken ones. The file is then damaged UTF-8 and not
-/// another encoding.
+/// True if the complete UTF-8 sequences of several bytes are more than twice as many as the broken ones. The file is
+/// then damaged UTF-8 and not another encoding.
 fn mostly_utf8(bytes: &[u8]) -> bool {
     let (mut good, mut bad) = (0usize, 0usize);
     for chunk in bytes.utf8_chunks() {
@@ -124,14 +125,14 @@ fn legacy(bytes: &[u8]) -> Option<Decoded<'_>> {
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
     detector.feed(bytes, true);
     let encoding = detector.guess(None, Utf8Detection::Deny);
-    // Damaged text cannot be mapped back to its bytes.
+    // `None` for damaged text, which could not be mapped back to its bytes.
     let text = encoding.decode_without_bom_handling_and_without_replacement(bytes)?;
     Some(Decoded { kind: Kind::Legacy(encoding), text: Cow::Owned(text.into_owned()), bom: 0, binary: false })
 }
 
-/// Returns the byte offset of the character at `at` of the text. Lines of text correspond to lines of bytes,
-/// because the byte of a line feed is never part of another character. Within a line, bytes are decoded until
-/// the text is reached.
+/// Maps `at`, a byte offset in the decoded `text`, to an offset in `bytes`. Lines of text correspond to lines of bytes,
+/// because the byte of a line feed is never part of another character. Within a line, bytes are decoded until the text
+/// is reached.
 fn legacy_offset(encoding: &'static Encoding, bytes: &[u8], text: &str, at: usize) -> Option<usize> {
     let before = text.get(..at)?;
     let line = memchr::memchr_iter(b'\n', before.as_bytes()).count();

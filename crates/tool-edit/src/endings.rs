@@ -1,8 +1,8 @@
 //! Line endings: the text of a file with LF only, and the conversion back.
 //!
 //! Matching knows only `\n`. [`Source`] remembers which newlines are `\r\n` in the file (or `\r`, in a file without any
-//! `\n`). So ranges can be mapped back, and each line of a replacement gets the ending of the line that it
-//! replaces. A `\r` elsewhere is an ordinary character.
+//! `\n`). So ranges can be mapped back, and each line of a replacement gets the ending of the line that it replaces. A
+//! `\r` elsewhere is an ordinary character, except in [`Source::breaking_at_cr`].
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -32,6 +32,7 @@ pub(crate) struct Source<'a> {
     crlf: Vec<usize>,
     /// Offsets in `text` of the newlines that are a lone CR in the file, ascending.
     cr: Vec<usize>,
+    /// True if the file has CR and no LF, so every newline of `text` is a CR in the file.
     cr_only: bool,
 }
 

@@ -37,8 +37,9 @@ pub(crate) struct Plan {
     pub cuts: Vec<Cut>,
     /// The tier of each edit.
     pub tiers: Vec<Tier>,
+    /// Number of replaced places, over all edits.
     pub places: usize,
-    /// The matched ranges, in the text with `\n` endings; empty for bytes.
+    /// The matched ranges, in the text with `\n` endings; none if bytes were replaced.
     pub regions: Vec<Range<usize>>,
     /// True if an edit matched at several places.
     pub several: bool,
@@ -90,7 +91,7 @@ impl<'a> Planner<'a> {
         Self { subject, plan: Plan::default(), taken: Vec::new() }
     }
 
-    /// Returns the end of the last edit's match.
+    /// Returns the end of the last edit's match in the text with `\n` endings, or 0.
     pub(crate) fn end(&self) -> usize {
         self.plan.regions.last().map_or(0, |region| region.end)
     }
@@ -260,7 +261,7 @@ fn of_text(
         return Ok(());
     }
     left_out(subject, &old, &new)?;
-    // Replacing all occurrences uses exact text only. Binary and very large files do too.
+    // Files with NUL, and files above `MAX_TOLERANT_BYTES`, allow only exact matches.
     let strict = view.binary || source.text.len() > MAX_TOLERANT_BYTES;
     let find = |source: &Source<'_>| {
         let search_scope = SearchScope { text: &source.text, taken, scope: &edit.scope };
@@ -274,8 +275,8 @@ fn of_text(
     let mut found = find(source);
     let mut of = source;
     let broken;
-    // Inside these lines the file has a lone CR. With CR as a line ending they are found, and each line keeps
-    // its own ending.
+    // Without an exact match, the file may have a lone CR inside the lines of `old`. A second search takes each lone CR
+    // for a line ending; each line keeps its own ending.
     if !matches!(&found, Ok(found) if found.tier == Tier::Exact) && !old.contains('\r') && !strict {
         broken = source.breaking_at_cr();
         if let Some(broken) = &broken

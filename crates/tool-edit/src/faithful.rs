@@ -1,7 +1,7 @@
 //! Metadata of a replaced file: owner, mode, extended attributes (including access lists and capabilities).
 //!
-//! Invariant: the new file gets exactly the metadata of the old one, or the call fails. Labels that only the
-//! system assigns (`security.*`, `trusted.*`) are left to the system, except capabilities. Writes no content.
+//! Invariant: the new file gets exactly the metadata of the old one, or the call fails. Attributes that only the system
+//! assigns (`security.*`, `trusted.*`) are left to the system, except capabilities. Writes no content.
 
 use crate::file::FileError;
 use rustix::fs::XattrFlags;
@@ -83,7 +83,7 @@ impl Rights {
         Ok(Self { mode: file.metadata()?.mode() & 0o7777, capability })
     }
 
-    /// Fails, before anything is written, if they could not be restored.
+    /// Call this before a write in place: it fails if mode or capabilities could not be restored afterwards.
     pub(crate) fn check(&self, file: &File, path: &Path) -> Result<(), FileError> {
         let Ok(meta) = file.metadata() else { return Ok(()) };
         let root = rustix::process::geteuid().is_root();

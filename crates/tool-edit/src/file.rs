@@ -59,7 +59,7 @@ pub(crate) struct Current {
 #[derive(Debug)]
 pub(crate) enum FileError {
     Missing,
-    /// Another program wrote to the file after it was read here.
+    /// Another program wrote, created or removed the file after becket looked at it.
     Changed,
     Refused(String),
 }

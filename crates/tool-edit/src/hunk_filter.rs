@@ -1,11 +1,10 @@
-//! Filter for the hunks of a change: it passes all of them, all except the rejected ones, or none if the
-//! change is only previewed.
+//! Filter for the hunks of a change: it passes all of them, or all except those that the user rejected. For a preview
+//! it records them and ends the call before the write.
 //!
-//! Every new content passes through here before anything is written. So a preview and a call take the same
-//! steps and number hunks in the same way. Works on lines of bytes: rejected lines keep their bytes in any
-//! encoding.
+//! Every new content passes through here before anything is written. So a preview and a call take the same steps and
+//! number hunks in the same way. Lines are compared as they are in the file, so a rejected line keeps its bytes.
 //!
-//! Invariants: hunks are counted from 0 across all files of a call. Content that is not UTF-8 is one hunk.
+//! Invariants: hunks are counted from 0 across all files of a call. Content that is not UTF-8 or larger than [`MAX_BYTES`] is one hunk.
 
 use crate::diff;
 use becket_types::{FilePreview, ToolOutput};
@@ -21,12 +20,15 @@ const MAX_BYTES: usize = 2 << 20;
 
 #[derive(Debug, Default)]
 pub(crate) struct HunkFilter {
+    /// Numbers of the hunks that the user rejected.
     rejected: Vec<usize>,
     /// True for a preview.
     showing: bool,
     /// True once the call has reached the point where it would write.
     shown_all: bool,
+    /// Number of the next hunk, which is the number of hunks so far.
     next: usize,
+    /// Number of hunks so far that were not rejected.
     kept: usize,
     shown: Vec<FilePreview>,
     /// Text of the hunks that were rejected.
@@ -58,7 +60,7 @@ impl HunkFilter {
         *self = Self { rejected, showing: self.showing, ..Self::default() };
     }
 
-    /// Returns the content to write: `new` without the rejected hunks.
+    /// Returns the content to write: `new` without the rejected hunks. In a preview, records the hunks and returns all of `new`.
     pub(crate) fn pass(&mut self, path: &Path, old: &[u8], new: Vec<u8>) -> Vec<u8> {
         if !self.showing && self.rejected.is_empty() {
             return new;
@@ -119,7 +121,7 @@ impl HunkFilter {
         out.into_bytes()
     }
 
-    /// Checks, before the write, that the call shall write.
+    /// Call this directly before the first write: it fails if the call must not write.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! Applying the model's change to the lines that are really in the file.
 //!
-//! The change is the line diff from `old` to `new`. Lines that the model keeps stay byte for byte as in the
-//! file, even if `old` spelled them slightly wrong. Only changed lines are written. So a tolerant match never
-//! rewrites its context. Pure.
+//! The *region* is the run of lines in the file that matched `old`. The change is the line diff from `old` to `new`.
+//! Lines that the model keeps stay byte for byte as in the file, even if `old` spelled them slightly wrong. Only
+//! changed lines are written. So a tolerant match never rewrites its context. Pure.
 
 use crate::endings::Ending;
 use similar::{Algorithm, DiffTag, capture_diff_slices};
@@ -12,9 +12,10 @@ use std::ops::Range;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub text: String,
-    /// The line of the region that this is, if it is kept.
+    /// Index of this line in the region, if the file's own line is kept; `None` for a line that is written.
     pub kept: Option<usize>,
-    /// The line of the region whose ending this line gets: its own, or that of the line it replaces.
+    /// Index in the region of the line whose ending this line gets: itself, or the line that it replaces. `None` for a
+    /// new line: see [`join`].
     pub ends_as: Option<usize>,
 }
 
@@ -31,17 +32,17 @@ pub(crate) struct Conflict {
     pub old: Range<usize>,
 }
 
-/// A line of `new` to write. If it replaces exactly one line, that line as `old` has it and as the file has
-/// it.
+/// A line of `new` that must be written.
 pub(crate) struct Written<'a> {
     pub line: &'a str,
+    /// The line that it replaces, as `old` has it and as the file has it; `None` if the change removes more or fewer lines than it adds.
     pub replaces: Option<(&'a str, &'a str)>,
     /// The lines of the file that are replaced, or else the lines before and after the insertion.
     pub around: &'a [&'a str],
 }
 
-/// Applies the diff `old` → `new` to `region`. `map` gives the line of the region for each line of `old`.
-/// `write` converts a new line to the file's form, if it can.
+/// Applies the diff `old` → `new` to `region`. `map` gives the line of the region for each line of `old`. `write`
+/// converts a new line to the file's form; if it returns `None`, the result is a conflict.
 pub(crate) fn apply(
     region: &[&str],
     old: &[&str],
@@ -106,8 +107,8 @@ pub(crate) fn replace(new: &[String]) -> Vec<Piece> {
     new.iter().map(|line| Piece { text: line.clone(), kept: None, ends_as: None }).collect()
 }
 
-/// Joins the pieces with line endings. A kept or replaced line keeps its ending. A new line gets that of the
-/// line before it, or else after it.
+/// Joins the pieces with line endings. A kept or replaced line keeps its ending. A new line gets the ending of the line
+/// before it, or else of the line after it; `near` if there is neither.
 pub(crate) fn join(pieces: &[Piece], endings: &[Ending], near: Ending) -> String {
     let own = |piece: &Piece| piece.ends_as.and_then(|i| endings.get(i)).copied();
     let mut current = pieces.iter().find_map(own).or(endings.first().copied()).unwrap_or(near);

@@ -97,9 +97,9 @@ impl Shift {
     }
 }
 
-/// Indents a new line if the lines share no common difference. It gets the indentation that the file has
-/// where the model has the new line's indentation. If the file has several, that of the lines `around` it, if
-/// they agree; `None` if not.
+/// Indents a new line if the lines share no common difference. The longest indentation of the model's lines that begins
+/// the new line is replaced by the file's indentation of the same lines. If those lines differ in the file, the line
+/// gets the indentation of the lines `around` it, or `None` if these differ too.
 pub(crate) fn follow(pairs: &[(&str, &str)], line: &str, around: &[&str]) -> Option<String> {
     let indent = indentation(line);
     let seen: Vec<(&str, &str)> = pairs

@@ -1,9 +1,9 @@
 //! Arguments as models write them, for all tools of this crate: one parser, one list of alternative names,
 //! one way to resolve a path.
 //!
-//! Owns leniency about paths (quotes around them, `a/` of a diff, `@` of a mention, `:12` of a message). If a
-//! file with the exact path exists, that path always wins. Other interpretations count only if exactly that
-//! file exists.
+//! Owns leniency about paths (quotes around them, `a/` of a diff, `@` of a mention, `:12` of a compiler message). If a
+//! file with the exact path exists, that path always wins. Other interpretations count only if exactly that file
+//! exists.
 
 use becket_tool::ToolEnv;
 use becket_tool::input::Parser;
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Alternative names of our fields in other agents' tools.
+/// Names that other agents' tools have for the fields of this crate's tools: their name, our name.
 const ALIASES: &[(&str, &str)] = &[
     ("file_path", "path"),
     ("filename", "path"),
@@ -102,7 +102,8 @@ pub(crate) fn target(env: &ToolEnv, written: &str) -> Result<PathBuf, String> {
     Ok(real)
 }
 
-/// Returns the intended path: as written if that file exists, else with one of the usual decorations removed.
+/// Returns the intended path: as written if that file exists, else the only existing file among the readings without a
+/// usual decoration, else the path without quotes around it.
 fn understood(env: &ToolEnv, written: &str) -> Result<String, String> {
     let is_there = |path: &str| env.path(path).is_ok_and(|real| real.symlink_metadata().is_ok());
     if written.contains('\0') || is_there(written) {

@@ -13,7 +13,7 @@
 //! | `lines`, `matched`, `splice` | a text as lines; the result of a search; the replacement at the place found |
 //! | `partial` | tolerant matches that begin or end within a line |
 //! | `scope`, `variants` | limits of a match; corrected readings of `old` |
-//! | `fold`, `indent`, `hunks`, `retouch` | forms for comparison; applying the change to the file's lines |
+//! | `normalize`, `indent`, `hunks`, `retouch` | forms for comparison; applying the change to the file's lines |
 //! | `refuse`, `nearest` | messages of refusals |
 //! | `known`, `stale` | the model's knowledge of a file, and if it is sufficient |
 //! | `hunk_filter` | previews, and changes without the hunks that a user rejected |
@@ -102,7 +102,7 @@ impl Dialect {
         match tool {
             "edit" | "multi_edit" => self == Self::Pieces,
             "apply_patch" => self == Self::Patch,
-            // Few sessions have a notebook, and `edit` changes its JSON.
+            // In no set: few sessions have a notebook, and `edit` can change its JSON.
             NOTEBOOK_EDIT => false,
             _ => true,
         }

@@ -1,6 +1,6 @@
 //! Owns a text as lines, and the search for runs of lines in it.
 //!
-//! Pure. The form in which two lines are compared is the caller's.
+//! Pure. The caller chooses the form in which two lines are compared.
 
 use crate::scope::SearchScope;
 use std::borrow::Cow;
@@ -12,6 +12,7 @@ pub(crate) struct Lines<'a> {
     pub search_scope: SearchScope<'a>,
     /// Lines without their newlines.
     pub all: Vec<&'a str>,
+    /// Byte offset in `text` of each line.
     pub starts: Vec<usize>,
 }
 
@@ -46,7 +47,7 @@ impl<'a> Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// Returns those runs of lines that may be matched.
+    /// Returns the runs of lines in `hits` that the search scope allows.
     pub(crate) fn free(&self, hits: Vec<Range<usize>>) -> Vec<Range<usize>> {
         if hits.is_empty() {
             return hits;

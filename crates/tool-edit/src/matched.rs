@@ -6,7 +6,7 @@ use crate::hunks::Piece;
 use serde::Serialize;
 use std::ops::Range;
 
-/// The tolerance of a match.
+/// The tolerance of a match, from strict to tolerant. [`Tier::words`] says what each tier ignores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
@@ -24,7 +24,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    /// Returns what was ignored, for the model: "matched …".
+    /// Returns the words after "matched" in a message to the model, which say what was ignored.
     pub fn words(self) -> &'static str {
         match self {
             Self::Exact => "exactly",

@@ -36,8 +36,8 @@ pub(crate) fn against(block: &str, old: &str) -> String {
     small_diff(&lines(old.trim_matches('\n')), &lines(block))
 }
 
-/// Returns the end of the block: as many lines as the model's text, or a few more or less if its last line is
-/// there.
+/// Returns the end of the block: as many lines as the model's text, or up to a quarter more or fewer if the model's
+/// last line is there.
 fn end(lines: &[&str], wanted: &[&str], start: usize) -> usize {
     let n = wanted.len();
     let last = wanted.last().map_or("", |line| line.trim());

@@ -142,8 +142,8 @@ fn is_jamo(c: char) -> bool {
     matches!(c, '\u{1160}'..='\u{11FF}')
 }
 
-/// Converts `new` to the file's spelling. A quote, dash or space that `old` spells differently from the file
-/// is converted in the same way.
+/// Converts `new` to the file's spelling: a typographic quote, dash or space that `old` has and `region`, the matched
+/// text of the file, has not, becomes ASCII.
 pub(crate) fn spelled<'a>(new: &'a str, old: &str, region: &str) -> std::borrow::Cow<'a, str> {
     let foreign = |c: char| !c.is_ascii() && plain(c).is_some() && old.contains(c) && !region.contains(c);
     if !new.contains(foreign) {
@@ -159,7 +159,7 @@ pub(crate) fn spelled<'a>(new: &'a str, old: &str, region: &str) -> std::borrow:
     std::borrow::Cow::Owned(out)
 }
 
-/// Returns the form that models tend to write instead of this character.
+/// Returns the ASCII form that models tend to write instead of this character; empty for an invisible character.
 fn plain(c: char) -> Option<&'static str> {
     Some(match c {
         '\u{2018}' | '\u{2019}' | '\u{201A}' | '\u{201B}' | '\u{2032}' | '\u{FF07}' => "'",

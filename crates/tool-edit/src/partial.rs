@@ -17,7 +17,7 @@ use crate::normalize::Normalized;
 use crate::splice::one;
 use std::ops::Range;
 
-/// Finds `old` in the text normalised by `fold`, and replaces it if both ends are resolved.
+/// Finds `old` in the text as `normalize` converts it, and replaces it if both ends are resolved.
 pub(crate) fn normalized(
     lines: &Lines<'_>,
     old: &str,

@@ -12,14 +12,15 @@ pub(crate) struct Scope {
     pub whole_lines: bool,
     /// The match may not begin before this offset.
     pub after: usize,
-    /// The match must end after this offset: on or below the line that a patch names.
+    /// The match may not end before this offset. It is the second byte of the line that a patch names, so the match
+    /// reaches that line or is below it.
     pub reaches: usize,
-    /// If there are several matches: for each of these offsets, the first match at or after it. If more than one
-    /// remains, the edit is ambiguous.
+    /// Starts of the lines that a patch names. Of several matches, only the first one at or after each of these offsets
+    /// is kept. If more than one remains, the edit is ambiguous.
     pub anchors: Vec<usize>,
-    /// If there are several matches: the one that begins on this line (from 1), unless it is above all anchors.
+    /// Of several matches, the one that begins on this line (from 1) is taken, unless it is above all anchors.
     pub line: Option<usize>,
-    /// If there are several matches: the one at the end of the text.
+    /// If true, of several matches the one at the end of the text is taken.
     pub at_end: bool,
 }
 

@@ -37,8 +37,8 @@ pub(crate) fn one(
     Ok(MatchedEdit { tier, splices: vec![splice] })
 }
 
-/// True if a written line would be next to the rest of a line outside the match, with white space at that end
-/// that the new text does not have.
+/// True if the first or last line of the replacement would be joined to the rest of a line outside the match, and has
+/// white space at that end that the new text does not have.
 fn runs_together(text: &str, splice: &Splice, new: &str) -> bool {
     let range = &splice.range;
     let last_line = text[range.clone()].matches('\n').count();
@@ -55,8 +55,8 @@ fn runs_together(text: &str, splice: &Splice, new: &str) -> bool {
         || last.is_some_and(|piece| piece.text.ends_with(char::is_whitespace)) && beside(after)
 }
 
-/// Makes the replacement. If the lines at the place correspond to those of `old`, only the changed ones are
-/// written; otherwise all of `new`.
+/// Makes the replacement. If the lines at the place correspond to those of `old`, only the changed ones are written;
+/// otherwise all of `new`, except for unchanged lines at both ends.
 pub(crate) fn splice(
     text: &str,
     range: Range<usize>,
@@ -106,7 +106,8 @@ pub(crate) fn splice(
     Ok(Splice { range, pieces })
 }
 
-/// For each line of `old`, returns the line of the region, if they are equal except for blank lines.
+/// Returns for each line of `old` the index of its line in the region, or `None` for a blank line. The result is `None`
+/// if the two differ in more than blank lines.
 fn but_for_blank_lines(
     region: &[&str],
     old: &[&str],

@@ -1,9 +1,8 @@
 //! Files that changed since they were read: the edits that are still allowed, and the messages.
 //!
-//! Either a copy of the content that the model knows is kept (within a bound), or only its hash. With the
-//! copy, an edit is allowed if its lines are unchanged, and the output reports the changes elsewhere. Without
-//! it, an edit is allowed only if `old` matches exactly at one place. A file that was never read is treated
-//! like that too.
+//! Either a copy of the content that the model knows is kept (within a bound), or only its hash. With the copy, an edit
+//! is allowed if its lines are unchanged, and the output reports the changes elsewhere. Without it, an edit is allowed
+//! only if `old` matches exactly at one place. A file that was never read is treated as if only its hash were kept.
 //!
 //! Pure.
 
@@ -23,6 +22,7 @@ pub(crate) struct ContentChange {
     /// Runs of lines (from 0) of the current text that are unchanged.
     same: Vec<Range<usize>>,
     diff: String,
+    /// True if `diff` is not cut.
     whole: bool,
 }
 

@@ -39,7 +39,7 @@ enum How {
     Aside { aside: OsString, replaced: bool },
     /// The file did not exist. These directories were created for it, outermost first.
     Created { made: Vec<PathBuf> },
-    /// Written in place, or without a swap because the file system has none.
+    /// Written in place, or renamed over the old file because the file system cannot swap two files. `old` is the old content.
     Over { old: Vec<u8> },
 }
 

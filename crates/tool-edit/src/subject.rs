@@ -11,6 +11,7 @@ use crate::scope::Scope;
 pub(crate) struct Edit {
     pub old: String,
     pub new: String,
+    /// True if every exact match is replaced (`replace_all`).
     pub all: bool,
     /// True if `old` and `new` describe bytes: `\xNN` is a byte that is not text. They match only exactly.
     pub raw: bool,
@@ -28,11 +29,14 @@ pub(crate) enum Seen {
     ChangedSince,
 }
 
-/// A file to edit.
+/// A file to edit, as read from the disk.
 pub(crate) struct Subject<'a> {
+    /// Path as messages show it.
     pub name: &'a str,
     pub bytes: &'a [u8],
+    /// `bytes` as text.
     pub view: &'a Decoded<'a>,
+    /// The text of `view` with `\n` for every line ending.
     pub source: &'a Source<'a>,
     pub seen: Seen,
 }

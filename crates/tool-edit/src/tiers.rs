@@ -87,8 +87,8 @@ fn find_free(
     }
 }
 
-/// Returns the reading of an edit that has the most lines in the file. The tiers that follow accept lines which differ. So
-/// they would also accept superfluous characters of the text, such as escapes, and write them into the file.
+/// Returns the edit or that variant of it ([`variants`]) of which the most lines are in the file. The tiers that follow accept lines which
+/// differ. So they would also accept superfluous characters of the text, such as escapes, and write them into the file.
 fn likeliest<'a>(lines: &Lines<'_>, old: &'a str, new: &'a str) -> (Cow<'a, str>, Cow<'a, str>) {
     let known: HashSet<String> = lines.all.iter().map(|line| normalize::normal(line)).collect();
     let found = |old: &str| old.split('\n').filter(|line| known.contains(&normalize::normal(line))).count();
@@ -143,7 +143,7 @@ fn plain(line: &str) -> Cow<'_, str> {
     Cow::Owned(normalize::unicode(line).text.trim().to_owned())
 }
 
-/// Tries the tiers between exact and the variants.
+/// Tries the tiers from [`Tier::TrailingSpace`] to [`Tier::Unicode`].
 fn tolerant(lines: &Lines<'_>, whole_old: &str, whole_new: &str) -> Result<Option<MatchedEdit>, Refusal> {
     // For a comparison of whole lines, a newline at the end of both texts makes no difference.
     let (old, new) = match (whole_old.strip_suffix('\n'), whole_new.strip_suffix('\n')) {
@@ -181,8 +181,8 @@ fn by_lines(
     tier: Tier,
     key: fn(&str) -> Cow<'_, str>,
 ) -> Result<Option<MatchedEdit>, Refusal> {
-    // `old` ends with its newline and `new` does not, so the newline is removed too. If both had one and
-    // `old` has one more, that is a blank line, which must be in the file.
+    // Without `shared`, only `old` ends with a newline, so that newline is removed too. With `shared`, the caller has
+    // cut a newline from both; another one at the end of `old` is a blank line, which must be in the file.
     let whole = old.strip_suffix('\n').filter(|_| !shared);
     let wanted: Vec<&str> = whole.unwrap_or(old).split('\n').collect();
     let hits = lines.free(lines.find(&wanted, key));

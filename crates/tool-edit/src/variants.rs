@@ -38,7 +38,7 @@ pub(crate) fn variants(old: &str, new: &str) -> Vec<Variant> {
         sets.push(present);
     }
     for set in sets {
-        // Only the escapes that `old` has too many of are removed from `new`. Others may be intended.
+        // Only the kinds of escape that are in `old` are removed from `new`. Others may be intended.
         out.push(Variant { tier: Tier::Escapes, old: unescape(old, &set), new: unescape(new, &set) });
     }
     out

@@ -1,7 +1,7 @@
 //! The `write` tool: replaces the whole content of a file.
 //!
-//! Invariants: a file that the model has not read, or that changed since, is not overwritten. An existing
-//! file keeps its encoding, and its line endings if they are uniform.
+//! Invariants: a file that the model has not read, or that changed since, is not overwritten. An existing file keeps
+//! its encoding, and CRLF if all its lines end with it and the new content has no CR.
 
 use crate::encoding::{self, Kind};
 use crate::endings::{Ending, Source};

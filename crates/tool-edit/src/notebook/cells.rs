@@ -33,9 +33,11 @@ impl CellKind {
 pub(super) struct Notebook<'a> {
     text: &'a str,
     parsed: Value,
-    /// The array of cells, and each cell.
+    /// Range of the array of cells in `text`.
     list: Range<usize>,
+    /// Range of each cell in `text`.
     cells: Vec<Range<usize>>,
+    /// Line break for lines that are added: `\r\n` if the text has one.
     ending: &'static str,
 }
 
@@ -94,7 +96,7 @@ impl<'a> Notebook<'a> {
         }
     }
 
-    /// Returns the text with another source of a cell, and perhaps another kind.
+    /// Returns the notebook's text with a new source for one cell, and a new kind if `kind` is given.
     pub(super) fn replaced(&self, index: usize, source: &str, kind: Option<CellKind>) -> Option<String> {
         let cell = self.cells.get(index)?.clone();
         let old = self.kind(index);
@@ -115,7 +117,7 @@ impl<'a> Notebook<'a> {
                 for (value, name, empty) in [(outputs, "outputs", "[]"), (count, "execution_count", "null")] {
                     match value {
                         Some(value) => cuts.push((value, empty.to_owned())),
-                        // A code cell must have both.
+                        // The notebook format requires both members in a code cell.
                         None => cuts.push((key.start..key.start, format!("\"{name}\": {empty},{between}"))),
                     }
                 }
@@ -128,7 +130,7 @@ impl<'a> Notebook<'a> {
         Some(self.cut(cuts))
     }
 
-    /// Returns the text with a new cell, after the cell `after` or as the first one.
+    /// Returns the notebook's text with a new cell, after the cell `after` or as the first one.
     pub(super) fn inserted(&self, after: Option<usize>, source: &str, kind: CellKind) -> String {
         let cell = self.new_cell(source, kind, after);
         let lead = self.lead();
@@ -146,7 +148,7 @@ impl<'a> Notebook<'a> {
         self.cut(vec![(at..at, text)])
     }
 
-    /// Returns the text without a cell.
+    /// Returns the notebook's text without one cell.
     pub(super) fn deleted(&self, index: usize) -> Option<String> {
         let cell = self.cells.get(index)?;
         let range = match (self.cells.get(index + 1), index.checked_sub(1).and_then(|at| self.cells.get(at)))
@@ -174,7 +176,7 @@ impl<'a> Notebook<'a> {
         out
     }
 
-    /// Returns the range of a member with the comma that it no longer needs.
+    /// Returns the range of a member together with the comma that separates it from its neighbour.
     fn without(
         found: &[(String, Range<usize>, Range<usize>)],
         at: usize,
@@ -215,7 +217,7 @@ impl<'a> Notebook<'a> {
         space.rsplit_once('\n').map(|(_, unit)| unit.to_owned()).unwrap_or_default()
     }
 
-    /// Returns a source in the form of the value at `old`.
+    /// Returns `source` as JSON in the form of the value at `old`: one string, or a list of lines with the same white space between them.
     fn source_like(&self, source: &str, old: &Range<usize>) -> String {
         if self.text[old.clone()].starts_with('"') {
             return quoted(source);
@@ -301,7 +303,7 @@ fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// Returns a list of the source's lines.
+/// Returns a JSON list of the source's lines. `lead`, `between` and `tail` are the text before, between and after the items.
 fn listed(source: &str, lead: &str, between: &str, tail: &str) -> String {
     let lines: Vec<String> = source.split_inclusive('\n').map(quoted).collect();
     if lines.is_empty() { "[]".to_owned() } else { format!("[{lead}{}{tail}]", lines.join(between)) }

@@ -84,7 +84,7 @@ fn value(bytes: &[u8], at: usize) -> usize {
             byte if byte.is_ascii_whitespace() && depth == 0 => return from,
             _ => from += 1,
         }
-        // A text, an object or an array has ended.
+        // A string, an object or an array ends with its closing character; only a number or a word needs the next one.
         if depth == 0 && matches!(bytes.get(from - 1), Some(b'"' | b'}' | b']')) {
             return from;
         }

@@ -58,7 +58,7 @@ impl PatchTool {
     }
 
     fn patch(&self, input: &Value) -> Result<Vec<Section>, String> {
-        // Some models send the text alone, or as the argument list of a command.
+        // Some models send the patch as a string without an object, or as the last word of a command's argument list.
         let input = match input {
             Value::String(text) if text.contains("***") || text.contains("+++ ") => json!({"patch": text}),
             Value::Object(map) => match map.values().next() {
@@ -123,12 +123,14 @@ struct Step {
     current: Option<Current>,
     /// New content; `None` for a deleted file.
     new: Option<Vec<u8>>,
+    /// Line for the model that names the file and the size of the change: `M a.rs (+1 −2).`
     line: String,
+    /// Added lines and notes for the model, shown below `line`.
     snippet: String,
     details: Value,
     /// True if the model knows the new content.
     known: bool,
-    /// True if the user rejected this change.
+    /// True if the user rejected this creation or deletion. In an update, `new` lacks the rejected hunks instead.
     rejected: bool,
 }
 
@@ -228,7 +230,7 @@ pub(crate) fn hunks_of(section: &Section) -> Option<&[Hunk]> {
     }
 }
 
-/// Places the hunks in a file, without reading or writing one.
+/// Places the hunks in the text of `subject`. Reads and writes no file.
 pub(crate) fn planned(
     subject: &crate::subject::Subject<'_>,
     hunks: &[Hunk],
@@ -310,7 +312,7 @@ fn add(path: &Path, name: &str, content: &str) -> Result<Step, String> {
     Ok(step)
 }
 
-/// True if the lines are equal, ignoring line endings.
+/// True if the lines are equal, ignoring line endings, white space at line ends and blank lines at the end.
 fn same_text(text: &str, bytes: &[u8]) -> bool {
     let there = encoding::decode(bytes);
     text.trim_end().lines().map(str::trim_end).eq(there.text.trim_end().lines().map(str::trim_end))

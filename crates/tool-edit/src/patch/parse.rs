@@ -183,7 +183,7 @@ impl<'a> Parser<'a> {
         Ok(out)
     }
 
-    /// Skips the deleted content, which some models write out.
+    /// Skips the deleted content, which some models write out in `-` lines below `*** Delete File:`.
     fn skip_deleted(&mut self) {
         while self.in_section().is_some_and(|line| line.starts_with('-') || line.trim().is_empty()) {
             self.at += 1;

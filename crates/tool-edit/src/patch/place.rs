@@ -40,7 +40,7 @@ pub(super) fn place(subject: &Subject<'_>, hunks: &[Hunk]) -> Result<Plan, Strin
             return Err(in_words_of_patches(&refusal));
         }
         if let Err(other) = attempt(order[1]) {
-            // Text that occurs only above, at several places, is not missing.
+            // If the text occurs only above, at several places, report those places and not that it is missing.
             let is_above = exact(after) == 0 && exact(0) > 1;
             return Err(in_words_of_patches(if is_above { &other } else { &refusal }));
         }
@@ -48,7 +48,7 @@ pub(super) fn place(subject: &Subject<'_>, hunks: &[Hunk]) -> Result<Plan, Strin
     Ok(planner.finish())
 }
 
-/// True if two hunks are identical and neither says where it belongs.
+/// True if two hunks have the same old text and anchors, and neither has a line number or `*** End of File`.
 fn is_alike(hunk: &Hunk, other: &Hunk) -> bool {
     let says_where = |hunk: &Hunk| hunk.line.is_some() || hunk.at_end;
     hunk.old == other.old && hunk.anchors == other.anchors && !says_where(hunk) && !says_where(other)
@@ -68,15 +68,15 @@ fn spots(text: &str, old: &str, from: usize) -> Vec<usize> {
     out
 }
 
-/// Converts a hunk with old lines to an edit. `like` is the number of identical hunks from this one on. If
-/// the text has that many matching places, they are used from top to bottom.
+/// Converts a hunk with old lines to an edit. `like` is the number of hunks from this one on that are alike
+/// ([`is_alike`]). If the text has that many matching places, they are used from top to bottom.
 fn as_edit(hunk: &Hunk, text: &str, after: usize, like: usize, name: &str) -> Result<Edit, String> {
     if text.is_empty() && hunk.old.is_empty() {
         return Ok(Edit { new: hunk.new.clone(), ..Edit::default() });
     }
     let anchors = anchors(hunk, text, after);
-    // With line numbers, the text after them was added by a program and is often cut. Without numbers, the
-    // model wrote it to say where the hunk belongs.
+    // In a header with line numbers, the text after the second `@@` was added by a program and is often cut. Without
+    // numbers, the model wrote it to say where the hunk belongs.
     let binding = !hunk.anchors.is_empty() && hunk.line.is_none();
     if binding && anchors.is_empty() {
         return Err(no_header(hunk, name));
@@ -120,7 +120,7 @@ fn as_edit(hunk: &Hunk, text: &str, after: usize, like: usize, name: &str) -> Re
 
 /// Returns the offset of a hunk that only adds lines: below the named line, or else the end.
 fn insertion(hunk: &Hunk, text: &str, after: usize, name: &str) -> Result<usize, String> {
-    // Line numbers alone are too often wrong.
+    // Models often get line numbers wrong, so a number alone does not place an insertion, unless it is that of the last line or greater.
     if hunk.line.is_some_and(|line| line < text.lines().count()) && hunk.anchors.is_empty() {
         return Err(format!(
             "A hunk of {name} only adds lines, and nothing but a line number says where; nothing was changed. Give the lines around it."
@@ -161,8 +161,8 @@ fn repeats(added: &str, text: &str) -> bool {
     own.len() > 1 && own.intersection(&added).count() * 2 > own.len()
 }
 
-/// Returns the hunk with a leading blank added to its context lines. It is used if they lack their sign, so
-/// that a blank of their indentation was taken for it.
+/// Returns the hunk with a leading blank added to its context lines. It is used if the model left out the blank that
+/// marks a context line, so that the parser took a blank of the indentation for it.
 fn with_first_blanks(hunk: &Hunk) -> (String, String) {
     let (old, new): (Vec<&str>, Vec<&str>) =
         (hunk.old.split_inclusive('\n').collect(), hunk.new.split_inclusive('\n').collect());
@@ -206,7 +206,7 @@ fn anchors(hunk: &Hunk, text: &str, after: usize) -> Vec<usize> {
         let Some(first) = found.first() else { return Vec::new() };
         from = *first;
     }
-    // If the named line occurs further down again, the later one is meant.
+    // If the named line also occurs after the previous hunk, only those occurrences are meant.
     let later: Vec<usize> = found.iter().copied().filter(|at| *at >= after).collect();
     if later.is_empty() { found } else { later }
 }

@@ -19,6 +19,7 @@ pub(crate) enum Action {
         held: Option<String>,
     },
     Update {
+        /// New path, if the file is moved.
         to: Option<String>,
         hunks: Vec<Hunk>,
     },
@@ -27,12 +28,13 @@ pub(crate) enum Action {
 /// One changed place of an update.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hunk {
-    /// Lines that precede the place, outermost first.
+    /// Lines from `@@` headers that precede the place, outermost first.
     pub anchors: Vec<String>,
     /// Line number (from 1) in a unified header.
     pub line: Option<usize>,
     pub old: String,
     pub new: String,
+    /// True if the patch marks the hunk with `*** End of File`.
     pub at_end: bool,
 }
 
@@ -48,7 +50,7 @@ pub(super) fn header_of(header: &str) -> (Option<usize>, Option<String>) {
         number = digits.parse().ok();
         rest = header.split_once("@@").map_or("", |(_, rest)| rest);
     }
-    // Dots are placeholders for omitted numbers.
+    // Models write `@@ ... @@` if they leave out the line numbers.
     if let Some(dots) = rest.trim().strip_prefix("...").or_else(|| rest.trim().strip_prefix('…'))
         && (dots.trim().is_empty() || dots.trim().starts_with("@@"))
     {

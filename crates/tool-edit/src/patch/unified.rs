@@ -1,9 +1,9 @@
 //! Parser for unified diffs, as git and diff write them. Produces the sections of a patch.
 //!
-//! Owns the certain cases: files that are changed, created, deleted or renamed. Refused are changes that are
-//! not text (binary content, a mode alone, copies, links), contradictions, and diffs that may be truncated.
-//! Line numbers only distinguish places that match equally well. Headings after `@@` are not searched for,
-//! because git writes the nearest line above and not the place.
+//! Owns the certain cases: files that are changed, created, deleted or renamed. Refused are changes that are not text
+//! (binary content, a mode alone, copies, links), contradictions, and diffs that may be truncated. Line numbers only
+//! distinguish places that match equally well. Headings after `@@` are not searched for, because git puts the nearest
+//! line there that looks like the start of a function, which may be far above the place.
 //!
 //! Pure; knows no file.
 
@@ -39,7 +39,7 @@ struct Head {
     old: Option<String>,
     new: Option<String>,
     rename: (Option<String>, Option<String>),
-    /// A requested file mode.
+    /// File mode that the diff asks for. It is not set; the model gets a note.
     mode: Option<String>,
     added: bool,
     deleted: bool,
@@ -134,7 +134,7 @@ impl<'a> Reader<'a> {
                 .any(|known| line.starts_with(known))
                 && !line.trim().is_empty()
             {
-                // The following lines are handled by the code that reads text between two files.
+                // Any other line ends the header. `skip_between` judges the lines from here on.
                 return Ok(head);
             }
             self.at += 1;
@@ -236,7 +236,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The numbers of an `@@` line.
+/// The numbers of an `@@` line: the first old line, and how many old and new lines the hunk has.
 #[derive(Clone, Copy)]
 struct Counts {
     line: usize,
@@ -391,7 +391,7 @@ fn renamed(
             "The diff of {path} has only one of `rename from` and `rename to`; nothing was changed."
         )),
         (_, Some(old), Some(new)) if old != new => {
-            // The old name is a backup copy of the new one.
+            // A diff against a backup copy, such as `a.rs.orig`, changes the original and is no rename.
             let copy = |end: &str| old.strip_suffix(end) == Some(&new);
             if [".orig", ".old", ".bak", "~"].into_iter().any(copy) {
                 return Ok((new, None));
