@@ -19,7 +19,7 @@ const MAX_BYTES: usize = 50 * 1024 - 512;
 pub(crate) fn read(path: &Path, range: Range, env: &ToolEnv) -> ToolOutput {
     let mut names: Vec<String> = Vec::new();
     let (mut more, mut cancelled) = (false, false);
-    // The path was judged. A link that has taken its place since is not followed.
+    // Permission was given for this path. If a link has replaced the directory since then, `Dir::open` does not follow it.
     let listed = Dir::open(path).and_then(|dir| {
         dir.list(|name, is_dir, target| {
             more = names.len() >= MAX_NAMES;

@@ -1,6 +1,6 @@
 //! Entry points for fuzz targets: readers of foreign formats, without a file.
 
-/// Returns the text of a PDF's first pages.
+/// Returns the text of a PDF's first five pages.
 ///
 /// # Errors
 ///

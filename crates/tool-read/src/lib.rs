@@ -12,8 +12,8 @@
 //!
 //! Invariants:
 //! - Memory does not grow with the file. The output says what was omitted, with the `offset` that continues.
-//! - For a file of up to 64 MB the session is given the hash of all its bytes, so that a later edit can
-//!   detect a change. Only shown text is decoded; pixels never are.
+//! - For a file of up to 64 MB the session is given the hash of all its bytes, so that a later edit can detect a
+//!   change. Only shown text is decoded, except that a UTF-16 file is decoded as it is scanned; pixels never are.
 //!
 //! Does not recognise text in images and does not write.
 
@@ -84,7 +84,7 @@ impl Input {
     }
 }
 
-/// Range of lines that the call requests.
+/// Range of lines (or names of a directory, or pages of a PDF) that the call requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
     /// First line, from 1. A negative number counts from the end.
@@ -181,8 +181,8 @@ impl Tool for Read {
     }
 }
 
-/// Reads whatever is at the resolved `path`. `asked` is the path as the model wrote it. Returns `None` if
-/// `quickly` is set and this kind of file may take long even if it is small.
+/// Reads whatever is at the resolved `path`. `asked` is the path as the model wrote it. `quickly` is set on a thread that must not be
+/// blocked: a PDF, which may take long even if it is small, is then not read, and the result is `None`.
 fn read(asked: &str, path: &Path, range: Range, env: &ToolEnv, quickly: bool) -> Option<ToolOutput> {
     let (file, meta) = match paths::open_file(path) {
         Ok(opened) => opened,
@@ -207,7 +207,7 @@ fn read_file(
         usize::try_from(meta.len()).unwrap_or(usize::MAX).saturating_add(1).clamp(4 * 1024, scan::CHUNK);
     let mut chunk = vec![0; room];
     let mut filled = 0;
-    // Files that the kernel generates may return fewer bytes than requested.
+    // One read may return fewer bytes than requested, above all from files that the kernel generates.
     while filled < sniff::SAMPLE.min(room) {
         match file.read(&mut chunk[filled..])? {
             0 => break,

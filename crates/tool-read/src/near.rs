@@ -1,7 +1,7 @@
 //! Suggestions for a path that does not exist.
 //!
-//! Owns the search: first similar names in the nearest existing directory, then the same file name anywhere
-//! below the working directory. At most [`ENTRIES`] names are examined. Opens nothing.
+//! Owns the search: first similar names in the nearest existing directory, then the same file name anywhere below the
+//! working directory. At most [`ENTRIES`] names are examined below the working directory. Opens nothing.
 
 use becket_tool::{ToolEnv, paths};
 use std::collections::VecDeque;
@@ -10,9 +10,9 @@ use unicode_normalization::UnicodeNormalization as _;
 
 /// Number of names examined to find the same file name elsewhere.
 const ENTRIES: usize = 5_000;
-/// Number of suggestions.
+/// Maximum number of suggestions.
 const OFFERED: usize = 3;
-/// Folders with other people's files, which are skipped.
+/// Folders of dependencies and build outputs, which are skipped.
 const FOREIGN: &[&str] = &["node_modules", "target", "vendor", "dist", "build", "__pycache__", "venv"];
 
 /// Returns at most three paths, best first.
@@ -28,8 +28,8 @@ pub(crate) fn paths(path: &Path, env: &ToolEnv) -> Vec<PathBuf> {
     elsewhere(name, &env.cwd)
 }
 
-/// Returns the only file beside `path` whose name is equal except for accented letters. Some systems write
-/// `é` as two characters.
+/// Returns the only file beside `path` whose name has the same ASCII characters once accents are removed. Some systems
+/// write `é` as two characters.
 fn composed_otherwise(path: &Path) -> Option<PathBuf> {
     let bare = |name: &str| -> Option<String> {
         let marked = |c: char| !c.is_ascii();

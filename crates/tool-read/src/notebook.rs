@@ -1,7 +1,7 @@
 //! Jupyter notebooks as text: cells in order, with shortened outputs. Owns that format.
 //!
-//! A file that turns out not to be a notebook is read as text. Runs nothing. The first few images of the
-//! shown cells are attached; the others are only named.
+//! A file that turns out not to be a notebook is read as text. Runs nothing. The first [`MAX_IMAGES`] images of the
+//! shown lines are attached; the others are only named.
 
 use crate::scan::Source;
 use crate::{Range, image, note, sniff, text};
@@ -16,7 +16,7 @@ use std::fmt::Write;
 use std::io::{self, Seek, SeekFrom};
 use std::path::Path;
 
-/// Maximum size in bytes. Larger notebooks are read as plain JSON.
+/// Maximum size in bytes. Larger notebooks are shown as text, that is, as their JSON.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 /// Number of bytes shown of one output.
 const OUTPUT_BYTES: usize = 2_000;

@@ -143,7 +143,7 @@ struct Page {
 #[derive(Debug)]
 enum Stop {
     Cancelled,
-    /// The error, as half a sentence.
+    /// The error, as the end of a sentence that begins with `FILE is a PDF, but`.
     Failed(String),
 }
 
@@ -238,7 +238,7 @@ fn why(error: LoadPdfError) -> &'static str {
     }
 }
 
-/// Start, end and size of the previous character.
+/// Start, end and size of the previous character on the page. The next character of the same word starts near `end`.
 #[derive(Clone, Copy)]
 struct Pen {
     start: Point,
@@ -323,7 +323,7 @@ impl<'a> Device<'a> for Lines {
     fn pop_transparency_group(&mut self) {}
 }
 
-/// Returns the text of the first pages of a document, through the same code as `read` but without a file.
+/// Returns the text of the first five pages of a document, through the same code as `read` but without a file.
 ///
 /// # Errors
 ///

@@ -4,7 +4,7 @@
 //! of lines and at most 8 KB of one line. It stops as soon as the rest cannot change the result: a file above
 //! [`HASH_BYTES`] is read only to the end of the range.
 //!
-//! Knows only bytes and line feeds. Numbers, encodings and the output belong to `text`.
+//! Decodes UTF-16, and otherwise knows only bytes and line ends. Line numbers, other encodings and the output belong to `text`.
 
 use encoding_rs::{CoderResult, Decoder, Encoding, UTF_8};
 use sha2::{Digest, Sha256};
@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use tokio_util::sync::CancellationToken;
 
-/// Bytes read at a time.
+/// Maximum number of bytes read at a time.
 pub(crate) const CHUNK: usize = 256 * 1024;
 /// Maximum size in bytes of a file that is hashed.
 pub(crate) const HASH_BYTES: u64 = 64 * 1024 * 1024;
@@ -64,13 +64,14 @@ pub(crate) struct Scan {
     pub(crate) lines: Vec<Line>,
     /// Number of lines of the whole file; `None` if the scan stopped before its end.
     pub(crate) total: Option<u64>,
-    /// Hex SHA-256 of the whole file; `None` for files above [`HASH_BYTES`].
+    /// Hex SHA-256 of the whole file; `None` for files above [`HASH_BYTES`] and after an interrupt.
     pub(crate) hash: Option<String>,
+    /// Number of bytes that were read.
     pub(crate) bytes: u64,
     pub(crate) cancelled: bool,
     /// True if the lines end with CR, because the whole file has no line feed.
     pub(crate) only_cr: bool,
-    /// True if the last line of the file has no end.
+    /// True if the last line of the file has no line ending.
     pub(crate) ends_open: bool,
 }
 
@@ -80,8 +81,9 @@ struct Collector {
     limit: usize,
     /// The byte that ends a line.
     end: u8,
-    /// True if a line feed was seen, and if a carriage return was.
+    /// True if a line feed was seen.
     has_lf: bool,
+    /// True if a carriage return was seen before any line feed.
     has_cr: bool,
     /// Number of the line that the next byte belongs to.
     line: u64,
@@ -109,7 +111,7 @@ impl Collector {
     }
 
     fn complete(&self) -> bool {
-        // Once the last line is longer than the part that is kept, its end does not matter.
+        // An unfinished line that is longer than the part that is kept counts as a line, because its end is not shown.
         let endless = self.open.as_ref().is_some_and(|line| line.len > LINE_BYTES as u64);
         self.lines.len() + usize::from(endless) >= self.limit || self.kept >= RANGE_BYTES
     }

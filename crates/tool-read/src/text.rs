@@ -52,7 +52,7 @@ pub(crate) fn read(
         return Ok(ToolOutput { interrupted: true, ..ToolOutput::error("Reading was interrupted.") });
     }
     if let Some(hash) = &found.hash {
-        // If the file fits into one chunk, its whole content is still in the buffer.
+        // If the file fits into one chunk, its whole content is still in the buffer, and the session can keep a copy.
         match source.chunk.get(..source.filled) {
             Some(whole) if found.bytes == source.filled as u64 => {
                 env.host.note_content(path, hash, whole.to_vec());
@@ -163,7 +163,7 @@ struct Shown {
     guessed: Option<&'static Encoding>,
     carriage_returns: usize,
     only_cr: bool,
-    /// True if the last line has no end in the file.
+    /// True if the last line has no line ending in the file.
     last_is_open: bool,
     cut_lines: Vec<u64>,
     replaced: bool,
@@ -217,7 +217,7 @@ impl Shown {
         true
     }
 
-    /// Notes that the last line has no end in the file, so that its ending is not counted.
+    /// Records that the last line has no line feed in the file. A CR at its end is then text and not part of a CRLF, so it is not counted.
     fn leave_last_open(&mut self, line: Option<&Line>) {
         self.last_is_open = true;
         let is_counted =
