@@ -19,7 +19,7 @@ pub(crate) struct Filter {
     /// Paths to include; `None` includes everything.
     wanted: Option<GlobSet>,
     unwanted: Option<GlobSet>,
-    /// True if a pattern names hidden files.
+    /// True if a part of a pattern begins with a dot. The walk then includes hidden files.
     pub(crate) hidden: bool,
     /// Maximum number of components of an included path, below the directory that the pattern is relative to;
     /// `None`: unlimited.
@@ -128,8 +128,8 @@ fn split(patterns: &str) -> impl Iterator<Item = &str> {
         .filter(|p| !p.is_empty())
 }
 
-/// Splits a pattern for paths outside the working directory into its fixed directory and the rest:
-/// `/a/b/*.rs` becomes `/a/b` and `*.rs`.
+/// Splits an absolute pattern, or one that begins with `../`, into its fixed directory and the rest: `/a/b/*.rs`
+/// becomes `/a/b` and `/*.rs`. `None` for other patterns.
 pub(crate) fn base(pattern: &str) -> Option<(PathBuf, String)> {
     if !pattern.starts_with('/') && !pattern.starts_with("../") {
         return None;

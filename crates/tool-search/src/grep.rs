@@ -73,8 +73,8 @@ struct Job {
     types: Option<Types>,
     mode: Mode,
     plan: Plan,
-    /// Number of matches to skip (`offset`) and to show (`limit`). Counts files if only file names are
-    /// wanted.
+    /// Number of matches to skip (`offset`) and to show (`limit`). In the modes `files` and `count`, both are numbers
+    /// of files.
     offset: usize,
     limit: usize,
 }
@@ -164,7 +164,8 @@ impl Job {
         }
         let left_out = self.left_out(&found, shown, files);
         if limits::cut(&out, limits::OUTPUT, Keep::Head).is_some() {
-            // A long list is cut at its end, so the total comes first. Lines after the cut are not shown, so they are not counted as shown.
+            // `finish` cuts a long output at its end, so this notice comes first. Outside the mode `count` it gives only the total,
+            // because the cut removes lines that were counted as shown.
             let total = if self.mode == Mode::Count { left_out } else { self.total(&found) };
             out.insert_str(0, &total);
         } else {

@@ -91,8 +91,8 @@ struct ContextLines {
 }
 
 impl Input {
-    /// True if upper and lower case match each other. By default they do unless the pattern has a capital
-    /// letter outside an escape.
+    /// True if upper and lower case match each other. By default they do not; with `smart_case` they do unless the
+    /// pattern has a capital letter outside an escape.
     pub(crate) fn any_case(&self) -> bool {
         match (self.case.ignore_case, self.case.case_sensitive) {
             (Some(ignore), _) => ignore,

@@ -1,7 +1,7 @@
 //! The `grep` and `glob` tools: searching in files and for files.
 //!
-//! Owns the walk over a tree and its exclusions: hidden names and ignored names are skipped unless asked for;
-//! links are not followed; an invalid pattern is an error, never "no match".
+//! Owns the walk over a tree and its exclusions: hidden names are skipped unless a part of a pattern begins with a dot;
+//! ignored names are skipped; links are not followed; an invalid pattern is an error, never "no match".
 //!
 //! | module | contents |
 //! |---|---|
@@ -51,7 +51,7 @@ fn root(asked: Option<&str>, env: &ToolEnv) -> Result<PathBuf, String> {
     }
 }
 
-/// Returns the searched folder as the end of a sentence; empty for the working directory.
+/// Returns the searched folder for the end of a sentence, as ` below FOLDER`; empty for the working directory.
 fn below(root: &Path, env: &ToolEnv) -> String {
     if root == env.cwd { String::new() } else { format!(" below {}", env.display(root)) }
 }

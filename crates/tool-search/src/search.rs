@@ -7,8 +7,8 @@
 //! Invariants:
 //! - Memory: one buffer and at most `keep` matching lines per thread. Matches in a file that is older than
 //!   everything kept are only counted.
-//! - A search that saw everything gives equal output for equal trees: newest first, ties ordered by path. A
-//!   search that found more than [`ENOUGH_MATCHES`] ends early and reports it ([`SearchOutcome::unfinished`]).
+//! - A search that saw everything gives equal output for equal trees: newest first, ties ordered by path. A search that found
+//!   [`ENOUGH_MATCHES`] lines or [`ENOUGH_FILES`] files ends early and reports it ([`SearchOutcome::unfinished`]).
 //!
 //! Knows nothing of tools: it receives a plan and returns hits.
 
@@ -61,9 +61,11 @@ pub(crate) struct Plan {
 /// A line of the output.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
+    /// Line number (from 1) and text of a line on which a match begins.
     Match(u64, String),
+    /// Line number and text of a context line, or of a further line of a match.
     Context(u64, String),
-    /// Omitted lines between two groups.
+    /// Lines between two matches or their contexts that are left out.
     Gap,
     /// Number of lines of one match that are not shown.
     Rest(usize),
@@ -110,9 +112,11 @@ pub(crate) struct SearchOutcome {
     /// The newest files with matches, newest first. They contain at least `keep` matches if that many were
     /// found.
     pub(crate) hits: Vec<Hit>,
+    /// Number of files that were looked at, also those that were binary or could not be read.
     pub(crate) files: u64,
     pub(crate) matches: u64,
     pub(crate) matching_files: u64,
+    /// Number of files that contain NUL and were not searched.
     pub(crate) binary: u64,
     pub(crate) skipped: Skipped,
     /// True if not every file was searched. The counts are then lower bounds.
@@ -120,7 +124,7 @@ pub(crate) struct SearchOutcome {
     pub(crate) cancelled: bool,
 }
 
-/// Counts over all threads.
+/// Matching lines and matching files over all threads. `enough` is set once a search must end early.
 #[derive(Default)]
 struct Total {
     matches: AtomicU64,
@@ -206,7 +210,7 @@ impl<'a> Worker<'a> {
             Err(error) => return skipped.trouble(error.to_string().trim_end_matches('.').to_owned()),
         };
         let time = meta.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-        // All kept files are newer, so this one can only be counted.
+        // `keep` matches are kept and all are in newer files, so the matches of this file are only counted.
         let late = self.kept >= self.plan.keep
             && self.hits.peek().is_some_and(|last| last.place() < (Reverse(time), path));
         let lines = self.plan.lines && !late;

@@ -355,7 +355,7 @@ async fn what_could_not_be_looked_into_is_named() {
     assert_eq!(out, format!("a\n{broken}"));
     std::fs::remove_file(dir.path().join("broken")).unwrap();
     std::fs::set_permissions(dir.path().join("closed"), std::fs::Permissions::from_mode(0o0)).unwrap();
-    // Root may read everything.
+    // Root can open the file all the same, so nothing is checked for root.
     if std::fs::File::open(dir.path().join("closed")).is_err() {
         let out = text(&Grep::new(), &env, json!({"pattern": "zz"})).await;
         assert!(out.contains("[not searched: ") && out.contains("closed: Permission denied"), "{out}");
@@ -381,7 +381,7 @@ async fn ignore_rules_that_are_no_ordinary_files_are_never_opened() {
             format!("a\n{left}"),
             "{name}"
         );
-        // In the searched folder or above it, nothing is left out.
+        // If such a file is in the searched folder or above it, all files are searched, without ignore rules.
         symlink("/dev/zero", dir.path().join(name)).unwrap();
         std::fs::remove_file(dir.path().join("sub").join(name)).unwrap();
         for (path, at) in [(".", "sub/b"), ("sub", "sub/b")] {

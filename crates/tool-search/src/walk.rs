@@ -1,8 +1,8 @@
 //! The walk over a tree by several threads, and a record of what it skipped.
 //!
-//! Owns the rules (hidden names, ignore files, links) and the threads. Skipped places are counted: links that
-//! are broken or lead out of the tree, and directories that cannot be read. A link to a place inside the tree
-//! is not reported, because the walk finds that place anyway.
+//! Owns the rules (hidden names, ignore files, links) and the threads. Skipped places are counted: links that are
+//! broken or lead out of the tree, and directories that cannot be read. The search adds files that it could not or may
+//! not read. A link to a place inside the tree is not reported, because the walk finds that place anyway.
 //!
 //! Knows nothing of patterns or tools. The order between threads is undefined; callers sort the results.
 
@@ -28,7 +28,7 @@ pub(crate) fn rules(root: &Path, hidden: bool) -> Walk {
     let mut builder = WalkBuilder::new(root);
     builder.hidden(!hidden).require_git(false).git_global(false).follow_links(false).threads(threads);
     let mut first = Vec::new();
-    // The walk reads the ignore rules of all folders above, and would wait for a pipe.
+    // The walk reads the ignore files of all folders above `root` and would block on one that is a pipe. So no ignore rules are used then.
     if let Some(dir) = root.ancestors().find(|dir| !becket_files::ignore_rules_are_plain(dir)) {
         builder.ignore(false).git_ignore(false).git_exclude(false);
         let dir = dir.display();
@@ -68,11 +68,11 @@ pub(crate) struct Skipped {
     first_closed: Vec<PathBuf>,
 }
 
-/// Number of unreadable files that are listed by name.
+/// Maximum number of files that may not be read without permission and are listed by name.
 const NAMED: usize = 3;
 
 impl Skipped {
-    /// Records a problem with one file or directory. `what` names it.
+    /// Records a problem with one file or directory. `what` names it and the problem.
     pub(crate) fn trouble(&mut self, what: String) {
         self.troubles += 1;
         self.first_trouble.get_or_insert(what);
