@@ -77,7 +77,7 @@ pub(crate) fn access(env: &ToolEnv, path: &str) -> Result<Access, String> {
     Ok(Access::write(target(env, path)?))
 }
 
-/// Resolves a path to the file that is meant. A link inside the roots that leads out of them is refused.
+/// Resolves a path to the file that is meant. A symbolic link inside the session's folders that leads out of them is refused.
 ///
 /// # Errors
 ///

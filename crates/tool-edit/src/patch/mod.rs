@@ -393,7 +393,7 @@ fn kind(mut details: Value, kind: FileChangeKind) -> Value {
     details
 }
 
-/// Writes all files, or reverts those already written.
+/// Writes all files. If one cannot be written, reverts the files that were already written.
 fn write(steps: &[Step]) -> Result<(), FileError> {
     let mut written: Vec<Done> = Vec::new();
     let mut carry_out = || -> Result<(), FileError> {

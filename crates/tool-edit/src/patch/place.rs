@@ -180,7 +180,7 @@ fn with_first_blanks(hunk: &Hunk) -> (String, String) {
     (of_old, of_new)
 }
 
-/// Returns the offsets of the lines that the last `@@` of a hunk may name, below those of the earlier ones.
+/// Returns the offsets of the lines that the last `@@` of a hunk may name, below the lines that its earlier `@@` lines name.
 fn anchors(hunk: &Hunk, text: &str, after: usize) -> Vec<usize> {
     let mut found: Vec<usize> = Vec::new();
     let mut from = 0;
