@@ -5,7 +5,7 @@
 //!
 //! The keyboard starts in the composer. Tab gives it to the list. While the composer is empty, so do Up, Down, Enter and the number of an
 //! answer, which mark an answer and choose none. Inside the list the arrows move the cursor and Enter chooses. Until the list has the
-//! keyboard, the answer that Enter would mark is on a band, with the sign `WAITS` and its keys.
+//! keyboard, the answer that Enter would mark has a background, the sign `WAITS` and its keys.
 //!
 //! Enter and digits are also keys of typing. A list that got the keyboard by one of them is *careful*: a number moves the cursor and
 //! chooses nothing, and only Enter after a pause chooses. After Tab or an arrow, a number chooses too.
@@ -38,9 +38,9 @@ pub(crate) const ARM_TYPING: u64 = 1_500;
 const CURSOR: char = '❯';
 /// Sign before the answer that Enter would mark, while the composer has the keyboard.
 const WAITS: char = '▸';
-/// Said beside the answer at the cursor.
+/// Shown beside the answer at the cursor.
 pub(crate) const TAKES: &str = "Enter takes it";
-/// Said beside the answer that two presses of Enter give.
+/// Shown beside the answer that two presses of Enter give.
 pub(crate) const TWICE: &str = "Enter twice";
 
 /// Columns before the words of an answer: the cursor and the number.
@@ -70,7 +70,7 @@ pub struct AnswerList {
     settling: Quiet,
     /// The text in the composer was begun before the question was read, so it cannot be a reply to it.
     begun_before: bool,
-    /// The list of a follow-up question that has had the keyboard since it appeared.
+    /// The list belongs to a follow-up question and has had the keyboard since it appeared, so Tab does not take the keyboard from it.
     follows: bool,
     /// The composer holds text.
     drafts: bool,
@@ -101,7 +101,7 @@ pub struct Answer {
     pub keys: &'static str,
     /// Short form for screens with few rows, where all answers share one row.
     pub short: String,
-    /// The answer that Enter marks now. It is drawn on a band.
+    /// The answer that Enter marks now. It is drawn with a background.
     pub proposed: bool,
     /// `false`: the answer is shown, but choosing it has no effect yet.
     pub enabled: bool,
@@ -233,8 +233,8 @@ impl AnswerList {
         }
     }
 
-    /// Records if the composer holds text. Once it is empty, nothing is left of a text that was begun before the
-    /// question. A text that appears in it, for example from an editor, gets the keyboard.
+    /// Records if the composer holds text. Once the composer is empty, nothing is left of a text that was begun before
+    /// the question. If a text appears in the composer, for example from an editor, the composer gets the keyboard.
     pub(crate) fn drafting(&mut self, drafting: bool) {
         self.begun_before &= drafting;
         if drafting && !self.drafts && self.focused {
@@ -243,8 +243,8 @@ impl AnswerList {
         self.drafts = drafting;
     }
 
-    /// Records that text came into the composer from elsewhere, such as a message that was taken back. It is not a
-    /// reply.
+    /// Records that text came into the composer from elsewhere, such as a message that was taken back. That text is no
+    /// reply to the question.
     pub(crate) fn text_from_before(&mut self) {
         self.begun_before = true;
     }
@@ -303,7 +303,7 @@ impl AnswerList {
                     self.focus(false);
                     Pressed::Taken
                 }
-                // In an empty composer, Up brings an earlier prompt back, and Enter would then send it.
+                // Up must not bring an earlier prompt into an empty composer here, because Enter would then send that prompt.
                 KeyCode::Up if plain && !drafting => {
                     self.focus(true);
                     Pressed::Taken
@@ -382,7 +382,7 @@ impl AnswerList {
         answers.iter().map(rows).sum()
     }
 
-    /// Returns the answers without a cursor, because something else has it.
+    /// Returns the answers without a cursor, because the list of hunks above them has it.
     pub(crate) fn resting(
         &self,
         answers: &[Answer],
@@ -450,8 +450,8 @@ impl AnswerList {
                         if here { theme.selected } else { theme.accent.patch(band) },
                     ));
                 }
-                // The band ends where the longest answer does: a row over the full width would be broken in a narrower window of the
-                // terminal's scrollback.
+                // The background ends where the longest answer does: over the full width, a window that becomes narrower would break
+                // the row in inline mode.
                 let end = if here { room } else { (widest + 1).min(room) };
                 if here || band.bg.is_some() {
                     spans.push(Span::styled(" ".repeat(end.saturating_sub(used)), style));
@@ -499,7 +499,7 @@ impl AnswerList {
 }
 
 impl Answer {
-    /// Returns the columns that its rows take, with its keys.
+    /// Returns the columns that the rows of the answer take in `room` columns, with its keys.
     fn columns(&self, room: usize) -> usize {
         let rows = wrapped(self, room);
         let keys = if self.keys.is_empty() { 0 } else { KEY_GAP + text::width(self.keys) };

@@ -37,7 +37,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// Bytes of a line of an answer that are held back until it ends.
+/// A line of the model's answer is held back until it ends or has more than this many bytes.
 const LONGEST_LINE: usize = 64 << 10;
 /// An answer that comes sooner after its question than this was not meant for it.
 const ARM: Duration = Duration::from_millis(300);
@@ -59,7 +59,7 @@ pub struct Speaker {
     questions: VecDeque<(Option<CallId>, PermissionRequest)>,
     /// Answers to the first questions of the open call of `ask_user`.
     answers: Vec<String>,
-    /// The undo that was shown last and is not answered.
+    /// The number of the undo plan that was shown last and is not answered.
     undo: Option<u64>,
     /// A question was printed since [`Self::take_asked`] was last called.
     asked: bool,
@@ -93,7 +93,7 @@ impl Pending {
 /// The terminal's echo of what is typed. A message that is delivered at once is not printed again below it.
 #[derive(Debug, Default)]
 struct Echo {
-    /// The terminal echoes.
+    /// The terminal shows what is typed.
     on: bool,
     /// The message that was typed last, while the agent was idle.
     typed: Option<String>,
@@ -433,7 +433,7 @@ impl Speaker {
                 out.push(format!("/{name} answers a question, and no question is open."));
                 return (Vec::new(), out);
             }
-            // The host says so if there is no such command.
+            // The host reports it if there is no such command.
             Said::Command(Ok(Action::Custom { name, arguments })) => {
                 Effect::Ask(Request::Custom { name, arguments })
             }
@@ -562,7 +562,7 @@ pub async fn run<W: Write>(
             writeln!(out, "{line}")?;
         }
         out.flush()?;
-        // Runs for each question of a queue, including those of subagents.
+        // The time starts for each question that was printed, also for questions of subagents and for later ones of a queue.
         if speaker.take_asked() {
             asked = Instant::now();
         }

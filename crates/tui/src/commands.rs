@@ -36,10 +36,12 @@ pub enum Action {
     Rewind,
     /// Choose messages to bring back that a compaction removed.
     Removed,
+    /// Append this line to AGENTS.md.
     Memorize(String),
     /// Send this text as the user's task.
     Task(&'static str),
     Page(PageRequest),
+    /// Continue the session that these words or this id mean.
     Resume(String),
     Export {
         format: ExportFormat,
@@ -55,7 +57,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// True if it opens a page or a list, which a question would hide.
+    /// True if the command opens a page or a list, which an open question would hide.
     pub(crate) fn opens_page(&self) -> bool {
         matches!(
             self,
@@ -71,7 +73,7 @@ impl Action {
     }
 }
 
-/// Name, arguments (optional ones in brackets) and description.
+/// Name, arguments and description. Arguments in capital letters are required, unless they are in brackets.
 pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("help", "", "all commands and keys"),
     ("new", "", "a new session; this one can be resumed"),
@@ -141,6 +143,7 @@ pub(crate) fn needs_argument(name: &str) -> bool {
 /// Meaning of a submitted text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Said {
+    /// A command of becket, or the reason why it cannot run as it is written.
     Command(Result<Action, String>),
     /// `!command`: runs in the user's shell.
     Shell(String),
@@ -159,7 +162,7 @@ impl Said {
         if let Some(command) = text.strip_prefix('!').map(str::trim).filter(|c| !c.is_empty()) {
             return Self::Shell(command.to_owned());
         }
-        // A sign alone is no message for the model.
+        // A sign without text is no message for the model.
         if let Some(missing) = match text {
             "!" => Some("write a command after !, such as !git status"),
             "#" => Some("write a line for AGENTS.md after #"),

@@ -3,7 +3,7 @@
 //! Owns the menu of matches and the range of the text that a choice replaces. Commands and themes are known here.
 //! Models and files come from the host, and an answer is shown only while its query is still current.
 //!
-//! After Esc the menu stays closed until something else is being typed.
+//! After Esc the menu stays closed while the same word is being typed.
 
 use crate::commands::{self, COMMANDS};
 use crate::input::{Custom, Effect, Request};

@@ -1,5 +1,5 @@
-//! Decoder between the terminal's events and the panes. It joins sequences that a slow line splits, and keeps reports
-//! of the terminal from being taken for typing.
+//! Decoder between the terminal's events and the panes. It joins sequences that a slow connection splits, and keeps
+//! reports of the terminal from being taken for typing.
 //!
 //! Model: the library turns bytes into events. If a read ends right after an ESC, the library reports the Escape key,
 //! and the rest of the sequence as letters. It also knows no answers to queries (OSC). So an Escape is held for
@@ -162,7 +162,7 @@ impl Decoder {
                 out.extend(pressed('['));
                 self.key(key, out);
             }
-            // The sequence was cut off. Its characters were not typed, but this key was.
+            // The sequence was cut off, so its characters are dropped. This key was typed by the user.
             (State::Control(_) | State::Single, None) => self.key(key, out),
             (State::Idle, _) => out.push(Decoded::Event(Event::Key(key))),
         }
@@ -273,7 +273,7 @@ fn modifiers(held: u32) -> KeyModifiers {
     modifiers
 }
 
-/// Parses a key of kitty's protocol that a slow line split: `code[:alternates][;modifiers[:kind]]`.
+/// Parses a key of kitty's protocol that a slow connection split: `code[:alternates][;modifiers[:kind]]`.
 fn reported(text: &str) -> Option<Decoded> {
     let mut parts = text.split(';').map(|part| part.split(':').map(|n| n.parse::<u32>().ok()));
     let code = match char::from_u32(parts.next()?.next()??)? {

@@ -44,7 +44,7 @@ pub struct Code {
     text: String,
     found: OnceLock<ParsedCode>,
     asked: AtomicBool,
-    /// The shorter code that this one extends. Its result is reused.
+    /// The shorter code that this code extends. The runs of its complete lines are reused.
     base: Mutex<Option<Arc<Code>>>,
 }
 
@@ -115,7 +115,7 @@ impl Code {
         }
     }
 
-    /// Returns the parsing job when the code comes into view, once.
+    /// Returns the job that parses the code, the first time that the code is in view.
     pub fn wanted(self: &Arc<Self>) -> Option<Job> {
         if self.language.is_empty() || self.found.get().is_some() || self.asked.load(Ordering::Relaxed) {
             return None;

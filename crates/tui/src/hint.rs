@@ -11,7 +11,7 @@ pub(crate) fn line(text: &str, width: usize, theme: &Theme) -> Line<'static> {
     Line::from(spans(&text::fit(text, width), theme))
 }
 
-/// Returns the first of these forms of a line that fits into `width` columns; if none does, the last one.
+/// Returns the first of `forms` (forms of one line) that fits into `width` columns; if none does, the last one.
 pub(crate) fn fitting<'a>(forms: &[&'a str], width: usize) -> &'a str {
     let fits = forms.iter().find(|form| text::width(form) <= width);
     fits.or(forms.last()).copied().unwrap_or_default()

@@ -97,6 +97,7 @@ pub enum Effect {
     Wake(u64, Timer),
     /// The session waits for the user, who looks elsewhere: ring the bell or show a desktop notification.
     Notify(String),
+    /// Set the title of the terminal's window.
     Title(String),
     /// Ask the terminal for [`Input::Background`]. A terminal that does not support it sends no answer.
     AskBackground,
@@ -409,11 +410,13 @@ pub enum Reply {
         /// The number of paths that were listed, if the project has more. The rest is not offered.
         cut: Option<usize>,
     },
+    /// The text from the user's editor, or the reason why there is none.
     Edited(Result<String, String>),
     History(Vec<PastPrompt>),
     Draft(String),
     /// A page to show, or the reason why there is none.
     Page(Result<Page, String>),
+    /// Media type and bytes of the clipboard's image, or the reason why there is none.
     Image(Result<(String, Vec<u8>), String>),
     /// `None`: the image cannot be read or decoded.
     Picture {
@@ -511,19 +514,20 @@ pub enum Reply {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     pub provider: String,
-    /// Its address, and the source of its current key.
+    /// The provider's address, and the source of its current key.
     pub about: String,
     /// The user logs in with a code instead of pasting a key.
     pub has_login: bool,
 }
 
-/// The words of a provider for a login with a code (RFC 8628). None of them is a secret of the user.
+/// The facts that a provider gives for a login with a code (RFC 8628). None of them is a secret of the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoginCode {
     pub address: String,
     pub code: String,
     /// An address that contains the code.
     pub complete: Option<String>,
+    /// Minutes for which the code is valid.
     pub minutes: u64,
 }
 
@@ -542,7 +546,8 @@ pub struct Stretch {
 pub enum Want {
     Start,
     End,
-    /// The nearest part that contains these words.
+    /// The part nearest to one end that contains these words. `back`: nearest to the end of the range, because the user
+    /// searches towards the beginning.
     Saying {
         words: String,
         back: bool,

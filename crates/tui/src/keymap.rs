@@ -7,7 +7,7 @@ use crate::page::{Entry, Sheet};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::fmt::Write as _;
 
-/// Action of a chord. Panes that take every key come first.
+/// Action of a chord. A pane that takes every key gets the key before the action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Do {
     Suspend,
@@ -321,7 +321,7 @@ mod tests {
         let key = |c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL);
         assert_eq!(keymap.action(key('x')), Some(Do::Editor));
         assert_eq!(keymap.action(key('g')), None);
-        // A letter is typed, so `open` keeps its chord. It was also bound first.
+        // `q` alone is text and no chord, so `open` keeps `ctrl+o`, which `palette` does not get because `open` is before it in the table.
         assert_eq!(keymap.action(key('o')), Some(Do::Open));
         let said = keymap.conflicts().join("\n");
         for part in ["\"q\" is not a chord", "ctrl+k is now hidden", "ctrl+o is open and palette"] {

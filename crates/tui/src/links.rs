@@ -19,7 +19,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 const MOST: usize = 10_000;
 /// Longest address in bytes. Terminals accept about this length; VTE ignores longer ones.
 const LONGEST: usize = 2_083;
-/// Number that is used instead of an address: a prompt of the user begins in this line.
+/// Number that belongs to no address: it marks a line in which a prompt of the user begins.
 const PROMPT: u32 = 0xff_ffff;
 /// Written before a prompt in the scrollback, so that the terminal can jump to the prompt.
 pub(crate) const PROMPT_MARK: &[u8] = b"\x1b]133;A\x1b\\";
@@ -119,7 +119,7 @@ fn number(address: &str) -> Option<u32> {
     Some(number)
 }
 
-/// Replaces bytes that are not printable ASCII by `%XX`, and spaces and delimiters of addresses as well.
+/// Replaces bytes that are not printable ASCII, spaces and delimiters of addresses by `%XX`.
 fn encoded(address: &str) -> String {
     let mut out = String::with_capacity(address.len());
     for byte in address.bytes() {

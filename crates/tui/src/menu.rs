@@ -29,7 +29,7 @@ pub struct Menu {
     items: Vec<Item>,
     chosen: usize,
     top: usize,
-    /// A description that is too long goes on in further rows.
+    /// A description that is too long continues in further rows. Otherwise it is cut.
     wraps: bool,
 }
 
@@ -114,12 +114,12 @@ impl Menu {
         parts.into_iter().chain(spans).collect()
     }
 
-    /// Returns the height in rows that it needs.
+    /// Returns the height in rows that the menu needs if no description wraps.
     pub fn height(&self) -> u16 {
         self.items.len().min(ROWS) as u16
     }
 
-    /// Returns the height in rows that it needs at this width.
+    /// Returns the height in rows that the menu needs at this width.
     pub(crate) fn height_in(&self, width: usize) -> u16 {
         if !self.wraps {
             return self.height();
@@ -131,7 +131,7 @@ impl Menu {
     /// Returns the rows of one entry. The descriptions of the `shown` entries begin in one column.
     fn rows(&self, at: usize, width: usize, shown: usize) -> Vec<String> {
         let shown = self.items.iter().skip(self.top).take(shown);
-        // A name that is much longer than the others takes no room from their descriptions.
+        // A name wider than two fifths of the menu does not move the descriptions of the other entries.
         let fits = |columns: &usize| *columns <= width * 2 / 5;
         let column = shown.map(|i| text::width(&text::visible(&i.name))).filter(fits).max().unwrap_or(0);
         let Some(item) = self.items.get(at) else { return Vec::new() };
@@ -176,7 +176,7 @@ impl Menu {
         let width = usize::from(area.width);
         let height = self.height_in(width).min(area.height);
         let shown = if self.wraps { ROWS } else { usize::from(height) };
-        // Wrapped entries above the chosen one leave it less room.
+        // Entries above the chosen one may take several rows, so the list scrolls until the chosen one fits.
         self.top = self.top.min(self.chosen).max((self.chosen + 1).saturating_sub(ROWS));
         let needs =
             |menu: &Self| (menu.top..=menu.chosen).map(|at| menu.rows(at, width, shown).len()).sum::<usize>();

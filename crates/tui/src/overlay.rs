@@ -33,7 +33,7 @@ pub struct Overlay {
     page: Transcript,
     /// Possible answers besides no; empty for a page that asks nothing.
     choices: Vec<Choice>,
-    /// The first choice that is offered, of those that do not all fit.
+    /// Index of the first choice that is offered. More than `OFFERED` choices are not offered at once.
     from: usize,
     question: String,
     /// The same page in its other form, if it has one.
@@ -123,7 +123,7 @@ impl Overlay {
         Self { seen_end: true, ..self }
     }
 
-    /// Names the last answer differently, on a page that asks nothing by itself.
+    /// Labels the last answer `Close this page`, for a page that shows something and asks no question.
     pub(crate) fn with_close(self) -> Self {
         Self { no: ("Close this page", "close"), ..self }
     }
@@ -385,7 +385,7 @@ impl Overlay {
             self.page.draw(frame, inner, theme);
         }
         if !self.seen_end && self.page.follows() && inner.height > 0 {
-            // The answers count from now on, which the same frame says.
+            // The answers count from now on, so the rows below the page are laid out again to say so in the same frame.
             self.seen_end = true;
             let rows = foot.len();
             (foot, cursor) = self.foot(width, usize::from(area.height), writing, theme);

@@ -80,7 +80,7 @@ mod tests {
             ("nothing here", "nothing here"),
         ] {
             let shown = paths.shorten(text);
-            // The folder itself lies below the home folder.
+            // The workspace is below the home folder, so its own path is shortened to `~/span/`.
             assert_eq!(shown, short.replace("`/home/ana/span/`", "`~/span/`"), "{text}");
         }
         for (rule, short) in [

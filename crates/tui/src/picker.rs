@@ -33,7 +33,7 @@ pub enum Kind {
 const FRAMED: u16 = 8;
 /// Rows that the list keeps above the preview, if there are fewer entries.
 const LEAST_ROWS: u16 = 3;
-/// Maximum number of columns of a detail for which a longer name is cut.
+/// A detail of at most this many columns stays, and a name that does not fit beside it is cut. A longer detail is left out instead.
 const DETAIL: usize = 24;
 /// Fewest characters with which messages are searched, too.
 const LEAST: usize = 3;
@@ -53,8 +53,9 @@ pub struct Picker {
     rows: Option<Vec<Row>>,
     /// Indices of matching rows, best first.
     found: Vec<usize>,
-    /// Words searched in messages, and the ids of the sessions that contain them; `None` while unknown.
+    /// Words that the host searches in the messages of sessions.
     words: String,
+    /// Ids of the sessions that contain `words`; `None` until the host has answered.
     saying: Option<Vec<String>>,
     chosen: usize,
     top: usize,
@@ -248,7 +249,7 @@ impl Picker {
             all => format!("{} of {all}", self.chosen + 1),
         };
         let title = titled(title, &place, width, theme);
-        // On a screen with very few rows, the line of the search and the rows come first.
+        // With fewer than `FRAMED` rows, the title and the line of keys are left out.
         let (top, bottom) = (u16::from(area.height >= FRAMED), u16::from(area.height >= FRAMED));
         if top > 0 {
             frame.buffer_mut().set_line(area.x, area.y, &title, area.width);
@@ -272,7 +273,7 @@ impl Picker {
         let asked = Rect { y: area.y + top, height: 1, ..area };
         let cursor = self.draw_search(frame, asked, theme);
         let rest = Rect { y: asked.y + 1, height: area.height.saturating_sub(top + 1 + bottom), ..area };
-        // The list takes the rows that it needs, and at most half of them.
+        // The list takes the rows that it needs, and at most half of those below the search line.
         let most = if rest.height >= 10 { rest.height / 2 } else { rest.height };
         let split =
             if rest.height >= 10 { most.min((self.found.len() as u16).max(LEAST_ROWS)) } else { most };

@@ -151,7 +151,7 @@ impl Run {
             run.text.push_str(cell.symbol());
             run.columns += width;
             run.end += width;
-            // Box drawing and other scripts are placed one by one, so that no font shifts the text after them.
+            // Characters that are not ASCII are placed one by one, so that no font shifts the text after them.
             let alone = |cell: &Cell| !cell.symbol().is_ascii();
             if alone(cell) || row.get(run.end).is_some_and(alone) {
                 break;

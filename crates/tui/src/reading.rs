@@ -85,7 +85,7 @@ impl Reading {
         Outcome::None
     }
 
-    /// Ends the search. The text is kept for `n`, and the match stays in view.
+    /// Ends the search. The text is kept, so that Enter in an empty search repeats it, and the match stays in view.
     fn end_search(&mut self, transcript: &mut Transcript) {
         if let Some(words) = self.search.take().filter(|words| !words.is_empty()) {
             self.last = words;
@@ -158,7 +158,7 @@ impl Reading {
                 format!("{at} of {count}{more} · Enter next · Up previous · Esc closes")
             };
             let cursor = (text::width(&shown) < width).then_some(text::width(&shown) as u16);
-            // Each part is cut for itself: a cut line has an ellipsis where the words may end.
+            // The search text and the hint are cut separately, because the hint begins where the shown search text ends.
             let shown = fit(&shown);
             let told = format!("   {told}");
             let told = text::fit(&told, width.saturating_sub(text::width(&shown)));

@@ -41,7 +41,9 @@ pub struct Options {
     pub choose_session: bool,
     /// The whole session is on disk, so the host can read any part of it again.
     pub on_disk: bool,
+    /// Commands to the agent.
     pub commands: mpsc::Sender<Command>,
+    /// Events of the agent.
     pub events: mpsc::UnboundedReceiver<Event>,
     /// Inputs that do not come from the terminal: signals.
     pub outside: mpsc::UnboundedReceiver<Input>,
@@ -52,7 +54,7 @@ pub struct Options {
 pub trait Host {
     /// Answers a request; `None` if there is nothing to answer.
     fn ask(&mut self, request: Request) -> BoxFuture<'static, Option<Reply>>;
-    /// Copies text to the system's clipboard. The terminal's own means is used in any case.
+    /// Copies text to the system's clipboard. The interface also sends the text to the terminal (OSC 52) in any case.
     fn copy(&mut self, text: &str);
     /// Stops the process as Ctrl-Z does, until it is continued. The terminal has been restored before.
     fn stop(&mut self);
@@ -67,6 +69,7 @@ pub enum Ended {
     Switch(To),
     /// The agent's events ended.
     AgentGone,
+    /// A signal asked becket to exit, or the terminal sends no more input.
     Terminated,
 }
 

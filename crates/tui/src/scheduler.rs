@@ -48,8 +48,8 @@ impl Scheduler {
 
 /// Timers that panes asked for.
 ///
-/// Invariant: seconds of [`Timer::Clock`] are counted by the clock. A busy machine may report them late, and reports as
-/// many as have passed.
+/// Invariant: seconds of [`Timer::Clock`] are counted by the clock. A busy machine may report them late, but then it
+/// reports as many as have passed.
 #[derive(Debug, Default)]
 pub struct Timers {
     due: BTreeMap<Timer, Instant>,

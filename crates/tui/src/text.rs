@@ -19,8 +19,8 @@ use unicode_width::UnicodeWidthChar as _;
 /// Width of a tab in columns.
 const TAB: usize = 4;
 
-/// Returns one line of text as it may be shown: tabs as spaces, control characters as their pictures, overrides as
-/// `⟨U+202E⟩`.
+/// Returns one line of text as it may be shown: tabs as spaces, control characters as their pictures, other invisible
+/// characters (such as bidirectional overrides) as `⟨U+202E⟩`.
 pub fn visible(line: &str) -> Cow<'_, str> {
     let is_special = |c: char| c == '\t' || is_hidden(c) || is_joined(c);
     if !line.chars().any(is_special) && !line.starts_with(is_mark) {
@@ -97,7 +97,8 @@ pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Cuts a text that is wider than `columns` in its middle, marked by `…`, and keeps its last words, in which such texts differ.
+/// Cuts a text that is wider than `columns` in its middle, marked by `…`, and keeps its last words, in which such texts (a
+/// folder and its branch) differ.
 pub(crate) fn fit_ends(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);
@@ -353,7 +354,8 @@ pub(crate) fn duration(millis: u64) -> String {
     }
 }
 
-/// Returns the sign of work that goes on, in the second `beat` of the turn. All rows take it from here, so they turn together.
+/// Returns the sign of the spinner for running work, `beat` seconds after the turn began. All rows take it from here, so
+/// they turn together.
 pub(crate) fn spinner(beat: u64) -> &'static str {
     const SIGNS: [&str; 4] = ["◐", "◓", "◑", "◒"];
     SIGNS[(beat % SIGNS.len() as u64) as usize]
@@ -571,7 +573,7 @@ mod tests {
         #[test]
         fn no_control_character_survives(text in ".*") {
             prop_assert!(visible(&text).chars().all(|c| !c.is_control()));
-            // Raw text is measured too, where it only decides about room.
+            // Text that was not made visible is measured too, if only its room matters.
             let _ = width(&text);
         }
 

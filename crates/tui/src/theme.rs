@@ -15,12 +15,16 @@ pub struct Theme {
     pub dim: Style,
     /// Text to be noticed first: the prompt, headings, the chosen entry.
     pub accent: Style,
+    /// Messages of the user.
     pub user: Style,
+    /// Code within a sentence, commands, and code whose language has no colours.
     pub code: Style,
     pub link: Style,
     pub outcome: OutcomeStyles,
     pub diff: DiffStyles,
+    /// Lines that divide the screen.
     pub border: Style,
+    /// The entry at the cursor of a list, the focused block, and matches of a search.
     pub selected: Style,
     /// Colours of code; `None` for a theme without colours.
     pub syntax: Option<Syntax>,
@@ -53,7 +57,8 @@ pub enum Syntax {
 }
 
 impl Syntax {
-    /// Red means failure and removed lines, and orange or yellow a question or a warning, so no class has them.
+    /// Returns the colour of a class of words; `None` for the style of the line. Red means failure and removed lines,
+    /// and orange or yellow a question or a warning, so no class has these colours.
     fn colour(self, class: Class) -> Option<Color> {
         let dark = |r, g, b| Some(Color::Rgb(r, g, b));
         match (self, class) {
@@ -139,7 +144,8 @@ impl Theme {
         style.patch(self.tint(added).unwrap_or_default())
     }
 
-    /// Returns the style of a small label that lies on an edge. A label in reverse video would be louder than an error.
+    /// Returns the style of a small label on a horizontal line, such as the composer's edge. A label in reverse video
+    /// would be louder than an error.
     pub fn label(&self) -> Style {
         if self.selected.bg.is_some() { self.selected } else { self.text }
     }
@@ -156,7 +162,7 @@ impl Theme {
     }
 
     /// Returns the style of the user's messages over the full width. Reverse video is left to the selected answer: with sixteen
-    /// colours a band is grey, and without colours the text is bold and the whole row underlined.
+    /// colours the background is grey, and without colours the text is bold and the whole row underlined.
     pub(crate) fn prompt_band(&self) -> Style {
         let grey = Style::new().fg(Color::White).bg(Color::DarkGray);
         let ruled = Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED);
@@ -329,9 +335,9 @@ impl Theme {
             // Bright black is hardly visible in some palettes, so it draws only lines.
             dim: Style::new().add_modifier(Modifier::DIM),
             accent: fg(Color::Cyan),
-            // Without a band behind it, a message of the user differs from code by its weight.
+            // A message of the user may have no background in this theme, so its weight distinguishes it from code.
             user: fg(Color::Magenta).add_modifier(Modifier::BOLD),
-            // Yellow warns.
+            // Yellow is the colour of warnings, so code has another one.
             code: fg(Color::Magenta),
             link: fg(Color::Cyan).add_modifier(Modifier::UNDERLINED),
             outcome: OutcomeStyles {
@@ -492,7 +498,7 @@ mod tests {
         }
     }
 
-    /// The user's messages have a band in every theme, which no other line has.
+    /// In every theme, the user's messages have a style over the full width that no other line has.
     #[test]
     fn messages_of_the_user_have_a_band_in_every_theme() {
         for theme in Theme::NAMES.map(|name| Theme::by_name(name).unwrap()) {

@@ -1,5 +1,5 @@
-//! Messages that were sent while the agent works and were not delivered yet. They are shown above the composer, and Up
-//! takes them back.
+//! Messages that were sent while the agent works and that the model has not got yet. They are shown above the composer,
+//! and Up takes them back.
 //!
 //! The agent already holds them, so a crash does not lose them. This module keeps only a copy for display. A message is
 //! removed when it is delivered, or when the agent reports that it was taken back.
@@ -68,9 +68,9 @@ impl Waiting {
             };
             let more = if i == skip && skip > 0 { format!(" (+{skip})") } else { String::new() };
             let text = text::visible(m.text.lines().next().unwrap_or_default()).into_owned();
-            // Up takes the last message back, so only that one says so.
+            // Up takes the last message back, so only the last line names that key.
             let key = if i + 1 == self.messages.len() { "  · Up takes it back" } else { "" };
-            // A long message is cut before the key.
+            // The message is cut if it is long, and never the words about the key.
             let room = usize::from(width).saturating_sub(text::width(key));
             let line = format!("◷ {what}{more}: {text}");
             let mut spans = vec![Span::styled(text::fit(&line, room).into_owned(), theme.dim)];

@@ -43,7 +43,7 @@ pub struct Entry<Id = String> {
     /// Id that is returned to the caller.
     pub id: Id,
     pub item: Item,
-    /// The entry asks for a line that must not be seen.
+    /// The entry asks for a line of input that is never shown, such as a key.
     pub secret: bool,
     /// The entry asks for the address of a server.
     pub address: bool,
@@ -69,7 +69,7 @@ impl<Id> Entry<Id> {
         Self { address: true, ..self }
     }
 
-    /// Marks an entry that asks for a line that must not be seen.
+    /// Marks an entry that asks for a line of input that is never shown, such as a key.
     #[must_use]
     pub fn secret(self) -> Self {
         Self { secret: true, ..self }
@@ -131,7 +131,8 @@ struct InputLine<Id> {
     fault: String,
 }
 
-/// Keys that count: all after the page was on the screen long enough, and numbers only after an arrow.
+/// State that decides which keys count: any key only after the page was on the screen for [`ARMED`] without a key, and
+/// numbers only after an arrow.
 ///
 /// Invariant: `focused` implies `armed`.
 #[derive(Default)]
@@ -192,7 +193,7 @@ impl<Id: Clone + PartialEq> Welcome<Id> {
         self.key(key)
     }
 
-    /// Records that the page was drawn within a session. It is armed after some time without a key.
+    /// Records that the page was drawn within a session. The page is armed after `ARMED` without a key.
     pub fn painted(&mut self) -> Vec<Effect> {
         if self.arming.armed || std::mem::replace(&mut self.arming.waits, true) {
             return Vec::new();
@@ -304,7 +305,7 @@ impl<Id: Clone + PartialEq> Welcome<Id> {
         if entry.secret || entry.address {
             let begin = if entry.address { self.input.proposed_address.clone() } else { String::new() };
             self.input.writing = Some((entry.id.clone(), begin));
-            // A number chooses another entry than the one with the cursor.
+            // A number may choose an entry without the cursor, so the cursor moves there.
             if let Some(at) = self.entries.iter().position(|known| known.id == entry.id) {
                 self.menu.choose(at);
             }

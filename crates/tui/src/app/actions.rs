@@ -48,7 +48,7 @@ pub(super) fn submit(app: &mut App, prompt: Prompt, mode: DeliveryMode) -> Vec<E
 pub(super) fn ask_argument(app: &mut App, text: &str, why: String) -> Vec<Effect> {
     let name = text.trim().trim_start_matches('/');
     if !commands::needs_argument(name) {
-        // If the command stayed in the composer, the next message would be typed after it.
+        // The command is not put back into the composer, because the next message would be typed after it.
         app.note(Weight::Warning, why);
         return Vec::new();
     }
@@ -66,8 +66,8 @@ pub(super) fn act(app: &mut App, action: Action) -> Vec<Effect> {
             }
             return vec![Effect::Send(command)];
         }
-        // The status line shows the model once the agent has accepted it.
         Action::Key => return vec![Effect::Ask(Request::Keys)],
+        // The status line shows the model once the agent has accepted it.
         Action::Model(model) => return vec![Effect::Send(Command::SetModel { model })],
         Action::Mode(mode) => return set_mode(app, mode),
         Action::Help => {
@@ -102,7 +102,7 @@ pub(super) fn act(app: &mut App, action: Action) -> Vec<Effect> {
         Action::Task(text) => {
             return send(app, Prompt::of_command("/init", text.to_owned()), DeliveryMode::Steer);
         }
-        // The host does not follow the state of the interface, so the request carries it.
+        // The host does not know the state of the interface, so the request carries the facts that the page needs.
         Action::Page(page) => {
             // A page that asks other programs or servers takes a while.
             let mut effects = app.status.toast("One moment: the page is being made.".to_owned());

@@ -14,8 +14,8 @@ use crate::overlay::Overlay;
 use becket_types::DeliveryMode;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// Handles a key while a question is open. The question gets keys that answer it, actions that show its subject
-/// run, and the rest is typing.
+/// Handles a key while a question is open. Keys that answer go to the question, keys that show more of its subject do
+/// that, and all other keys go to the composer.
 pub(super) fn asked_key(app: &mut App, key: KeyEvent, action: Option<Do>) -> Vec<Effect> {
     let read = app.approvals.is_read();
     match action {
@@ -28,7 +28,7 @@ pub(super) fn asked_key(app: &mut App, key: KeyEvent, action: Option<Do>) -> Vec
             // The reason for the question may have scrolled out of view.
             return if app.approvals.scroll_pages(pages) { Vec::new() } else { app.perform(page) };
         }
-        // The palette would open under the question, and changing the mode does not answer it.
+        // Both keys do nothing: the palette would open under the question, and changing the mode does not answer it.
         Some(Do::Palette | Do::NextMode) => return Vec::new(),
         Some(action @ (Do::Editor | Do::PasteImage)) => {
             app.approvals.disturb();
@@ -56,7 +56,7 @@ pub(super) fn asked_key(app: &mut App, key: KeyEvent, action: Option<Do>) -> Vec
         app.approvals.disturb();
         return app.composer_key(key);
     }
-    // The line of a message that waits says that Up takes it back.
+    // Up takes back the message that waits, as the line of that message says.
     if key.code == KeyCode::Up && !focused && app.editor.waiting.last().is_some() {
         return app.writing_key(key);
     }
@@ -95,7 +95,7 @@ pub(super) fn reply_to_question(app: &mut App, prompt: Prompt) -> Vec<Effect> {
     let mut effects = app.editor.draft.gone();
     effects.push(Effect::Ask(Request::Remember(prompt.past())));
     effects.extend(app.approvals.refuse(Some(reason).filter(|reason| !reason.is_empty())));
-    // A reason cannot carry images.
+    // A reason cannot carry images, so they are sent as a message.
     if !prompt.images.is_empty() {
         effects.extend(actions::send(app, prompt, DeliveryMode::Steer));
     }

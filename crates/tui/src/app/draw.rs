@@ -14,15 +14,15 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 
-/// The composer takes at most one part in this many of the screen's height.
+/// The composer takes at most the screen's height divided by this.
 const COMPOSER_SHARE: u16 = 3;
 /// Rows that a question may take even on a small screen.
 const TIGHT_QUESTION: u16 = 10;
-/// A screen with at least this many rows has room for an edge above and below the composer.
+/// A screen with at least this many rows has room for an edge, a horizontal line, above and below the composer.
 const EDGED: u16 = 20;
 /// A screen with at least this many rows has a blank row above the composer's edge.
 const TALL: u16 = 24;
-/// Fewest columns for whole sentences in an empty composer.
+/// Fewest columns for whole sentences as the hint in an empty composer.
 const NARROW: u16 = 64;
 /// Fewest columns for the longer hint of an idle composer.
 const TINY: u16 = 44;
@@ -33,19 +33,19 @@ const REASON_ROWS: u16 = 4;
 /// Rows of the transcript that are more important than blank rows and the edges below a question: the agent's reason, and the last line
 /// of the output that it is about.
 const OUTPUT_ROWS: u16 = 8;
-/// Blank rows above and below the header with which it is in the middle of the screen.
+/// The header is in the middle of the screen if that leaves at least this many blank rows above and below it.
 const MIDDLE: u16 = 6;
 /// Rows for the header in the terminal's scrollback. Its large letters need more.
 const INLINE_HEADER: u16 = 12;
 /// Minimum height of the transcript, in rows, from which its first row shows the message that the rows belong to.
 const PINNED: u16 = 8;
-/// The same while a question is open: what was asked for is more important then than one row of output.
+/// Like `PINNED`, while a question is open: the message that the work is for is more important then than one row of output.
 const PINNED_ASKING: u16 = 3;
 
 /// The panes of a screen, from its top.
 struct Areas {
     transcript: Rect,
-    /// The lines above the composer.
+    /// The todo list, messages that wait, and the activity.
     working: Rect,
     question: Rect,
     /// The composer with its edges.
@@ -126,13 +126,13 @@ impl App {
     fn above(&self, columns: u16, rows: u16, asking: bool) -> Vec<Line<'static>> {
         let mut lines = Vec::new();
         if !asking {
-            // Between turns, one row says that something is left.
+            // Between turns, the panel is one row that says how many items are left, so it gets no rows for them.
             let room = if self.status.is_working() { rows } else { 0 };
             lines = self.todo.lines(columns, room, &self.look.theme);
         }
         lines.extend(self.editor.waiting.lines(columns, &self.look.theme));
         lines.extend(self.pages.held_line(columns, &self.look.theme));
-        // A question says itself that becket waits.
+        // While a question is open, no activity is shown: the question says itself that becket waits.
         if !asking {
             lines.extend(self.status.activity(columns, &self.look.theme, self.stop_key()));
         }
@@ -159,8 +159,8 @@ impl App {
         self.editor.composer.height(columns).clamp(1, (rows / share).max(1))
     }
 
-    /// Returns the height of the edges around the composer. In the terminal's scrollback there is none, because a window
-    /// that becomes narrower would break the edges into several rows.
+    /// Returns the height of the edges around the composer. In inline mode there are none, because a window that becomes
+    /// narrower would break the edges into several rows.
     fn edge_rows(&self, rows: u16) -> u16 {
         if self.window.screen.is_some() || rows < EDGED { 0 } else { 2 }
     }
@@ -173,8 +173,8 @@ impl App {
         (!self.transcript.has_prompt(&title)).then_some(title)
     }
 
-    /// Draws an edge above and below, the upper one with the title at its right end and, if the end of the transcript is not in
-    /// view, a note that says so. Returns the area between them.
+    /// Draws an edge above and below the composer, the upper one with the session's title at its right end and, if the end of
+    /// the transcript is not in view, a note that says so. Returns the area between them.
     fn edged(&self, frame: &mut Frame<'_>, area: Rect) -> Rect {
         let columns = usize::from(area.width);
         let meaning = self.editor.meaning();
@@ -190,7 +190,7 @@ impl App {
             }
             None => vec![edge(columns.saturating_sub(taken))],
         };
-        // A text that is no message for the model says at its edge what it is.
+        // If the text is no message for the model, the edge says what it is.
         if let Some(meaning) = meaning
             && let Some(first) = upper.first_mut()
             && let Some(rest) = text::width(&first.content).checked_sub(text::width(meaning) + 4)
@@ -214,7 +214,7 @@ impl App {
         if self.transcript.follows() {
             return None;
         }
-        // In a text, End goes to the end of its line.
+        // While the composer holds text, End goes to the end of its line, so the chord of the action is named.
         let end = match self.keyboard.keymap.chord(Do::End) {
             Some(chord) if !self.editor.composer.is_empty() => pretty(&chord),
             _ => "End".to_owned(),
@@ -283,8 +283,8 @@ impl App {
         whole.clamp(1, most.max(1))
     }
 
-    /// Divides the screen. `above`: lines above the composer; `asking`: a question is open, and the rows of the transcript that it should
-    /// leave in view.
+    /// Divides the screen. `above`: lines above the composer; `asking`: while a question is open, the rows of the transcript that it
+    /// should leave in view.
     fn areas(&self, area: Rect, above: usize, asking: Option<u16>) -> Areas {
         // Keeps the composer's row, and one row of the transcript unless the terminal's scrollback holds it.
         let kept = if self.window.screen.is_some() { 1 } else { 2 };
@@ -316,12 +316,12 @@ impl App {
     /// Draws the transcript, or the header of a session without messages.
     fn draw_transcript(&mut self, frame: &mut Frame<'_>, areas: &Areas) {
         let transcript = areas.transcript;
-        // In the terminal's scrollback the rest of the area stays blank, above what may change: a terminal that becomes narrower
-        // pushes as many rows into its scrollback as it wraps, and blank rows do no harm there.
+        // In inline mode the rows of the area above the transcript's own stay blank: a terminal that becomes narrower pushes as
+        // many rows into its scrollback as it wraps, and blank rows do no harm there.
         let most = if self.window.screen.is_some() { self.window.live } else { u16::MAX };
         let height = transcript.height.min(most);
         let y = transcript.bottom().saturating_sub(height);
-        // The row of the call that a question is about would say the question twice, so the question covers it.
+        // The row of the call that a question is about only says that the call waits, so the question covers that row.
         let asked = self.approvals.asked().filter(|_| areas.working.height == 0).cloned();
         let covered = match self.transcript.asking_rows(transcript.width, &self.look.theme, asked.as_ref()) {
             0 => 0,
@@ -365,7 +365,8 @@ impl App {
         if lines.len() < usize::from(transcript.height) { lines } else { Vec::new() }
     }
 
-    /// Returns the header for the terminal's scrollback. It is the small one: the part that may change must fit at half the width.
+    /// Returns the header for the terminal's scrollback. It is the form for few rows: the inline region must fit even if the
+    /// window becomes half as wide.
     fn inline_header(&self, columns: u16, rows: u16) -> Vec<Line<'static>> {
         self.status.header(Rect::new(0, 0, columns, rows.min(INLINE_HEADER)), &self.look.theme)
     }
@@ -390,7 +391,7 @@ impl App {
         let mut above = self.above(area.width, self.window.screen.unwrap_or(area.height), asking);
         let kept = asking.then(|| self.kept_rows(area.width));
         let mut areas = self.areas(area, above.len(), kept);
-        // An edge has the note in it. Without edges it has a row of its own, so that it covers no text.
+        // The composer's edge contains the note that more is below. Without edges the note has a row of its own, so that it covers no text.
         if let Some(note) = self.more_below().filter(|_| !areas.edged && areas.transcript.height > 2) {
             above.push(note.right_aligned());
             areas = self.areas(area, above.len(), kept);
@@ -490,7 +491,7 @@ impl App {
         lines
     }
 
-    /// Sizes the inline screen, which draws only what was not printed. Returns the rows it needs on a terminal of
+    /// Sizes the inline region, which draws only what was not printed. Returns the rows it needs on a terminal of
     /// `columns` and `rows`.
     ///
     /// A terminal that becomes narrower wraps rows before the program can redraw. Rows that no longer fit then stay in
@@ -525,7 +526,7 @@ impl App {
     }
 }
 
-/// The columns of each part when a window is divided in two, with a column between them.
+/// Returns the columns of each part if the window is divided into two panes, with a column between them.
 fn half(columns: u16) -> u16 {
     (columns.saturating_sub(1) / 2).max(1)
 }

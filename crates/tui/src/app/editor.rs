@@ -27,7 +27,7 @@ pub(super) struct Editor {
     pub waiting: Waiting,
     /// Shell commands the user ran, with output, that the model has not seen. They are sent with the next message.
     ran: Vec<Part>,
-    /// The terms of the message that is sent next.
+    /// The terms of the turn that the next message begins, set by a custom command.
     pub terms: TurnTerms,
 }
 
@@ -39,13 +39,13 @@ impl Editor {
         Writing { drafting, consents, takes_escape: self.composer.takes_escape(), reads_above: false }
     }
 
-    /// Returns what the text is, if it is no message for the model and no command of becket.
+    /// Returns the meaning of a text that is neither a message for the model nor a command of becket.
     pub(super) fn meaning(&self) -> Option<&'static str> {
         let text = self.composer.raw();
         if !text.starts_with(['!', '#']) || self.composer.is_searching() {
             return None;
         }
-        // The sign alone says already what follows it.
+        // A sign without text is judged as if a text followed it, so that the meaning is shown at once.
         let text = if text.trim().len() == 1 { format!("{text}x") } else { text.to_owned() };
         match Said::of(&Prompt { text, ..Prompt::default() }) {
             Said::Shell(_) => Some("shell command, runs at once"),

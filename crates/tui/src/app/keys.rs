@@ -25,7 +25,7 @@ impl App {
         let action = self.keyboard.keymap.action(key);
         match key.code {
             _ if action == Some(Do::Suspend) => return vec![Effect::Suspend],
-            // Reading above a question answers nothing, so it goes on until it is closed.
+            // Keys that read the transcript above a question answer nothing, so they go there until the user closes the reading.
             _ if self.approvals.is_open() && self.reading.is_open(&self.transcript) => {
                 self.approvals.disturb();
                 let outcome = self.reading.key(key, &mut self.transcript, &self.look.theme);
@@ -233,7 +233,7 @@ impl App {
             self.pages.overlay = None;
             return std::mem::take(effects);
         }
-        // The transcript reports the result, so the page closes.
+        // The transcript reports the result of a plan that is carried out, so the page closes.
         let answered = |effect: &Effect| matches!(effect, Effect::Send(Command::CarryOut { .. }));
         if effects.as_ref().is_none_or(|effects| effects.iter().any(answered)) {
             self.pages.overlay = None;

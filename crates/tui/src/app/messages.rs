@@ -45,7 +45,7 @@ const PART: usize = 200;
 /// The part of the session that a rewind would take back.
 pub(super) struct Since {
     pub messages: usize,
-    /// The changes in a few words; `None` if not all of them are known.
+    /// The changed files and numbers of lines in a few words; `None` if not all changes are known.
     pub changes: Option<String>,
 }
 
@@ -56,7 +56,7 @@ impl Changes {
         self.removed += more.removed;
     }
 
-    /// Returns the changes in a few words.
+    /// Returns the changed files and numbers of lines in a few words.
     fn told(&self) -> String {
         let name = |path: &PathBuf| Some(path.file_name()?.to_string_lossy().into_owned());
         let files = match (self.files.len(), self.files.first().and_then(name)) {
@@ -72,7 +72,8 @@ impl Changes {
     }
 }
 
-/// Returns the beginning and the end of a message in one line. The words after a long paste are part of it, so that a search finds them.
+/// Returns the beginning and the end of a message in one line. The end is part of the line because words after a long paste must be
+/// found by a search.
 fn name_of(text: &str) -> String {
     let whole = text.len() <= 2 * PART;
     let ends = if whole { [text, ""] } else { [cut_end(text, PART), cut_start(text, PART)] };

@@ -342,7 +342,7 @@ impl App {
         self.transcript.note(weight, &text);
     }
 
-    /// Returns who has the keyboard beside a question.
+    /// Returns the state of the composer, and if a block above has the keyboard, on which an open question depends.
     fn writing(&self) -> Writing {
         Writing { reads_above: self.reading.is_open(&self.transcript), ..self.editor.writing() }
     }

@@ -42,7 +42,7 @@ fn answered((page, choices): (Page, Vec<Choice>)) -> Overlay {
     }
 }
 
-/// Rules that hold until the session ends, and the user's consent to ask about nothing.
+/// Rules that hold until the session ends, the mode, and the user's consent to the mode that skips questions.
 #[derive(Default)]
 pub(super) struct Permissions {
     /// Rules that the user allowed for the rest of the session.
@@ -140,7 +140,7 @@ impl Permissions {
         Some(pages::question(&title, BYPASS.to_owned(), vec![yes]))
     }
 
-    /// Adds the effects that follow from an answer on such a page. Returns true if the page closes.
+    /// Adds the effects that follow from an answer on a page of this module. Returns true if the page closes.
     pub(super) fn answered(&mut self, effects: &mut Vec<Effect>, status: &mut Status) -> bool {
         let mut more = Vec::new();
         for effect in &*effects {

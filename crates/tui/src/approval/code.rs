@@ -20,7 +20,7 @@ pub(super) struct ChangedCode {
     new: Arc<Code>,
 }
 
-/// The next line of the old text, of the new text and of all hunks.
+/// Index of the next line in the old text, in the new text and in all hunks together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct At {
     old: usize,
@@ -44,7 +44,7 @@ impl ChangedCode {
         Self { old: Code::new(language, old), new: Code::new(language, new) }
     }
 
-    /// Returns the parsing jobs, once.
+    /// Returns the jobs that parse the code. Each job is returned only once.
     pub(super) fn jobs(&self) -> impl Iterator<Item = Job> {
         [&self.old, &self.new].into_iter().filter_map(Code::wanted)
     }
@@ -81,11 +81,11 @@ impl ChangedCode {
         let (side, number) = if in_new { (&self.new, at.new) } else { (&self.old, at.old) };
         (at.old, at.new) = (at.old + usize::from(in_old), at.new + usize::from(in_new));
         let changed = in_old != in_new;
-        // As in the transcript: where a band shows what changed, the code has the colour of text until its own are known.
+        // As in the transcript: if a background shows what changed, the code has the colour of text until its own colours are known.
         let style = if changed && theme.tint(in_new).is_some() { theme.text } else { style };
         let code = text::visible(code);
         let sign = line.get(..1).unwrap_or(" ").to_owned();
-        // In themes without bands the colour of the text shows what changed, so code gets no colours of its own there.
+        // In themes without such backgrounds the colour of the text shows what changed, so code gets no colours of its own there.
         if theme.syntax.is_none() || (changed && theme.tint(true).is_none()) {
             let sign_style = if changed { theme.changed_sign(in_new) } else { style };
             return vec![Span::styled(sign, sign_style), Span::styled(code.into_owned(), style)];
@@ -105,7 +105,8 @@ impl ChangedCode {
     }
 }
 
-/// Puts `style` under the own style of these bytes of all spans together. Bytes that are no whole characters stay as they are.
+/// Applies `style` to a range of the spans' joined text, below the spans' own styles. A span that the range would cut within a
+/// character stays as it is.
 fn mark(spans: &mut Vec<Span<'static>>, bytes: Range<usize>, style: Style) {
     let mut start = 0;
     for span in std::mem::take(spans) {

@@ -31,7 +31,7 @@ use ratatui::text::Line;
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 
-/// A question that does not fit and has fewer rows than this is laid out for short screens.
+/// A question that does not fit into an area with fewer rows than this is laid out for short screens.
 const SHORT: u16 = 14;
 
 /// Texts that mean yes, in languages in which people answer so out of habit.
@@ -54,8 +54,9 @@ pub struct Approvals {
     queue: VecDeque<Asked>,
     list: AnswerList,
     scroll: usize,
-    /// Rows of the question and rows of its visible part, as drawn last.
+    /// Rows of the question's body without the answers, as drawn last.
     rows: usize,
+    /// Rows of its visible part, as drawn last.
     window: usize,
     /// The end of the question has been in view.
     seen_end: bool,
@@ -119,14 +120,15 @@ pub enum Spacing {
     Near,
     /// Only the lines near each change, without blank rows.
     Tight,
-    /// Like [`Self::Tight`], for a question that does not fit on a short screen: no rule above it, a short title, and the
-    /// reason after the change, so that the first page shows the change.
+    /// Like [`Self::Tight`], for a question that does not fit on a short screen: no horizontal line above it, a short
+    /// title, and the reason after the change, so that the first page shows the change.
     Short,
 }
 
 /// State of the composer while a question is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Writing {
+    /// The composer holds text, or its history is searched.
     pub drafting: bool,
     /// The text would be understood as an answer, which typing never gives.
     pub consents: bool,
@@ -139,6 +141,7 @@ pub struct Writing {
 /// Effect of a key press on the question.
 #[derive(Debug, PartialEq)]
 pub enum Outcome {
+    /// The question used the key, with these effects.
     Done(Vec<Effect>),
     /// The key belongs to the composer.
     Text,
@@ -236,7 +239,8 @@ impl Approvals {
         }
     }
 
-    /// Shows the next question. It has to be read like the first one, so the composer gets the keyboard.
+    /// Shows the next question of the queue. Like the first one, it has to be read before it can be answered, so the
+    /// composer gets the keyboard.
     fn begin(&mut self) {
         let before = std::mem::take(self);
         *self = Self { queue: before.queue, files: before.files, paths: before.paths, ..Self::default() };
@@ -301,7 +305,7 @@ impl Approvals {
         self.list.text_from_before();
     }
 
-    /// Scrolls by rows: up if negative, else down. Returns false if it has no more rows there, so that the transcript may scroll.
+    /// Scrolls by rows: up if negative, else down. Returns false if the question has no more rows there, so that the transcript may scroll.
     pub fn scroll(&mut self, lines: isize) -> bool {
         let most = self.rows.saturating_sub(self.window);
         let more = if lines < 0 { self.scroll.min(most) > 0 } else { self.scroll < most || !self.seen_end };
@@ -423,7 +427,7 @@ impl Approvals {
         })]
     }
 
-    /// Returns the parsing jobs for the code of the question, once.
+    /// Returns the jobs that parse the code of the question. Each job is returned only once.
     pub fn jobs(&self) -> Vec<Job> {
         self.queue.front().into_iter().flat_map(|asked| &asked.code).flat_map(ChangedCode::jobs).collect()
     }
@@ -449,13 +453,13 @@ impl Approvals {
         (self.question(width, theme, spacing).len() + foot).min(usize::from(u16::MAX)) as u16
     }
 
-    /// Returns the most rows it may take, so that all of it still fits into `room` rows after a terminal wraps its rows
-    /// at `columns`.
+    /// Returns the greatest height of the question at which all of its rows still fit into `room` rows after a terminal
+    /// wraps them at `columns`.
     pub(crate) fn rows_in(&self, width: u16, theme: &Theme, columns: u16, room: usize) -> u16 {
         let broken = |lines: &[Line<'_>]| -> Vec<usize> {
             lines.iter().map(|line| print::broken(line, columns)).collect()
         };
-        // The number of rows decides which form is drawn.
+        // The height decides which form is drawn: see `spacing`.
         let forms = [Spacing::Tight, Spacing::Short].map(|form| broken(&self.question(width, theme, form)));
         let tallest = usize::from(self.height(width, theme, Spacing::Tight));
         let rows = |most: usize| &forms[usize::from(most < tallest && most < usize::from(SHORT))];

@@ -8,7 +8,7 @@ use crate::input::Place;
 use crate::text;
 use becket_types::RuleOffer;
 
-/// Widest rule that an answer shows; a longer one would hide what the answer says.
+/// Maximum width in columns of a rule in an answer. A wider one would hide what the answer says.
 const RULE_SHOWN: usize = 36;
 
 /// Beginning of an absolute path in a rule.

@@ -48,7 +48,7 @@ pub(crate) fn reason_of(request: &PermissionRequest) -> String {
     let Some(command) = &request.access.command else { return request.reason.clone() };
     // A reason names only the beginning of a long command.
     let named = format!("`{}`", becket_types::cut_end(command.trim(), NAMED));
-    // The reasons of its parts follow the whole command.
+    // The reason for a command of several parts is the whole command, and then the reasons for the parts.
     match request.reason.strip_prefix(&format!("{named}: ")) {
         Some(parts) => parts.to_owned(),
         None => request.reason.replacen(&named, "it", 1),
@@ -85,13 +85,13 @@ fn numbered<'a>(head: &str, body: &'a str) -> Vec<(Option<usize>, &'a str)> {
     body.lines().map(|line| (number(line), line)).collect()
 }
 
-/// Bytes of a command that a reason names.
+/// Maximum number of bytes of a command that a reason names.
 const NAMED: usize = 200;
 
 /// Unchanged lines that are shown around a change where there is little room.
 const NEAR: usize = 2;
 
-/// Returns the lines from the first change to the last one, with few unchanged lines around them.
+/// Returns the lines from the first change to the last one, with at most `NEAR` unchanged lines on either side.
 fn near_changes(lines: &[(Option<usize>, &str)]) -> Range<usize> {
     let is_change = |(_, line): &(Option<usize>, &str)| line.starts_with(['+', '-']);
     match (lines.iter().position(is_change), lines.iter().rposition(is_change)) {
@@ -188,7 +188,7 @@ impl<'a> Question<'a> {
                         ),
                         n => format!("{n} files"),
                     };
-                    // The words of the call's line and of the rules.
+                    // The same verbs as in rules and in the transcript's line of the call.
                     let verb = if sdk_names::own_name(&request.tool) == "write" { "Write" } else { "Edit" };
                     format!("{verb} {files}{whose}?")
                 }
@@ -271,7 +271,7 @@ impl<'a> Question<'a> {
         self.lines.extend(text::wrap(spans, self.width, &lead, &rest));
     }
 
-    /// Adds the changes. Returns true if unchanged lines around them were left out because there was no room.
+    /// Adds the changes of all files, hunk by hunk. Returns true if unchanged lines around them were left out because there was no room.
     fn preview(
         &mut self,
         files: &[FilePreview],
@@ -323,12 +323,12 @@ impl<'a> Question<'a> {
                     };
                     let from = self.lines.len();
                     let coloured = code.get(i).map(|code| code.spans(file, line, &mut code_at, style, theme));
-                    // The lines that are left out count as lines of the code all the same.
+                    // Lines that are not shown still advance `code_at`, so that the colours of later lines fit.
                     if !shown.contains(&index) {
                         continue;
                     }
                     let plain = || vec![Span::styled(text::visible(line).into_owned(), style)];
-                    // A hunk that was left out is dim as a whole.
+                    // A rejected hunk is dim as a whole.
                     let spans = coloured.filter(|_| !dropped).unwrap_or_else(plain);
                     // The number of a changed line has the colour of its sign.
                     let number = match line.as_bytes().first() {

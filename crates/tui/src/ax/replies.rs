@@ -10,7 +10,7 @@ use serde_json::Value;
 
 /// Maximum number of sessions that are read out.
 const SESSIONS: usize = 20;
-/// The last lines of output that are read out, at most.
+/// Maximum number of lines of output that are read out. Earlier lines are left out.
 const OUTPUT_LINES: usize = 20;
 
 /// Shows the plan of a compaction.

@@ -20,8 +20,9 @@ use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation as _;
 use vim::Vim;
 
-/// A paste with more lines or characters than this becomes a chip.
+/// A paste with more lines than this becomes a chip: one character that stands for the whole paste ([`buffer`]).
 const FOLD_LINES: usize = 8;
+/// A paste with more bytes than this becomes a chip as well.
 const FOLD_CHARS: usize = 1_000;
 /// Maximum number of pastes that are remembered.
 const PASTES: usize = 20;
@@ -33,8 +34,8 @@ pub struct Composer {
     history: Vec<String>,
     /// Pastes of this session, the newest last. A prompt recalled from the history gets its chips back from them.
     pastes: Vec<String>,
-    /// Position in the history, and the text that was being written before browsing began. It counts only while the
-    /// prompt at this position is shown unchanged, see [`Self::is_browsing`].
+    /// Position in the history, and the text that was being written before browsing began. The value has a meaning only
+    /// while the prompt at this position is shown unchanged, see [`Self::is_browsing`].
     browsing: Option<(usize, String)>,
     search: Option<Search>,
     vim: Option<Vim>,
@@ -100,7 +101,7 @@ impl Composer {
         self.buffer.expanded()
     }
 
-    /// Replaces the text. Each paste of this session in it becomes a chip.
+    /// Replaces the text. Each remembered paste that the text contains becomes a chip.
     pub fn set(&mut self, text: &str) {
         self.buffer.set("");
         let mut rest = text;
@@ -339,8 +340,8 @@ impl Composer {
         }
     }
 
-    /// Takes the position in the history and the draft. If the shown prompt was edited, a new walk begins with the edited text as
-    /// its draft. The draft of the walk before becomes the newest entry of the history, so that it is not lost.
+    /// Takes the position in the history and the draft. If the shown prompt was edited, browsing starts again at the end of the history,
+    /// with the edited text as the draft. The previous draft becomes the newest entry of the history, so that it is not lost.
     fn walk(&mut self) -> (usize, String) {
         let browses = self.is_browsing();
         match self.browsing.take() {
@@ -380,7 +381,7 @@ impl Composer {
         }
     }
 
-    /// Returns the height in rows that it needs at this width, at least one.
+    /// Returns the height in rows that the composer needs at this width, at least one.
     pub fn height(&self, width: u16) -> u16 {
         if self.search.is_some() {
             return 1;
@@ -389,7 +390,7 @@ impl Composer {
     }
 
     /// Draws the composer and puts the terminal's cursor where the next character goes, because input methods follow
-    /// it. `active`: it has the keyboard.
+    /// it. `active`: the composer has the keyboard.
     pub fn draw(&mut self, frame: &mut Frame<'_>, area: Rect, theme: &Theme, hint: &str, active: bool) {
         let width = usize::from(area.width);
         if let Some(search) = &self.search {
@@ -435,7 +436,8 @@ impl Composer {
     fn rows(&self, width: usize) -> (Vec<Row>, (usize, usize)) {
         let columns = width.saturating_sub(3).max(1);
         let mut rows: Vec<Row> = vec![Vec::new()];
-        // `room`: the columns that the row takes in the terminal that needs the most of them.
+        // Terminals disagree about some widths. `used`: columns by becket's own measure; `room`: columns in the
+        // terminal that takes the most.
         let (mut used, mut room) = (0, 0);
         let mut cursor = (0, 0);
         let selected = self.vim.as_ref().and_then(|vim| vim.selected(&self.buffer)).unwrap_or_default();
@@ -454,7 +456,8 @@ impl Composer {
                 None => text::visible(grapheme).into_owned(),
             };
             let own = text::width(&shown);
-            // Text in one piece moves what is after it. The others have their columns whatever the terminal thinks of them.
+            // A disputed cluster is written in one piece with the text after it, so a terminal that gives it more columns
+            // moves that text. After any other grapheme the cursor is placed, so the terminal's own width does not matter.
             let most = if text::is_disputed(&shown) { text::most(&shown) } else { own };
             if room + most > columns && used > 0 {
                 rows.push(Vec::new());
@@ -541,7 +544,7 @@ mod tests {
             ("↑⌫new↑", "second", true),
             ("↑⌫new↑↓", "new", false),
             ("↑!↑↑↓↓", "second!", false),
-            // The draft of the first walk is an entry of the second.
+            // The draft of the first browsing is an entry of the second.
             ("old↑!↑", "old", true),
             ("old↑!↑↓", "second!", false),
             ("old↑↑↓↓", "old", false),
@@ -574,7 +577,7 @@ mod tests {
                 seen.push(composer.text());
             }
             for text in &typed {
-                // A text that was typed on is a part of a later one.
+                // If more was typed after a text, a later text begins with it.
                 prop_assert!(seen.iter().any(|seen| seen.starts_with(text.as_str())), "{text} of {typed:?} in {seen:?}");
             }
         }

@@ -10,7 +10,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::text::Line;
 use serde_json::{Map, Value};
 
-/// Maximum number of fields and choices of a form, and of characters of a typed value.
+/// Maximum number of fields of a form, of choices of a field, and of characters of a typed value.
 const MOST_FIELDS: usize = 50;
 const MOST_CHOICES: usize = 200;
 const MOST_CHARS: usize = 10_000;
@@ -259,7 +259,7 @@ impl Field {
             Input::Text(text) | Input::Number { text, .. } => {
                 format!("{}{}", text::visible(text), if here { "▏" } else { "" })
             }
-            // Its answers have rows of their own.
+            // The prepared answers have rows of their own: see `answers`.
             Input::Pick(_) => String::new(),
             Input::Flag(flag) => match flag {
                 Some(true) => "‹ yes ›".to_owned(),
@@ -360,7 +360,7 @@ impl Field {
         Ok(Value::Number(number))
     }
 
-    /// Checks a size by two rules of the schema. `unit`: of the size; empty for a value.
+    /// Checks a size by two rules of the schema. `unit`: the unit of the size in the message; empty for a number itself.
     fn within(&self, size: f64, (least, most): (&str, &str), unit: &str) -> Result<(), String> {
         let rule = |name: &str| self.rules.get(name).and_then(Value::as_f64);
         let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };

@@ -34,11 +34,12 @@ const BODY_ROWS: usize = 8;
 pub struct Elicit {
     asker: Asker,
     fields: Vec<Field>,
-    /// The field that has the keyboard while the list is focused. Behind the last one: the answers have it.
+    /// The field that has the keyboard while the list is focused. An index after the last field: the answers have the keyboard.
     at: usize,
     list: AnswerList,
-    /// First row of the body that is shown, and the number of rows of the last frame.
+    /// First row of the body that is shown.
     scrolled: usize,
+    /// Rows of the whole body and of its visible part, as drawn last.
     rows: (usize, usize),
 }
 
@@ -80,7 +81,7 @@ impl Elicit {
     }
 
     fn asked(asker: Asker, fields: Vec<Field>) -> Self {
-        // In a field, Enter goes to the next one and a digit is a part of its text.
+        // In a field, Enter goes to the next field and a digit is a part of its text, so these keys give the answers no keyboard.
         let list = if fields.is_empty() { AnswerList::default() } else { AnswerList::below_fields() };
         Self { asker, fields, at: 0, list, scrolled: 0, rows: (0, 0) }
     }
@@ -155,7 +156,7 @@ impl Elicit {
         let page = isize::try_from(self.rows.1.max(2) - 1).unwrap_or(1);
         let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
-            // The turn ends, and with it the question of the model.
+            // Interrupts the turn, which also ends the question of the model.
             KeyCode::Char('c') if ctrl && self.call().is_some() => {
                 return Outcome::Answered(vec![Effect::Send(Command::Interrupt)]);
             }
@@ -281,7 +282,7 @@ impl Elicit {
             Asker::Server(question) => {
                 let accept = match &question.form {
                     ServerForm::Fields(_) => Answer::new("Send this to the server", "send"),
-                    // becket opens no program for an address of a server.
+                    // becket opens no browser for an address that a server chose, so the answer copies the address.
                     ServerForm::Url(_) => Answer::new("I go there: copy the address", "copy and go"),
                 };
                 vec![
@@ -374,7 +375,7 @@ impl Elicit {
         }
         let in_field = self.at < self.fields.len();
         let (list, row) = if self.list.is_focused() && in_field {
-            // The cursor of the list is not where the keyboard is.
+            // A field has the keyboard, so the answers are drawn as a list without the keyboard.
             AnswerList::default().lines(&answers, width, tight, theme)
         } else {
             self.list.lines(&answers, width, tight, theme)

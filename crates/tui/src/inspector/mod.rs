@@ -1,5 +1,5 @@
-//! Context inspector: every request as it was sent, its spans, their exact bytes, and the differences to the previous
-//! request. It also shows the request that would be sent next, whose items can be dropped, collapsed and pinned.
+//! Context inspector: every request as it was sent, its spans (system prompt, tools, messages), their exact bytes, and the differences to
+//! the previous request. It also shows the request that would be sent next, whose items can be dropped, collapsed and pinned.
 //!
 //! Owns the open page and the chosen row on it. Pages come from the host and changes from the agent. Each change is
 //! shown with its effect on the cache, and confirmed once. This is the only pane that shows content meant for the model

@@ -8,7 +8,7 @@ pub enum InspectedRequest {
     /// The request that would be sent now.
     #[default]
     Now,
-    /// The sent one with this number, counted from 1.
+    /// The request that was sent with this number, counted from 1.
     Sent(NonZeroUsize),
 }
 
@@ -58,9 +58,10 @@ pub struct SentRow {
     pub notes: Vec<String>,
 }
 
-/// A span of a request.
+/// A span of a request: a part such as the system prompt, a tool or a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpanRow {
+    /// Entry number of the message; `None` or 0 for a part that is not a message of the session.
     pub seq: Option<u64>,
     pub kind: String,
     /// Name of a rules file or tool, or the role of a message.

@@ -153,7 +153,7 @@ impl Page<'_> {
             let style = if entry.prominent { self.theme.text } else { self.theme.dim };
             let width = self.columns - indent;
             let mut lines = wrapped(&entry.meaning, width, style);
-            // A detail is not broken to share a row with the meaning, nor to begin below it.
+            // A detail that does not fit after the meaning gets its own row below it, with less indentation if it would be broken there.
             let detail = text::visible(&entry.detail).into_owned();
             let mut below = Vec::new();
             match lines.last_mut() {
@@ -363,7 +363,7 @@ impl Page<'_> {
         }
         let least = values.iter().min().copied().unwrap_or(0);
         if least * 10 >= most * 9 {
-            // A block of equal columns would say no more than one row.
+            // If all values are within a tenth of the largest, the plot would be a solid block, so one row is drawn instead.
             return self.push(vec![
                 Span::raw(" ".repeat(self.columns - self.room())),
                 Span::styled("▇".repeat(columns), self.theme.accent),

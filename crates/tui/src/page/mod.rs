@@ -57,7 +57,7 @@ pub struct Entry {
     pub name: String,
     pub arguments: String,
     pub meaning: String,
-    /// The meaning is what the reader looks for, such as the value of a setting.
+    /// The meaning is what the reader looks for, such as the value of a setting, so it is not dimmed.
     pub prominent: bool,
     /// Shown dimmed after the meaning; below it if it does not fit there whole.
     pub detail: String,
@@ -125,6 +125,7 @@ pub struct Share {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
     pub title: String,
+    /// The cells are aligned to the right.
     pub right: bool,
     /// The column may be cut. A table needs one such column to fit narrow terminals.
     pub flexible: bool,

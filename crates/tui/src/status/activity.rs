@@ -19,8 +19,8 @@ const PROVIDERS: [(&str, &str); 7] = [
     ("groq", "Groq"),
 ];
 
-/// Returns an error that is retried in few columns: who and why, without the server's own words. A server that answered with a
-/// status has the name of the model's provider. Any other keeps its address, which may be the fault.
+/// Returns a short form of the error of a request that is sent again: who failed and why, without the server's own words. A server that
+/// answered with a status has the name of the model's provider. Any other keeps its address, which may be the fault.
 pub(crate) fn short_error(error: &str, model: &str) -> String {
     let error = error.trim_end_matches('.');
     let error = error.find("): ").map_or(error, |end| &error[..=end]);
@@ -35,9 +35,9 @@ pub(crate) fn short_error(error: &str, model: &str) -> String {
     }
 }
 
-/// Columns for the sign and the words of an activity.
+/// Columns that the sign and the words of an activity must have before the tokens are shown as well.
 const DOING: usize = 24;
-/// Columns for the words alone, before the cost or the time is left out for them.
+/// The words keep at least this many columns: the cost, and then the time, are left out for them.
 const LEAST_DOING: usize = 9;
 
 impl Status {
@@ -51,7 +51,7 @@ impl Status {
             let line = format!("{}{end}", text::fit(&command, room));
             return Some(Line::styled(text::fit(&line, usize::from(width)).into_owned(), theme.dim));
         };
-        // A running command has a clock of its own, so this one says what it measures.
+        // The row of a running call has a time of its own, so this time is called `turn`.
         let whose = if turn.compacting { "" } else { "turn " };
         let time = match turn.seconds {
             0 => String::new(),
@@ -66,14 +66,14 @@ impl Status {
         }
         // Where there is little room, the tokens are left out first.
         let longer = format!("{shorter}{wrote}{end}");
-        // The row of a running call says what runs.
+        // The row of a running call in the transcript says what runs, so this line says only `working`.
         let runs = turn.doing.starts_with(RUNNING) || turn.doing.starts_with(SUBAGENT_RUNNING);
         let doing = if runs { "working" } else { &turn.doing };
         let words = text::width(doing).min(LEAST_DOING);
         let end = match () {
             () if text::width(&longer) + DOING <= width => longer,
             () if text::width(&shorter) + text::width(&end) + 2 + words <= width => format!("{shorter}{end}"),
-            // Next come the cost and the time, so that the words stay words.
+            // Then the cost is left out, and then the time, so that the words are not cut.
             () if text::width(&time) + text::width(&end) + 2 + words <= width => format!("{time}{end}"),
             () => end,
         };
@@ -82,7 +82,7 @@ impl Status {
         let room = width.saturating_sub(text::width(&end) + 2);
         let doing = text::fit_words(&text::visible(doing), room).into_owned();
         let waits = turn.doing == WAITING;
-        // The sign turns with the seconds.
+        // The spinner advances once a second.
         let sign = text::spinner(turn.seconds);
         let (mark, style) = if waits { ("?", theme.outcome.warning) } else { (sign, theme.text) };
         let mark = Span::styled(format!("{mark} "), if waits { style } else { theme.accent });

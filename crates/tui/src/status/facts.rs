@@ -12,13 +12,13 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use std::ops::Range;
 
-/// Columns from which on the line says what its mode and its percentage are.
+/// From this width in columns on, the mode and the percentage have words that say what they are.
 const NAMED: usize = 64;
-/// Columns from which on the line has the provider, the whole folder and the cost as well.
+/// From this width in columns on, the line also has the provider, the whole folder and the cost.
 const WIDE: usize = 104;
-/// Maximum number of columns of the folder and the branch on narrower and on wide lines.
+/// Maximum number of columns of the folder and the branch, on other lines and on wide ones (`WIDE`, or all facts from `NAMED`).
 const PLACE: [usize; 2] = [26, 48];
-/// Cells of the bar on narrower and on wide lines, if they fit.
+/// Cells of the bar on lines below and from `NAMED`, if they fit.
 const BAR: [usize; 2] = [20, 60];
 
 /// A fact with its importance: the least important one is left out first.
@@ -35,10 +35,10 @@ impl Status {
         headed: bool,
     ) -> Vec<Line<'static>> {
         let modes = modes::forms(&self.session.mode);
-        // On a narrow line there is only its name.
+        // On a narrow line a mode has only its name, which is the last form.
         let shortest = modes.len() - 1;
         let forms = if width < NAMED { &modes[shortest..] } else { &modes[..shortest] };
-        // The longest form of the mode with which no other part is left out, except the key for the details at the end.
+        // Use the longest form of the mode with which no other part is left out. The key for the details, at the end, does not count.
         let parts = |form: &String| self.parts(form, width, theme, vim, headed);
         let fits = |parts: &Vec<Part>| {
             let facts = parts.len() - usize::from(self.keys[0].is_some());

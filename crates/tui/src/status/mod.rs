@@ -1,9 +1,9 @@
 //! The status line, and the line above the composer that shows the current activity.
 //!
-//! Everything shown derives from events and the host's answers. "working" is shown only while a turn runs. Wakes once a
-//! second during a turn for the elapsed time, every five seconds while commands run in the background, and never
-//! otherwise. `session` owns the facts of the session, `spending` its use; `facts` draws the built-in line, `header` the start, `activity` the line of a turn, `meter` the context,
-//! `script` the output of the user's status line program.
+//! Everything shown derives from events and the host's answers. "working" is shown only while a turn runs. Asks to be woken once a second
+//! during a turn for the elapsed time, every five seconds while commands run in the background, and never otherwise. `session` owns the
+//! facts of the session, `spending` its use; `facts` draws the built-in line, `header` the start, `activity` the line of a turn, `meter`
+//! the context, `script` the output of the user's status line program.
 
 mod activity;
 mod facts;
@@ -82,7 +82,7 @@ struct Retry {
 }
 
 impl Status {
-    /// Sets if the user has a program for the line.
+    /// Records if the user has configured a program for the status line.
     pub fn scripted(mut self, scripted: bool) -> Self {
         self.script.exists = scripted;
         self
@@ -269,7 +269,7 @@ impl Status {
         self.session.title(columns)
     }
 
-    /// Adds the facts of the session that the page depends on.
+    /// Fills in the facts of the session that this request for a page carries to the host.
     pub(crate) fn fill_in(&self, page: PageRequest) -> PageRequest {
         let mode = || self.session.mode.clone();
         match page {
@@ -366,7 +366,7 @@ impl Status {
         if is_turn { Vec::new() } else { self.doing("sending") }
     }
 
-    /// Returns the seconds of the turn, which signs of running work turn with.
+    /// Returns the seconds since the turn began, which select the sign of the spinners.
     pub(crate) fn beat(&self) -> u64 {
         self.turn.as_ref().map_or(0, |turn| turn.seconds)
     }
@@ -418,7 +418,7 @@ impl Status {
         header::lines(&self.session, area, theme)
     }
 
-    /// Returns the height in rows that it needs. All facts may need several rows.
+    /// Returns the height in rows that the status line needs. All facts may need several rows.
     pub fn height(&self, width: u16) -> u16 {
         let rows = match (self.script.lines.len(), self.whole) {
             (0, false) => 1,

@@ -10,8 +10,9 @@ use becket_types::{Cost, Event, Usage, Used};
 pub(super) struct Spending {
     pub usage: Usage,
     pub cost: Cost,
-    /// Cost of the current turn, or of the last one, and the tokens that the model wrote in it.
+    /// Cost of the current turn, or of the last one.
     pub turn: Cost,
+    /// Tokens that the model wrote in that turn.
     pub turn_wrote: u64,
     /// Time of the requests to the model, in milliseconds.
     pub api_millis: u64,

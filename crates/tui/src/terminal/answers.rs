@@ -135,7 +135,7 @@ fn control(rest: &[u8], end: bool) -> ParsedItem {
     ParsedItem::Whole(told + 3, Some(heard))
 }
 
-/// Parses a character after `before` bytes.
+/// Parses a character. `before`: the number of bytes of the item before the character.
 fn character(bytes: &[u8], before: usize, modifiers: KeyModifiers, end: bool) -> ParsedItem {
     let first = &bytes[..bytes.len().min(4)];
     let whole = match str::from_utf8(first) {
@@ -172,7 +172,7 @@ fn key(length: usize, c: char, more: KeyModifiers) -> ParsedItem {
 /// Abilities of the terminal, collected from its answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TerminalAbilities {
-    /// The terminal answered the last query.
+    /// The terminal answered the last query, the one that every terminal answers.
     pub answered: bool,
     pub sixel: bool,
     pub cell: Option<(u16, u16)>,

@@ -21,6 +21,7 @@ use std::io::{self, Write};
 const CLEAR_ROW: &[u8] = b"\x1b[2K";
 
 #[derive(Debug, Default)]
+/// The region of the screen that is redrawn in place.
 pub(super) struct Inline {
     /// The region as the terminal shows it; `None` before the first frame.
     shown: Option<Buffer>,

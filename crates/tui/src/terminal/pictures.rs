@@ -30,12 +30,13 @@ pub(super) struct Pictures {
     /// Counter of uses, for evicting the oldest image; `None` until the first image arrives by this protocol.
     used: Option<u64>,
     known: BTreeMap<u32, CachedImage>,
+    /// Images that the terminal shows, by number, and the rows that are drawn.
     standing: BTreeMap<u32, Vec<Run>>,
     /// Images that lost a cell because the frame overwrote it.
     touched: BTreeSet<u32>,
     /// Time at which the rate limit allows the next transfer.
     free: Option<Instant>,
-    /// An image waits for that time.
+    /// An image waits for the time in `free`.
     waits: bool,
     missing: BTreeSet<u32>,
 }
@@ -57,7 +58,7 @@ struct Run {
 }
 
 impl Pictures {
-    /// Adds an image to be drawn over the cells with this number.
+    /// Adds an image to be drawn over the cells that carry its number (see [`image`]).
     pub(super) fn give(&mut self, number: u32, image: Arc<Scaled>) {
         let used = self.tick();
         self.known.insert(number, CachedImage { image, used });

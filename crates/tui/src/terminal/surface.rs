@@ -54,8 +54,8 @@ impl Surface {
         Ok(out)
     }
 
-    /// Returns the bytes that print `lines` into the scrollback and show a frame below them. The frame has `height` rows, or as
-    /// many as the previous frame and these lines leave on a terminal with this `screen`.
+    /// Returns the bytes that print `lines` into the scrollback and show a frame below them. The frame has `height` rows, or
+    /// more if the previous frame took more rows of the `screen` than `lines` and `height` together.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl Surface {
         Ok(out)
     }
 
-    /// Returns the bytes that erase that frame.
+    /// Returns the bytes that erase the frame of inline mode.
     ///
     /// # Errors
     ///
@@ -121,17 +121,17 @@ impl Surface {
         Ok((frame.buffer, cursor.get()))
     }
 
-    /// Adds an image that is drawn over the cells with its number, from the next frame on.
+    /// Adds an image that is drawn, from the next frame on, over the cells that carry its number.
     pub fn give_image(&mut self, number: u32, image: Arc<Scaled>) {
         self.painter.pictures.give(number, image);
     }
 
-    /// Drops the images, because their size is no longer right.
+    /// Drops the images, because the size of a cell has changed.
     pub fn drop_images(&mut self) {
         self.painter.pictures.drop_known();
     }
 
-    /// Returns the images that the last frame lacked.
+    /// Returns the numbers of images that the last frame should show and that were not available.
     pub fn missing_images(&mut self) -> Vec<u32> {
         self.painter.pictures.take_missing()
     }

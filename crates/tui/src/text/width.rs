@@ -26,8 +26,8 @@ pub(crate) fn line_width(line: &Line<'_>) -> usize {
     line.spans.iter().map(|span| width(&span.content)).sum()
 }
 
-/// Returns the most columns that a terminal takes for one grapheme. Terminals disagree about those of several characters: some draw each
-/// emoji of a joined one, each half of a flag, or a column for each vowel sign of an Indian script.
+/// Returns the most columns that a terminal takes for one grapheme. Terminals disagree about graphemes of several characters: some draw
+/// each emoji of a joined one, each half of a flag, or a column for each vowel sign of an Indian script.
 pub(crate) fn most(grapheme: &str) -> usize {
     let mut chars = grapheme.chars();
     let is_alone = chars.next().is_none() || chars.next().is_none();
@@ -103,7 +103,7 @@ fn is_spacing_sign(c: char) -> bool {
     )
 }
 
-/// Returns the columns of a part of `text`, in whole graphemes: a part of an emoji stands for all of it.
+/// Returns the columns of a part of `text`, in whole graphemes: if the part begins or ends inside an emoji, all of the emoji counts.
 pub(crate) fn columns_of(text: &str, part: Range<usize>) -> Range<usize> {
     let (mut at, mut columns) = (0, None);
     for (from, grapheme) in text.grapheme_indices(true) {

@@ -185,7 +185,8 @@ impl Block {
         text::fit(&format!("{who}: {}", text::visible(line.trim())), HEADLINE).into_owned()
     }
 
-    /// True if the user sees the block, in its own lines or in the line of another call.
+    /// True if the user may see the block, in its own lines or in the line of another call. Only hidden messages that
+    /// are not revealed are not seen.
     pub fn is_told(&self, revealed: bool) -> bool {
         revealed || !matches!(self.body, Body::Hidden { .. })
     }
@@ -195,7 +196,7 @@ impl Block {
         self.summarized
     }
 
-    /// Sets if the block is summarized in the line of another call.
+    /// Records if the block is summarized in the line of another call.
     pub(crate) fn set_summarized(&mut self, summarized: bool) {
         self.summarized = summarized;
     }
@@ -316,8 +317,8 @@ impl Block {
         self.row(index).map(|row| row.code.as_slice()).unwrap_or_default()
     }
 
-    /// Returns the number of pieces that will not change while more text arrives. The number is the same at every
-    /// width.
+    /// Returns the number of pieces of a growing answer (paragraphs, lists, blocks of code) that will not change while
+    /// more text arrives. The number is the same at every width.
     pub fn settled(&self) -> usize {
         match &self.body {
             Body::Answer { layout, .. } => layout.settled(),

@@ -25,7 +25,7 @@ pub(super) struct Blocks {
     parts: HashMap<(MessageId, u32), usize>,
     /// Streaming answers that are too long for one block.
     long: HashMap<(MessageId, u32), LongAnswer>,
-    /// This is a page: its text begins at the left edge.
+    /// The blocks are a page and no conversation: the text begins at the left edge.
     pub page: bool,
     pub view: Arc<CallView>,
     /// The id that the terminal gets for the next image; `None` if it draws no images.
@@ -46,7 +46,7 @@ pub(super) struct Blocks {
 pub(super) struct TurnClock {
     /// The turn is over, so nothing of it will change.
     pub idle: bool,
-    /// Its second, which the signs of running calls turn with.
+    /// Seconds since the turn began. They select the sign of the spinners of running calls.
     pub beat: u64,
 }
 
@@ -113,7 +113,7 @@ impl Blocks {
         });
     }
 
-    /// Counts a second for each running call. `beat`: the second of the turn.
+    /// Counts a second for each running call. `now`: the seconds since the turn began.
     pub(super) fn tick(&mut self, now: u64) {
         self.turn.beat = now;
         let is_running = |block: &&mut Block| matches!(block.body(), Body::Tool(call) if matches!(call.state, State::Running { .. }));
@@ -182,7 +182,7 @@ impl Blocks {
         });
     }
 
-    /// Shows an answer as it is: no more text will come.
+    /// Lays out an answer as complete, because no more text will come.
     pub(super) fn finish_answer(&mut self, at: usize) {
         self.list[at].change(|body| {
             if let Body::Answer { layout, .. } = body {
@@ -191,7 +191,7 @@ impl Blocks {
         });
     }
 
-    /// Shows all answers as they are that still grow, because their turn has ended.
+    /// Lays out all growing answers as complete, because their turn has ended.
     pub(super) fn finish_answers(&mut self) {
         let open: Vec<usize> = self.parts.values().copied().collect();
         for at in open {
@@ -264,7 +264,7 @@ impl Blocks {
         }
     }
 
-    /// Returns the text of the message with this number, if it is in memory.
+    /// Returns the text of the message with this entry number, if it is in memory.
     pub(super) fn said_in(&self, seq: Seq) -> Option<String> {
         let of = self.list.iter().filter(|block| block.message().is_some_and(|(at, _)| at == seq));
         let said: Vec<_> = of.map(|block| block.source()).collect();
@@ -324,7 +324,7 @@ impl Blocks {
         });
     }
 
-    /// Returns the entry number with which a turn or a gap begins.
+    /// Returns the entry number of the block's message, or with which the block's gap begins.
     pub(super) fn seq_at(&self, at: usize) -> Option<Seq> {
         match self.list[at].body() {
             Body::Gap(gap) => Some(gap.from),

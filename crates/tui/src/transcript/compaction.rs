@@ -1,6 +1,7 @@
 //! The block of a compaction: one line that opens to show the summary, the removed messages and the loss report.
 //!
-//! Owns the known part of these. The loss report is requested only when the block is open and in view.
+//! Owns what is known of the summary, of the removed messages and of the loss report. The loss report is requested only
+//! when the block is open and in view.
 
 use super::row::{Row, paragraph};
 use crate::hint;
@@ -14,7 +15,7 @@ const SHOWN: usize = 20;
 /// Maximum number of removed messages that are listed.
 const DROPPED: usize = 300;
 
-/// A compaction as its block shows it. `before` and `after`: the size of the context in tokens.
+/// A compaction as its block shows it.
 #[derive(Debug)]
 pub struct Compaction {
     /// Entry number of the compaction in the ledger.
@@ -29,9 +30,9 @@ pub struct Compaction {
     pub left_out: Vec<LeftOut>,
     /// Visible messages that are no longer in the context: entry numbers, and one line of each.
     pub dropped: Vec<(Seq, String)>,
-    /// `dropped` is complete.
+    /// `dropped` lists all of them. Otherwise the host must be asked.
     pub whole: bool,
-    /// First entry of the context's tail before the compaction and since.
+    /// First entry of the conversation that was in the context before this compaction, and since.
     pub reach: (Seq, Seq),
     pub loss: LossReport,
     pub undone: bool,
@@ -76,7 +77,7 @@ impl Compaction {
         let (mark, words) = line.split_at(line.find(' ').unwrap_or(line.len()));
         let (mark_style, style) =
             if self.undone { (theme.dim, theme.dim) } else { (theme.accent, theme.text) };
-        // A part of a key is of no use.
+        // If the hint about the key does not fit whole, it is left out.
         let more = if text::width(&line) + text::width(&more) <= width { more } else { String::new() };
         let mut head = vec![Span::styled(mark.to_owned(), mark_style), Span::styled(words.to_owned(), style)];
         head.extend(hint::spans(&more, theme));
@@ -114,8 +115,8 @@ impl Compaction {
     }
 }
 
-/// Blocks that the engine writes into a summary, and their titles for the user. Blocks without a title only enclose
-/// others.
+/// Names of the tagged blocks that the context engine writes into a summary, and their titles for the user. Blocks
+/// without a title only enclose others.
 const BLOCKS: [(&str, &str); 7] = [
     ("user-messages", "your messages, word for word"),
     ("verbatim_tail", "the model's last words before it"),

@@ -77,7 +77,7 @@ pub(super) fn counts(diff: &str) -> (usize, usize) {
     (count('+'), count('-'))
 }
 
-/// Lays out at most `limit` lines of the diff. Also returns how many were left out.
+/// Lays out the first lines of the diff, as many as `extent` allows. If lines are left out, a last row says how many.
 pub(super) fn lines(
     diff: &str,
     marks: &Value,
@@ -95,7 +95,7 @@ pub(super) fn lines(
     without_blank_edges(&mut rows);
     let widest = rows.iter().filter_map(|r| r.old.max(r.new)).max().unwrap_or(1);
     let painter = Painter { marks: read_marks(marks), sides, digits: widest.to_string().len(), width, theme };
-    // Beside a new file or a deleted one, half of the rows would be blank.
+    // Only a diff that has both sides is shown side by side: for a new or a deleted file, one side would be blank.
     let two_sided = rows.iter().any(|row| row.kind == Kind::Same)
         || [Kind::Added, Kind::Removed].iter().all(|kind| rows.iter().any(|row| row.kind == *kind));
     let mut out = if matches!(extent, Extent::Open) && two_sided && width >= SIDE_BY_SIDE {
@@ -121,9 +121,9 @@ const CLOSED_LINES: usize = 12;
 
 /// The part of a change that is shown.
 pub(super) enum Extent {
-    /// Its first lines, and this hint how to see the others.
+    /// The first lines, and this hint about the key that shows the others.
     Closed(String),
-    /// All of it, both sides beside each other where there is room.
+    /// Up to `OPEN_LINES` lines, side by side if there is room.
     Open,
 }
 

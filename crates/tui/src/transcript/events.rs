@@ -181,7 +181,7 @@ impl Blocks {
         let summary = turn_summary(result, &changed, only.as_deref());
         match summary {
             Some(text) if result.end == TurnEnd::Completed => {
-                // The ledger reproduces this line, so the turn can be evicted from memory.
+                // This line is not marked as local, unlike other notes: the ledger reproduces it, so the turn can be evicted from memory.
                 self.push(Body::Note { weight: Weight::Done, text });
                 true
             }
@@ -224,8 +224,8 @@ impl Blocks {
         true
     }
 
-    /// Returns the visible messages that a compaction removed from the context, one line each. Messages that an earlier
-    /// compaction removed are not listed again. The pair is the start of the context before and after.
+    /// Returns the visible messages that a compaction removed from the context, one line each. Messages that an earlier compaction removed
+    /// are not listed again. The pair: the first entry that was in the context before and after the compaction.
     fn dropped(&mut self, tail_from: Seq, kept: &[MessageId]) -> ((Seq, Seq), Vec<(Seq, String)>) {
         let before = self.compacted_to;
         self.compacted_to = before.max(tail_from);
@@ -237,7 +237,7 @@ impl Blocks {
         ((before, self.compacted_to), self.iter().filter_map(out).collect())
     }
 
-    /// Applies the undoing of a compaction, or the undoing of that.
+    /// Applies that a compaction was undone, or applied again (`counts`).
     fn compaction_counts(&mut self, entry: Seq, counts: bool) {
         let mut reach = (self.compacted_to, self.compacted_to);
         self.change_compaction(entry, |compaction| {
@@ -266,7 +266,7 @@ impl Blocks {
             &details.get("exit_code").map_or(Value::Null, |code| json!({"exit_code": code})),
         );
         call.state = if failed { State::Failed { millis: 0 } } else { State::Done { millis: 0 } };
-        // The user wants to read it, so it is open unless it is long.
+        // The user wants to read the output of their own command, so the call is open unless the output has more than `OPEN_OUTPUT` lines.
         call.open = text.lines().count() <= OPEN_OUTPUT;
         let at = self.push(Body::Tool(Box::new(call)));
         self[at].set_local(true);
@@ -386,7 +386,8 @@ impl Blocks {
         let mut counted = true;
         for part in &message.parts {
             if let Part::ToolResult { call_id, name, output, is_error, interrupted, details, .. } = part {
-                // This result tells the model what the user did, so the user sees the mark and not the words.
+                // The call was interrupted before it began. Its result says so to the model; the user sees the mark of
+                // an interrupted call instead of these words.
                 let not_started = details.get("not_run").is_some();
                 self.call(call_id, name, |c| {
                     c.set_result(if not_started { "" } else { output }, details);
@@ -494,7 +495,7 @@ impl Blocks {
 
 /// Maximum number of lines of a shell command's output that are shown without a key.
 const OPEN_OUTPUT: usize = 40;
-/// A reason of at most this many bytes is shown also where it repeats.
+/// A reason of at most this many bytes is shown again even if another call of the turn had the same reason.
 const SHORT_REASON: usize = 40;
 
 /// Returns the line that opens a continued session.

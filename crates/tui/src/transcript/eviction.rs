@@ -1,4 +1,5 @@
-//! Parts of the session that leave memory and return: requests for gaps, their filling, and the eviction of old turns.
+//! Parts of the session that leave memory and return: requests for gaps (ranges of the session that are not in memory),
+//! their filling, and the eviction of old turns.
 //!
 //! Updates every position that names a block when blocks are inserted or removed.
 
@@ -40,7 +41,7 @@ impl Transcript {
         self.blocks.gaps().next().is_some()
     }
 
-    /// Returns the parts of gaps that are needed since the last call.
+    /// Returns the parts of gaps that have been wanted since the last call.
     pub(crate) fn wanted_gaps(&mut self) -> Vec<Wanted> {
         std::mem::take(&mut self.wants.gaps)
     }
@@ -119,7 +120,7 @@ impl Transcript {
     }
 
     /// Evicts turns if the transcript is too large, those farthest from the view first. They can be read from the
-    /// ledger again. A turn with content that is in memory only stays whole.
+    /// ledger again. A turn that has content only in memory, and not in the ledger, is not evicted.
     pub fn let_go(&mut self) {
         let mut weight = self.blocks.weight();
         if self.inline || self.find.pattern.is_some() || weight <= MOST {

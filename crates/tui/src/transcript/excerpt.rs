@@ -20,9 +20,9 @@ use std::fmt::Write as _;
 const DONE: usize = 3;
 /// Lines below a command that is running or did not succeed.
 const FAILED: usize = 5;
-/// Lines of these that show the error, if it is not at the end.
+/// Number of the `FAILED` lines that show the error, if the error is not at the end.
 const ERROR: usize = 2;
-/// Lines of another tool's error.
+/// Lines of the error of a call that is not a command.
 const REASON: usize = 3;
 
 /// Returns the rows below the line of a closed call; none if its output is not meant for the user.
@@ -257,7 +257,7 @@ pub(super) struct Tests {
 }
 
 impl Tests {
-    /// Returns `None` if the command's output is not that of a known test runner.
+    /// Adds up the numbers in a call's output. `None` if the output is not that of a known test runner.
     pub(super) fn of(call: &ToolCall) -> Option<Self> {
         let mut all: Option<Self> = None;
         // unittest prints the number of tests above the line with the failures.
@@ -305,7 +305,7 @@ fn tests_run(line: &str) -> Option<u64> {
     rest.starts_with("test").then(|| count.parse().ok())?
 }
 
-/// Parses the last line of unittest, such as `FAILED (failures=2, errors=1)` or `OK`, after so many tests.
+/// Parses the last line of unittest, such as `FAILED (failures=2, errors=1)` or `OK`. `ran`: the number of tests from the line above it.
 fn unittest(line: &str, ran: u64) -> Option<Tests> {
     let (word, reasons) = line.split_once(" (").unwrap_or((line, ""));
     if ran == 0 || !matches!(word, "OK" | "FAILED") {

@@ -61,7 +61,7 @@ impl Find {
 /// Result of a move to another hit.
 #[derive(Debug)]
 pub(super) enum Move {
-    /// An earlier move still waits for a gap.
+    /// An earlier move still waits for the host's answer about a gap.
     Waiting,
     /// The gap in this block is to be searched first.
     Gap(usize, Want),
@@ -126,7 +126,7 @@ impl Find {
         let open: Vec<_> = blocks.gaps().filter(may).map(|(at, gap)| (at, gap.from, gap.to)).collect();
         let steps =
             |at: usize| if back { (from + end - at) % (end + 1) } else { (at + end + 1 - from) % (end + 1) };
-        // The same hit again means a whole round.
+        // If the next hit is in the block of the current one, all gaps lie between them.
         let far = to.map(|hit| hit.block).filter(|at| *at != from).map_or(end + 1, steps);
         open.into_iter().filter(|(at, ..)| steps(*at) < far).min_by_key(|(at, ..)| steps(*at))
     }
@@ -253,7 +253,7 @@ pub fn says(events: &[Event], words: &str) -> bool {
     blocks.iter().any(|block| block.is_told(false) && pattern.is_match(&block.source()))
 }
 
-/// Returns the text of the message with this number, as these events show it.
+/// Returns the text of the message with this entry number, as these events show it.
 pub fn said_in(events: &[Event], seq: Seq) -> Option<String> {
     let mut blocks = Blocks::default();
     for event in events {

@@ -1,4 +1,4 @@
-//! Images in the transcript as cells: those of kitty's graphics protocol with Unicode placeholders.
+//! Images in the transcript as cells, in the form of kitty's graphics protocol with Unicode placeholders.
 //!
 //! Model: every cell that shows a piece of an image is a character (U+10EEEE) with two combining marks for its row and
 //! column. Its colour is the image's number. So an image scrolls, is covered and is copied like text, and frames need

@@ -28,7 +28,7 @@ pub(super) fn split(have: usize, delta: &str, is_first: bool) -> Option<(&str, &
     }
     match delta.rfind('\n') {
         Some(at) => Some(delta.split_at(at + 1)),
-        // A line that does not end is cut at some point.
+        // Without a line end, the block may grow to twice its size before the text is cut.
         None => (have + delta.len() > 2 * most).then_some(("", delta)),
     }
 }
@@ -39,7 +39,7 @@ pub(super) fn empty() -> Body {
 }
 
 impl LongAnswer {
-    /// Notes that another block continues the one at `before`. The block before that one leaves memory.
+    /// Records that another block continues the one at `before`. An older block of the answer is then removed and counted in the note.
     pub(super) fn continued(&mut self, before: usize, list: &mut [Block]) {
         self.kept.push(before);
         if self.kept.len() < 2 {

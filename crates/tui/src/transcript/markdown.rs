@@ -87,7 +87,8 @@ impl Markdown {
         self.settled.len() + self.tail.len()
     }
 
-    /// Says if more text will come. Until then a link is shown once it is complete, because its Markdown would be read as words.
+    /// Records if more text will come. While it does, the beginning of a link at the end is hidden until the link is complete,
+    /// because its Markdown would be read as words.
     pub(crate) fn set_growing(&mut self, grows: bool) {
         if self.grows != grows {
             self.grows = grows;
@@ -105,7 +106,7 @@ impl Markdown {
         }
         let Some(at) = open_link(line) else { return text };
         let before = &text[..from + at];
-        // An image begins with this sign.
+        // The Markdown of an image is a link after `!`, so the sign is hidden as well.
         before.strip_suffix('!').unwrap_or(before)
     }
 

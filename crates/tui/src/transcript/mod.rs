@@ -118,7 +118,7 @@ impl Transcript {
             return None;
         }
         let top = first.block;
-        // The message of text after a gap is not known.
+        // Text after a gap belongs to a message that is not in memory.
         let begins = |at: &usize| matches!(self.blocks[*at].body(), Body::User { .. } | Body::Gap(_));
         let at = (0..=top).rev().find(begins)?;
         let block = &mut self.blocks[at];
@@ -129,7 +129,7 @@ impl Transcript {
         let mut line = block.line(0, theme);
         let next = if rows > 1 { block.line(1, theme).to_string() } else { String::new() };
         if !next.trim().is_empty() {
-            // A message that goes on says so with `…`. The blank row after it counts as well.
+            // A message of more than two rows ends with `…`. `rows` counts the blank row after it, too.
             let more = if rows > 3 { "…" } else { "" };
             let style = line.spans.first().map(|span| span.style).unwrap_or_default();
             let words = format!("{} {}{more}", line.to_string().trim_end(), next.trim());
@@ -140,7 +140,7 @@ impl Transcript {
         Some(line.patch_style(band))
     }
 
-    /// True if the first or the last of the user's messages begins with these words, as far as they were not cut.
+    /// True if the first or the last of the user's messages begins like `words`: the first 20 characters without spaces are compared.
     pub fn has_prompt(&self, words: &str) -> bool {
         let solid = |text: &str| {
             text.chars().filter(|c| !c.is_whitespace() && *c != '…').take(20).collect::<String>()
@@ -202,7 +202,7 @@ impl Transcript {
         self.blocks.call(id, "", |call| call.output.allowed = how);
     }
 
-    /// Sets the second of the turn, which the signs of calls that begin now show.
+    /// Sets the seconds since the turn began, which select the spinner's sign of calls that begin now.
     pub(crate) fn set_beat(&mut self, beat: u64) {
         self.blocks.turn.beat = beat;
     }
@@ -217,7 +217,8 @@ impl Transcript {
         self.draw_beside(frame, area, theme, None);
     }
 
-    /// Draws the transcript beside the question about the call `asked`, which is left out at the end. Returns the number of rows.
+    /// Draws the transcript above the question about the call `asked`. If that call is the last block and only waits, its rows
+    /// are left out. Returns the number of rows drawn.
     pub(crate) fn draw_beside(
         &mut self,
         frame: &mut Frame<'_>,
@@ -293,7 +294,7 @@ impl Transcript {
         self.asking(asked).map_or(0, |at| self.blocks[at].lay_out(width, theme) as u16)
     }
 
-    /// Returns how many of the last rows there are beside the question about the call `asked`, at most `most`.
+    /// Counts the rows at the end of the transcript without those of the call `asked`, at most `most`.
     pub(crate) fn rows_beside(
         &mut self,
         width: u16,
@@ -331,7 +332,7 @@ impl Transcript {
                 to.min(usize::from(row.width)) as u16 - from.min(to.min(usize::from(row.width)) as u16);
             for x in row.x + from..row.x + from + width {
                 let cell = &mut buffer[(x, row.y)];
-                // Where the text is reversed itself, a mark shows as a gap.
+                // On text in reverse video, a mark that reverses takes the reversal back, so that it stays visible.
                 let reversed = style.add_modifier & cell.modifier & Modifier::REVERSED;
                 cell.set_style(style.remove_modifier(reversed));
             }
@@ -395,7 +396,7 @@ impl Transcript {
         }
     }
 
-    /// Returns the text of the message with this number, if it is in memory.
+    /// Returns the text of the message with this entry number, if it is in memory.
     pub fn said_in(&self, seq: Seq) -> Option<String> {
         self.blocks.said_in(seq)
     }

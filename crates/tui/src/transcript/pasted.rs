@@ -14,7 +14,7 @@ const COMMAND: &str = "command";
 /// Field of a text part that tells the model what this shell command of the user printed.
 const SHELL: &str = "shell";
 
-/// A part of a text that is closed.
+/// A part of a message's text that is shown as a few words while the message is closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chip {
     pub range: Range<usize>,
@@ -102,7 +102,7 @@ pub(crate) fn chips(parts: &[Part]) -> Vec<Chip> {
     out
 }
 
-/// Returns the chip for a paste.
+/// Returns the words that represent a paste.
 pub fn label(text: &str) -> String {
     match text.lines().count() {
         0 | 1 => format!("[pasted {} characters]", text.chars().count()),

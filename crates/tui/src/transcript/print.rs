@@ -1,7 +1,7 @@
 //! Output into the terminal's own scrollback: every line once, when it can no longer change.
 //!
-//! Of an answer that streams in, the pieces that can no longer change are printed first. The progress is kept in
-//! pieces, not in rows, because pieces are the same at every width.
+//! Of an answer that streams in, the pieces (paragraphs, lists, blocks of code) that can no longer change are printed
+//! first. The progress is kept in pieces, not in rows, because pieces are the same at every width.
 
 use super::block::{Block, Body, Weight};
 use super::blocks::Blocks;
@@ -21,7 +21,8 @@ pub(super) struct Printed {
 }
 
 impl Printed {
-    /// Updates the progress after the blocks before `behind` were replaced. If none of them was printed, none is now.
+    /// Updates the progress after blocks that end before `behind` were replaced. If they were not printed, the blocks
+    /// that replace them are not printed either.
     pub(super) fn moved(&mut self, behind: usize, moved: &impl Fn(usize) -> usize) {
         if self.block >= behind {
             self.block = moved(self.block);
@@ -36,7 +37,7 @@ impl Printed {
     }
 
     /// Returns the lines that were not printed yet, and marks them as printed. `all`: includes lines that may still
-    /// change. `inline`: only what was not printed is drawn.
+    /// change. `inline`: the screen draws only the lines that were not printed.
     pub(super) fn print(
         &mut self,
         blocks: &mut Blocks,

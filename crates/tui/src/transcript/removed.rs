@@ -29,7 +29,7 @@ impl Blocks {
         }
     }
 
-    /// Returns the compactions in force; if a block has focus, only that block's.
+    /// Returns the compactions that are not undone; if a block has focus, only that block's.
     fn in_question(&self, focus: Option<usize>) -> impl Iterator<Item = &Compaction> {
         let blocks = focus.map_or(0..self.len(), |at| at..at + 1);
         self[blocks].iter().filter_map(|block| match block.body() {
@@ -131,7 +131,7 @@ impl RemovedMessages {
         self.of.push(CompactionRecord { entry, since, undone: false, dropped });
     }
 
-    /// Returns the messages removed by this compaction, or by all compactions in force.
+    /// Returns the messages removed by this compaction, or by all compactions that are not undone.
     pub fn removed(&self, of: Option<Seq>) -> Vec<(Seq, String)> {
         let is = |record: &&CompactionRecord| of.map_or(!record.undone, |entry| record.entry == entry);
         joined(self.of.iter().filter(is).flat_map(|record| &record.dropped))

@@ -69,9 +69,12 @@ impl Output {
 /// State of a call. `millis`: its duration in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
+    /// The model is still writing the input.
     Streaming,
+    /// A question about the call is open.
     Asking,
-    /// `seconds`: age of the call at the last tick of the clock. `beat`: second of the turn, which turns the sign of the call.
+    /// `seconds`: age of the call at the last tick of the clock. `beat`: seconds since the turn began, which select the sign of the call's
+    /// spinner.
     Running {
         seconds: u64,
         beat: u64,

@@ -73,7 +73,7 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> 
         let tail = tail.join(SEPARATOR);
         [mark, &call.name, &subject_line, &tail].iter().map(|part| text::width(part)).sum::<usize>() + 4
     };
-    // A subagent at work can be looked at, which its line says if there is room.
+    // The user can look at a subagent at work, so its line names the key if there is room.
     let is_subagent = call.nested.has_calls() || !agent_kind(call).is_empty();
     if matches!(call.state, State::Running { .. }) && !call.open && is_subagent {
         let with_hint = |tail: &[String]| [tail, std::slice::from_ref(&with_key)].concat();

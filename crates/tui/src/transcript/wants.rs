@@ -10,8 +10,9 @@ pub(super) struct Wants {
     pub jobs: Vec<Job>,
     /// Images that came into view.
     pub images: Vec<(u32, BlobId)>,
-    /// Compactions whose loss report is needed, and compactions whose removed messages are needed.
+    /// Compactions whose loss report is needed, by entry number.
     pub losses: Vec<Seq>,
+    /// Compactions whose removed messages are needed, by entry number.
     pub removed: Vec<Seq>,
     /// Parts of gaps to request.
     pub gaps: Vec<Wanted>,

@@ -138,7 +138,7 @@ impl Window {
 
     fn top(&self, blocks: &mut [Block], theme: &Theme, revealed: bool) -> Top {
         match self.top {
-            // A block that became shorter ends earlier.
+            // The block may have become shorter since this position was set.
             Some(top) if top.block < blocks.len() => {
                 let length = blocks[top.block].lay_out(self.width, theme);
                 Top { line: top.line.min(length.saturating_sub(1)), ..top }

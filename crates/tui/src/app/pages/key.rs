@@ -15,7 +15,7 @@ const ABOUT: &str = "Choose a provider, then paste its key. becket asks the prov
     the keychain, or in a file that only you can read.";
 const ABOUT_LOGIN: &str = "A provider with a login shows a code, which you enter in a browser.";
 
-/// Ids of the entries beside a code.
+/// Ids of the entries on the page that shows a login code.
 const COPY_CODE: &str = "code";
 const COPY_ADDRESS: &str = "address";
 const CANCEL: &str = "cancel";
@@ -27,7 +27,7 @@ pub(in crate::app) struct KeyPage {
 }
 
 enum Stage {
-    /// The list of providers. Contains those that the user logs in to with a code.
+    /// The list of providers. `with_login`: the providers at which the user logs in with a code.
     Choosing { with_login: Vec<String> },
     /// A login at this provider. `code`: absent until the provider has sent it.
     LoggingIn { provider: String, code: Option<LoginCode> },

@@ -26,7 +26,8 @@ pub(super) use key::{Entered, key_kept, login_code};
 use ratatui::text::Line;
 use server::ServerQuestions;
 
-/// Pages, lists and lines that are open over the transcript. The first of these fields that is set has the keyboard.
+/// Pages, lists and lines that are open over the transcript. Questions of servers have the keyboard first, then the
+/// first of the other fields that is set.
 ///
 /// Invariant: while `preview` is set, `overlay` shows it or its summary is open in the editor.
 #[derive(Default)]
@@ -47,7 +48,7 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// True if one of them has the keyboard.
+    /// True if a page, a list or the palette has the keyboard.
     pub(super) fn is_open(&self) -> bool {
         self.is_full() || self.palette.is_some()
     }
@@ -75,7 +76,7 @@ impl Pages {
         (self.overlay, self.preview) = (None, None);
     }
 
-    /// True if one of them covers the transcript.
+    /// True if a page or a list covers the transcript.
     pub(super) fn is_full(&self) -> bool {
         self.servers.is_open()
             || self.overlay.is_some()
@@ -121,7 +122,7 @@ impl Pages {
         self.servers.wrote(writing);
     }
 
-    /// Allows the open page to be answered, because it was on the screen for long enough.
+    /// Allows the open page to be answered, because it was on the screen for long enough to be read.
     pub(super) fn arm(&mut self, writing: Writing) {
         if self.servers.arm(writing) {
             return;
@@ -150,7 +151,7 @@ impl Pages {
         true
     }
 
-    /// Requests the preview that the list needs.
+    /// Requests the preview of the entry at the cursor of the open list, if it is missing.
     pub(super) fn previewed(&mut self, transcript: &Transcript, messages: &Messages) -> Vec<Effect> {
         let Some(picker) = &mut self.picker else { return Vec::new() };
         let mut effects: Vec<Effect> =

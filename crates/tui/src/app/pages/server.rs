@@ -1,6 +1,6 @@
 //! Questions of MCP servers and of the model: the queue of them, and the page of the first.
 //!
-//! A permission question goes before them. A question that its server gives up is closed, and so is one whose call has ended.
+//! A permission question is shown before them. A question that its server gives up is closed, and so is one whose call has ended.
 
 use crate::approval::Writing;
 use crate::elicit::{Elicit, Outcome};

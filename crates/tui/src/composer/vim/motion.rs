@@ -10,6 +10,7 @@ pub(super) struct Goal {
     pub to: usize,
     /// The character at the target belongs to the range.
     pub inclusive: bool,
+    /// The range covers whole lines.
     pub lines: bool,
 }
 

@@ -367,7 +367,7 @@ impl Renderer<'_> {
     /// line, if it has one.
     fn block(&mut self) {
         self.flush();
-        // The first block after the gap decides its bars: a quote begins after its empty line.
+        // The first block after the empty line decides how many quote bars that line has: a quote begins after its empty line.
         if self.gap.due && self.gap.between.is_none() {
             let bars = self.indent.prefix.iter().filter(|s| s.content.starts_with(QUOTE));
             self.gap.between = Some(Line::from(bars.cloned().collect::<Vec<_>>()));
