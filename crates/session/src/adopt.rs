@@ -1,10 +1,11 @@
 //! Stores a session that was copied as bytes: its ledger, byte for byte, including damaged lines, and its blobs.
 //!
-//! Each blob is checked against its id. Everything is written under a temporary name and then renamed, so a session exists
-//! completely or not at all. Knows no format of a file that holds such a copy.
+//! Each blob is checked against its id. Everything is written under a temporary name and then renamed, so a session exists completely or
+//! not at all. Does not know the file formats in which copies travel: the crate `exchange` reads them.
 //!
-//! A copy may come from somebody else. Then one line is appended in which the session gives up what its ledger could grant it:
-//! the states that the caller names, and the undo of changes that were made elsewhere.
+//! A copy may come from somebody else. Then one line is appended to its ledger that takes back what an edited ledger could grant: it sets
+//! the state entries that the caller names to `null`, and marks the earlier lines as imported, so that file changes made elsewhere cannot
+//! be undone here.
 
 use crate::blobs::is_packed;
 use crate::ledger::line::Draft;
@@ -38,17 +39,19 @@ pub struct CopiedBlob {
 #[derive(Debug)]
 pub struct Imported {
     pub id: SessionId,
+    /// Folder of the session: the new one, or that of the session that already existed.
     pub dir: PathBuf,
-    /// Number of lines of the copy that are authentic.
+    /// Number of ledger lines of the copy that could be read and whose hashes match.
     pub lines: u64,
+    /// Number of blobs of the copy that were stored, or that the session already had.
     pub blobs: u64,
     /// True if this session already existed: the same lines, or these lines and later ones.
     pub was_there: bool,
-    /// True if the session that existed has lines after those of the file.
+    /// True if the session that existed has lines after those of the copy, apart from the mark of an earlier import.
     pub went_on: bool,
-    /// Damaged lines, kept unchanged.
+    /// Damaged lines of the ledger. They were stored unchanged.
     pub bad: Vec<BadRecord>,
-    /// Blobs whose content does not match their id; left out.
+    /// Ids of the blobs whose content does not match their id. They were not stored.
     pub bad_blobs: Vec<String>,
 }
 
@@ -109,7 +112,7 @@ pub fn adopt(
     if let Some(there) = there {
         let path = layout::ledger_path(&there);
         let known = fs::read(&path).map_err(StoreError::io("read", &path))?;
-        // Lines are only appended, so a session that went on since its export begins with the export.
+        // Lines are only appended. So the ledger of a session that was continued after its export begins with the exported lines.
         let Some(later) = known.strip_prefix(copy.ledger.as_slice()) else {
             return Err(StoreError::Exists { id });
         };
@@ -129,7 +132,8 @@ pub fn adopt(
             copy.ledger.extend_from_slice(&line);
         }
         write(io.as_ref(), &dir, &copy.ledger).map_err(failed)?;
-        // Opening a damaged session would set its torn end aside. That is left to the user who continues it.
+        // Opening a damaged session would move the broken end of its ledger to a side file. The user triggers that by continuing the
+        // session.
         if imported.bad.is_empty() {
             drop(copy);
             Session::prepare(&dir);
@@ -138,7 +142,7 @@ pub fn adopt(
     Ok(imported)
 }
 
-/// Returns the line that follows the copy's last one. In it, the session gives up these states.
+/// Returns the line to append after the copy's last one. It sets these states to `null` and adds the mark [`EntryKind::IMPORTED`].
 fn last_line(end: &End, states: &[&str]) -> io::Result<Vec<u8>> {
     let mut seq = end.last_seq.0;
     let mut entry = |key: &str, value: Value| {
@@ -148,7 +152,7 @@ fn last_line(end: &End, states: &[&str]) -> io::Result<Vec<u8>> {
     };
     let mut entries: Vec<Entry> = states.iter().map(|key| entry(key, Value::Null)).collect();
     entries.push(entry(EntryKind::IMPORTED, Value::Bool(true)));
-    // A line with higher numbers would not be read.
+    // The reader rejects a line with higher sequence numbers.
     if seq > MAX_SEQ {
         return Err(io::Error::new(
             io::ErrorKind::InvalidData,
@@ -158,7 +162,7 @@ fn last_line(end: &End, states: &[&str]) -> io::Result<Vec<u8>> {
     Ok(Draft::new(&end.head, &entries)?.finish().0)
 }
 
-/// True for a line that [`last_line`] wrote.
+/// True for a line that [`last_line`] wrote: it has the key of the import mark.
 fn is_mark(line: &[u8]) -> bool {
     memchr::memmem::find(line, format!("\"key\":\"{}\"", EntryKind::IMPORTED).as_bytes()).is_some()
 }

@@ -1,9 +1,9 @@
 //! Blobs: large outputs, images and file snapshots, named by the SHA-256 of their bytes.
 //!
-//! Each blob is a file `blobs/<sha256>.zst` with one zstd frame. It is written under a temporary name and
-//! then renamed. So a blob that has its name is complete, equal bytes are stored once, and writing twice
-//! equals writing once. Blobs that the disk refuses stay in memory and are written later. The blobs of a session that is not
-//! saved stay in memory, and long ones in files without a name.
+//! Each blob is a file `blobs/<sha256>.zst` with one zstd frame. It is written under a temporary name and then renamed. So a blob that has
+//! its name is complete, equal bytes are stored once, and writing twice equals writing once. Blobs that the disk refuses stay in memory and
+//! are written later. The blobs of a session that is not saved stay in memory; those of more than 256 KiB go to files without a name, which
+//! end with the process.
 //!
 //! Invariants: [`BlobStore::get`] returns exactly the stored bytes, or `None`. A missing, damaged or forged
 //! blob is `None` and never an error that stops a session. An id that is not 64 hex digits is ignored,
@@ -45,7 +45,7 @@ pub struct BlobStore {
     io: Arc<dyn Io>,
     state: Mutex<State>,
     temp: AtomicU64,
-    /// True once the folder's own name is durable.
+    /// True once the name of the `blobs` folder itself is durable, that is, once its parent folder was synced.
     named: AtomicBool,
 }
 
@@ -53,11 +53,11 @@ pub struct BlobStore {
 struct State {
     /// Compressed blobs that are not in the folder.
     memory: HashMap<BlobId, Vec<u8>>,
-    /// Long ones of a session that is not saved: a file without a name, and its length.
+    /// Long compressed blobs of a session that is not saved: each with its file without a name and its length in bytes.
     nameless: HashMap<BlobId, (Arc<fs::File>, usize)>,
     /// Files written since the last [`BlobStore::sync`].
     unsynced: Vec<PathBuf>,
-    /// True if the folder has names that are not durable yet.
+    /// True if names were added to the folder since it was last synced.
     names_owed: bool,
     failing: bool,
     warnings: Vec<String>,
@@ -112,8 +112,8 @@ impl BlobStore {
         id
     }
 
-    /// Like [`BlobStore::put`], for bytes from a reader. They are hashed and compressed on their way to disk
-    /// and are never in memory as a whole. If the disk refuses, the compressed rest continues in memory.
+    /// Like [`BlobStore::put`], for bytes from a reader. They are hashed and compressed on their way to disk and are never in memory as a
+    /// whole. If the disk refuses a write, the compressed bytes are kept in memory from then on.
     ///
     /// # Errors
     ///
@@ -148,11 +148,11 @@ impl BlobStore {
         })
     }
 
-    /// Stores what was written, and returns its id.
+    /// Stores a finished blob, and returns its id.
     ///
     /// # Errors
     ///
-    /// Fails if the disk cannot return the part that it took before it refused more. Nothing is stored then.
+    /// Fails if the disk refused a write, and the bytes that it already has cannot be read back. Nothing is stored then.
     pub fn keep(&self, writer: BlobWriter) -> io::Result<BlobId> {
         let (id, sink) = writer.finish()?;
         let (place, refused) = sink.into_parts();
@@ -177,7 +177,7 @@ impl BlobStore {
         Ok(id)
     }
 
-    /// Keeps a blob in memory. `error`: the reason why it is not on disk, if it should be.
+    /// Keeps a blob in memory. `error`: the reason why it is not on disk, if it should be there. `None`: the session is not saved.
     fn keep_in_memory(&self, id: BlobId, packed: Vec<u8>, error: Option<io::Error>) {
         if error.is_none()
             && packed.len() > MOST_IN_MEMORY
@@ -242,8 +242,8 @@ impl BlobStore {
         owed.retain(|path| {
             self.io.open(path, OpenMode::Append).and_then(|file| self.io.sync(&file)).is_err()
         });
-        // The folder's own name is made durable once, because nothing else does it if the first blob is
-        // written late.
+        // The first blob may be written long after the session's folder was synced. So the parent is synced once more for the name of the
+        // `blobs` folder.
         let named = self.io.sync_dir(dir).and_then(|()| match dir.parent() {
             Some(session) if !self.named.load(Ordering::Relaxed) => self.io.sync_dir(session),
             _ => Ok(()),
@@ -336,7 +336,7 @@ impl Blobs for BlobStore {
             .find_map(|dir| unpack(&self.io.read(&dir.join(file_name(id))).ok()?, id))
     }
 
-    /// Reads the blob twice: once to check that it is whole, and once for the caller.
+    /// Opens a blob for reading. It is read twice: first to check that it is whole, and then for the caller.
     fn read(&self, id: &BlobId) -> Option<Box<dyn Read + Send>> {
         if !is_id(id.as_str()) {
             return None;
@@ -355,7 +355,7 @@ impl Blobs for BlobStore {
     }
 }
 
-/// Opens the unpacked bytes of a blob, if they are those of its id.
+/// Opens the unpacked bytes of a blob. `None` if they do not match its id.
 fn stream<R: Read + Send + 'static>(
     id: &BlobId,
     open: impl Fn() -> Option<R>,

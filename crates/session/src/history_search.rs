@@ -27,17 +27,17 @@ use std::sync::Arc;
 
 /// The tool whose outputs are copies of earlier content.
 const RECALL: &str = "recall";
-/// BM25's weights for repetition (the usual value) and for length (less than usual, because passages are
-/// short anyway and the shortest are seldom informative).
+/// Parameters of BM25: `K` for the weight of repetitions (the usual value), `B` for the influence of the length (less than usual, because
+/// passages are short anyway and the shortest are seldom informative).
 const K: f64 = 1.2;
 const B: f64 = 0.3;
-/// Weight of a word elsewhere in the text, relative to one in the best passage.
+/// Weight of a word elsewhere in the text, relative to a word in the best passage.
 const ELSEWHERE: f64 = 0.5;
 /// Size of a passage in bytes. A match shows one passage.
 const PASSAGE: usize = 400;
 /// Maximum number of words of a query that count.
 const WORDS: usize = 16;
-/// Maximum number of candidates in memory, and the number that stays when the maximum is exceeded.
+/// Maximum number of candidates in memory. If it is exceeded, only the best [`STAY`] stay.
 const POOL: usize = 4_000;
 const STAY: usize = 1_000;
 
@@ -70,7 +70,7 @@ impl HistorySearch {
         if ranking.words.is_empty() {
             return Ok(RecallMatches::default());
         }
-        // Messages that may still grow.
+        // Assistant messages whose `finish` entry has not been read, so that further parts may follow.
         let mut open: HashMap<MessageId, (Seq, Role)> = HashMap::new();
         while let Some(entries) = next(&mut self.reader)? {
             for entry in entries {
@@ -138,8 +138,7 @@ impl HistorySearch {
         }
     }
 
-    /// Returns author and full text of message `seq`. `None` if it is not a message, not for people, or
-    /// reverted.
+    /// Returns author and full text of message `seq`. `None` if the entry is no message, if people do not see it, or if it is reverted.
     ///
     /// # Errors
     ///
@@ -150,8 +149,8 @@ impl HistorySearch {
             for entry in entries {
                 match entry.kind {
                     EntryKind::Message { message } if entry.seq == seq => {
-                        // A continuation that repeats an unanswered prompt contains the user's own words and
-                        // is quoted under its own number.
+                        // The continuation repeats an unanswered prompt, so it contains the user's own words. The view shows it under the
+                        // continuation's own number, and the model may ask for that number.
                         let repeated = is_replay(&message) && !self.shown.reverted.contains(&seq);
                         if !repeated && !self.may_show(&message, seq) {
                             return Ok(None);
@@ -361,7 +360,7 @@ struct Word {
     passages: u32,
 }
 
-/// Counts by word: 2 for each occurrence in a passage, 1 if it is part of a longer word.
+/// For each word: 2 for each occurrence in a passage, but 1 if the occurrence is part of a longer word.
 type Counts = [u8; WORDS];
 
 /// A text with at least one of the words, represented by its best passage.
@@ -379,7 +378,7 @@ struct Ranking {
     pool: Vec<Candidate>,
     /// Number of texts with at least one of the words.
     total: usize,
-    /// Number of all passages and bytes examined.
+    /// Number of all examined passages, and their total size in bytes.
     passages: u32,
     bytes: u64,
     /// The current passage in lower case.
@@ -396,7 +395,8 @@ impl Ranking {
         Self { words, pool, total: 0, passages: 0, bytes: 0, lower }
     }
 
-    /// Adds a text. Content that is in `visible` does not count.
+    /// Adds a text. Passages whose lines with matching words are all in `visible`, the text that the model sees, are skipped. `name`
+    /// returns id, entry and author of the text.
     fn add(&mut self, text: &str, visible: Option<&str>, name: impl FnOnce() -> (String, Seq, String)) {
         let (mut all, mut found): (u32, Vec<(&str, Counts)>) = (0, Vec::new());
         for passage in passages(text) {
@@ -459,7 +459,7 @@ impl Ranking {
 
     fn best(mut self, limit: usize) -> RecallMatches {
         self.rank();
-        // A file that was read five times gives one match, the newest.
+        // Equal passages give one match, the newest. So a file that was read five times is listed once.
         let mut seen = HashSet::new();
         let mut places: Vec<RecallMatch> = self.pool.into_iter().map(|candidate| candidate.place).collect();
         places.retain(|place| seen.insert(place.snippet.clone()));
@@ -498,7 +498,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Counts the words in a passage; `None` if it contains none.
+/// Counts the query's words in a passage; `None` if it contains none of them.
 fn count(lower: &str, words: &[Word]) -> Option<Counts> {
     let (mut counts, mut any): (Counts, bool) = ([0; WORDS], false);
     for (count, word) in counts.iter_mut().zip(words) {
@@ -506,7 +506,7 @@ fn count(lower: &str, words: &[Word]) -> Option<Counts> {
             let inside = |c: Option<char>| c.is_some_and(is_word);
             let end = at + word.text.len();
             let part = inside(lower[..at].chars().next_back()) || inside(lower[end..].chars().next());
-            // Part of a name counts half. One or two letters in the middle of a word do not count.
+            // An occurrence inside a longer word counts half. There, words of one or two bytes do not count at all.
             if !part || word.text.len() > 2 {
                 *count = count.saturating_add(if part { 1 } else { 2 });
                 any = true;

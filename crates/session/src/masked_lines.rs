@@ -1,8 +1,7 @@
-//! The lines of a ledger without secrets, and without characters that nobody can see.
+//! The lines of a ledger with secrets masked and invisible characters escaped, for a copy that is given to others.
 //!
-//! A line with a secret is written again without it, and one with a hidden character with the escape of JSON for it, which
-//! means the same. This changes its hash and the hashes of all later lines.
-//! The result is a valid ledger, but not the original one. Without both nothing changes.
+//! Each secret is replaced by its kind, and each invisible character by its JSON escape, which means the same. This changes the hash of the
+//! line and of all later lines. The result is a valid ledger, but not the original one. A ledger with neither stays byte for byte the same.
 
 use crate::ledger::line::{self, Draft};
 use crate::secrets::{mask, mask_value};
@@ -66,7 +65,7 @@ fn again(line: &[u8], head: Option<&str>) -> Option<Again> {
     Some(Again { line, hash, count })
 }
 
-/// Writes hidden characters in a text of JSON as escapes. Such a character can only be in a string there.
+/// Writes invisible characters in a JSON text as escapes. In JSON, they can only be in a string.
 fn escaped(json: &str) -> Cow<'_, str> {
     show_hidden(
         json,
@@ -79,7 +78,8 @@ fn escaped(json: &str) -> Cow<'_, str> {
     )
 }
 
-/// Masks a line that is not authentic, treating it as text. An authentic line needs no change.
+/// Masks a damaged line as plain text. Returns `None` for an authentic line or if nothing changed; the number is that of the masked
+/// secrets.
 fn damaged(line: &[u8], bytes: &[u8]) -> (Option<Vec<u8>>, usize) {
     if line::frame(line).is_some_and(|framed| framed.is_authentic()) {
         return (None, 0);

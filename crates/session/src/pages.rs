@@ -5,8 +5,8 @@
 //! session together give the events of the whole session ([`crate::replay`]). The only difference is that the
 //! undo of a compaction is reported at the end of the page with that compaction.
 //!
-//! Messages that a rewind removed are never removed again by a later one, because sessions are written in
-//! that way. So only what follows a page determines its content.
+//! becket never writes a rewind to a message that an earlier rewind has removed. So only the entries after a page determine which of its
+//! messages are shown.
 //!
 //! A position is found by binary search in the file, so a page costs only its own length. In addition, the
 //! rest of the file is searched once for reverts, without parsing it. Takes no lock and changes nothing.
@@ -27,10 +27,10 @@ use std::path::{Path, PathBuf};
 const LENGTH: u64 = 512 * 1024;
 /// A ledger up to this size in bytes is a single page.
 const WHOLE: u64 = 2 * 1024 * 1024;
-/// Number of bytes at the start of a line within which its first entry's number is found.
+/// Number of bytes at the start of a line in which the number of its first entry is searched.
 const HEAD: u64 = 512;
 
-/// The events of a range of entries.
+/// The events of a range of entries, as a front end shows them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
     /// Number of the first entry of the page.
@@ -45,11 +45,11 @@ pub struct Page {
 pub struct Pages {
     ledger: PathBuf,
     length: u64,
-    /// Later entries are left out, with their effects. `None`: there are none to leave out.
+    /// The last entry that is read. Later entries, and their effects on earlier ones, are left out. `None`: all entries are read.
     upto: Option<Seq>,
     /// The part of the file that was searched for reverts.
     seen: Range<u64>,
-    /// Reverted entry, by the number of the entry that reverts it.
+    /// The target of each revert, by the number of the entry that reverts it.
     reverts: BTreeMap<Seq, Seq>,
     /// Kinds of the reverted entries.
     targets: HashMap<Seq, Target>,
@@ -57,14 +57,14 @@ pub struct Pages {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
-    /// A message of the user. Everything after it is reverted with it.
+    /// A message of the user. Reverting it is a rewind: everything after it is removed with it.
     Said,
     Compaction,
     Revert,
     Other,
 }
 
-/// Effects of later entries on earlier ones.
+/// Effects of later reverts on earlier entries.
 #[derive(Default)]
 struct Effects {
     /// Ranges removed by rewinds.
@@ -95,8 +95,8 @@ impl Pages {
         }
     }
 
-    /// Leaves out all entries after this one, also those that are appended while the pages are read: for a copy of a
-    /// session that another process continues.
+    /// Leaves out all entries after this one, also those that are appended while the pages are read: for a view of a session that another
+    /// process continues.
     #[must_use]
     pub fn upto(mut self, last: Seq) -> Self {
         self.upto = Some(last);
@@ -149,8 +149,7 @@ impl Pages {
         self.page(&mut file, from, end, start, entries)
     }
 
-    /// Returns the first page in the range that satisfies the predicate, searched from the end (`back`) or
-    /// from the start.
+    /// Returns the first page in the range for which the predicate is true. The search starts at the end (`back`) or at the start.
     ///
     /// # Errors
     ///
@@ -216,8 +215,7 @@ impl Pages {
         }
     }
 
-    /// Returns the events of these entries, with the effects of everything that follows. The first entry's
-    /// line begins at `start`.
+    /// Returns the events of these entries, after the effects of all later reverts. `start`: offset of the line with the first entry.
     fn page(
         &mut self,
         file: &mut File,
@@ -251,7 +249,7 @@ impl Pages {
         Ok(Page { from, to, events })
     }
 
-    /// Searches the file for reverts from `start` on.
+    /// Collects the reverts in the file from the offset `start` on, if that part was not searched yet.
     fn look_for_reverts(&mut self, file: &mut File, start: u64) -> Result<(), StoreError> {
         let end = file.metadata().map_err(self.failed())?.len();
         if self.seen.is_empty() {
@@ -281,7 +279,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Combines all reverts that were found.
+    /// Computes the effects of all reverts that were collected.
     fn effects(&mut self, file: &mut File) -> Result<Effects, StoreError> {
         for target in self.reverts.values() {
             if !self.targets.contains_key(target) {
@@ -294,7 +292,7 @@ impl Pages {
         for (by, target) in &self.reverts {
             match self.targets.get(target) {
                 Some(Target::Said) if !gone.iter().any(|range| range.contains(target)) => {
-                    // Ranges that an earlier rewind removed are inside this one or before it.
+                    // This range contains every removed range that starts after its target, so those are dropped.
                     gone.retain(|range| range.start < *target);
                     gone.push(*target..*by);
                 }
@@ -313,7 +311,7 @@ impl Pages {
         Ok(Effects { gone, undone })
     }
 
-    /// Returns the end of a range; `Seq(u64::MAX)` means the end of the session.
+    /// Returns the end of a range of entries, limited by `upto`. `Seq(u64::MAX)` means the end of the session.
     fn end(&self, to: Seq) -> Seq {
         self.upto.map_or(to, |last| to.min(last.next()))
     }
@@ -331,8 +329,8 @@ impl Pages {
     }
 }
 
-/// True if a page may begin with this entry. A call and its result, and an answer and its parts, must be on
-/// the same page.
+/// True if a page may begin with this entry. `behind_turn`: the entry follows the end of a turn. A call and its result, and an answer and
+/// its parts, must be on the same page, so otherwise only an answer may begin one.
 fn begins(behind_turn: bool, entry: &Entry) -> bool {
     behind_turn || is_answer(entry)
 }
@@ -357,7 +355,7 @@ fn items<R: BufRead>(mut reader: Reader<R>) -> impl Iterator<Item = io::Result<(
                 return Some(Ok(entry));
             }
             match reader.next_item() {
-                // Damage is reported when the session is opened.
+                // Damaged lines are skipped without a report, because opening the session reports them.
                 Ok(Some(Item::Bad(_))) => {}
                 Ok(Some(Item::Commit(entries))) => {
                     let at = reader.end().total.saturating_sub(reader.raw_line().len() as u64 + 1);
@@ -393,7 +391,7 @@ fn line_of(file: &mut File, seq: Seq) -> io::Result<u64> {
     Ok(low)
 }
 
-/// Returns the offset and first entry number of the first line in the range that states one.
+/// Returns the first line in the range whose start has an entry number: its offset and that number.
 fn first_seq(file: &mut File, mut start: u64, end: u64) -> io::Result<Option<(u64, Seq)>> {
     while start < end {
         file.seek(SeekFrom::Start(start))?;
@@ -416,7 +414,7 @@ fn seq_in(head: &[u8]) -> Option<Seq> {
     text.parse().ok().map(Seq)
 }
 
-/// Returns the lines of a part of the file that contain these bytes. The part must end with a complete line.
+/// Returns the complete lines in a part of the file that contain these bytes. The part must end with a complete line.
 fn lines_with(file: &mut File, part: Range<u64>, bytes: &[u8]) -> io::Result<Vec<Vec<u8>>> {
     file.seek(SeekFrom::Start(part.start))?;
     let mut input = BufReader::with_capacity(1 << 18, file.take(part.end - part.start));
@@ -431,7 +429,7 @@ fn lines_with(file: &mut File, part: Range<u64>, bytes: &[u8]) -> io::Result<Vec
     Ok(out)
 }
 
-/// Returns the kind of the entry with this number.
+/// Returns the kind of the entry with this number, as far as a revert of it matters.
 fn target_at(file: &mut File, seq: Seq) -> io::Result<Target> {
     let start = line_of(file, seq)?;
     for item in lines(file, start)? {

@@ -1,8 +1,7 @@
 //! Deriving events from entries: the events that a disconnected front end has missed, without streaming
 //! deltas.
 //!
-//! Everything that a person saw can be derived from the ledger; this is the derivation. Reads entries,
-//! changes nothing.
+//! Everything that a person saw in a front end can be derived from the ledger; this module does that. Reads entries, changes nothing.
 
 use crate::context::edit;
 use becket_types::{
@@ -13,8 +12,8 @@ use becket_types::{
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
-/// The text of a result before the reason why its call was not permitted. Tells a denied call in ledgers whose decisions
-/// have no cause.
+/// Start of the output of a denied call; the reason follows. In ledgers of versions that did not record the cause of a decision, only this
+/// text shows that a call was denied.
 const DENIED: &str = "Permission denied, not run: ";
 
 /// Returns the events of `entries`, in order.
@@ -51,23 +50,23 @@ pub(crate) fn is_said(message: &Message) -> bool {
 #[derive(Default)]
 struct Replay {
     events: Vec<Event>,
-    /// Index of each message that may still grow.
+    /// Index in `events` of each answer whose `finish` entry has not come yet.
     growing: HashMap<MessageId, usize>,
-    /// True while the model works on a prompt. A prompt that arrives now is steering.
+    /// True while the model works on a prompt. A prompt that arrives then counts as sent during the work (`steered`).
     in_turn: bool,
     compactions: HashSet<Seq>,
     /// Pending `(revert, target)` pairs. Only the next entry tells whether they belong to a manual context
     /// edit.
     reverts: Vec<(Seq, Seq)>,
-    /// Entries that undo a compaction, with that compaction.
+    /// Reverts that undo a compaction, each with that compaction.
     undone: HashMap<Seq, Seq>,
-    /// This turn has a message that was not removed again.
+    /// True if this turn has a message that was not removed by a rewind.
     has_said: bool,
-    /// Beginning of the turn; `None` if it is not among the entries.
+    /// Time of the prompt with which the turn began; `None` if it is not among the entries.
     began: Option<Millis>,
-    /// Times of calls and their changes of files, until their results come.
+    /// Durations of finished calls and their changes of files, until the messages with their results come.
     ended: HashMap<CallId, (Millis, Vec<FileChange>)>,
-    /// Denials of calls, or of something that they wanted, until the results of the calls come.
+    /// Denied permissions by call, until the result of the call shows if the call itself was denied.
     denied: HashMap<CallId, PermissionDecision>,
 }
 
@@ -104,7 +103,7 @@ impl Replay {
                 }
             }
             EntryKind::Compaction(compaction) => self.compaction(entry.seq, *compaction),
-            // The step limit and media are reported by a notice of their own.
+            // Cuts at the end of a step, and media that became text, are reported by notices.
             EntryKind::Prune { reason: PruneReason::StepLimit, .. } => {}
             EntryKind::Prune { calls, freed_tokens, .. } if !calls.is_empty() => self
                 .events
@@ -121,8 +120,8 @@ impl Replay {
         self.events.get_mut(*self.growing.get(message)?)
     }
 
-    /// Adds the end of a turn that was completed or interrupted. For every other end there is a notice, and the entry does not
-    /// hold its text.
+    /// Adds the end of a turn that was completed or interrupted. Any other end, such as an error, gives no event: its text is in a notice
+    /// and not in this entry.
     fn turn_end(&mut self, end: &str, time: Millis) {
         let (began, has_said) = (self.began.take(), std::mem::take(&mut self.has_said));
         self.in_turn = false;
@@ -131,7 +130,7 @@ impl Replay {
             "interrupted" if has_said => TurnEnd::Interrupted,
             _ => return,
         };
-        // Sums of the part of the turn that is among the entries.
+        // The sums cover only the part of the turn that is among the entries.
         let turn =
             self.events.iter().rposition(|event| matches!(event, Event::UserMessage { steered: false, .. }));
         let (mut cost, mut steps, mut usage) = (Cost(0.0), 0, Usage::default());
@@ -215,8 +214,8 @@ impl Replay {
         }
     }
 
-    /// Applies one revert. If it reverts a user message, the conversation ends before that message. A
-    /// reverted compaction keeps its place.
+    /// Applies one revert. If it reverts a user message, the conversation ends before that message. A reverted compaction keeps its place,
+    /// and a further event reports the undo.
     fn revert(&mut self, by: Seq, entry: Seq) {
         if let Some(undone) = self.undone.remove(&entry) {
             return self.events.push(Event::CompactionReverted { entry: undone, counts: true });
@@ -251,7 +250,7 @@ fn of_subagents(message: &Message) -> f64 {
     message.parts.iter().filter_map(report).map(|report| report.cost.0).sum()
 }
 
-/// Time of a call and its changes of files, as its journal says.
+/// Returns duration and file changes from the journal's result of a call.
 fn ran(result: &Value) -> (Millis, Vec<FileChange>) {
     let millis = result.get("millis").and_then(Value::as_u64).unwrap_or_default();
     let changes = result.get("changes").and_then(|changes| serde_json::from_value(changes.clone()).ok());
@@ -346,7 +345,7 @@ mod tests {
             result("c1", "The user keeps planning: not here."),
             denied("c2", None),
             result("c2", "curl: (7) failed to connect"),
-            // A ledger that was written before causes.
+            // As in a ledger of a version that did not record causes.
             denied("c3", None),
             result("c3", "Permission denied, not run: the user said no: not here."),
         ]));
@@ -401,7 +400,7 @@ mod tests {
             ends(vec![said(), end("completed"), said(), result("c", "x"), end("interrupted")]),
             [(TurnEnd::Completed, 1_000), (TurnEnd::Interrupted, 2_000)]
         );
-        // Without a message there is no turn. An error has a notice.
+        // A turn without a message gives no event. An error is reported by a notice.
         assert_eq!(ends(vec![end("completed"), said(), end("model_error")]), []);
         // The beginning of the turn is not among the entries.
         let rest = events_from(entries(vec![result("c", "x"), end("completed")]), true);

@@ -1,9 +1,9 @@
 //! Making a sound copy of a damaged session: everything readable under a new id, and the unreadable rest
 //! beside it.
 //!
-//! The copy is a fork of all readable commits with its own hash chain. The bytes of unreadable lines are
-//! saved in `ledger.damaged` in the copy's folder, in their order; damaged blobs in `damaged/`. A notice in
-//! the copy says what is missing. Its first entry names the original session, so that it is copied only once.
+//! The copy is a fork of all readable commits with its own hash chain. The bytes of unreadable lines are saved in `ledger.damaged` in the
+//! copy's folder, in their order; damaged blobs in `damaged/`. A notice in the copy says what is missing. The first entry of the copy names
+//! the original session and the length of its ledger, so that the same state is copied only once.
 //!
 //! Invariant: nothing in the original's folder is written, created, locked or removed.
 
@@ -18,11 +18,11 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// Key in the copy's first entry: the original session and the length of its ledger.
+/// Key in the copy's first entry. The value names the original session and the length of its ledger in bytes.
 const REPAIRED: &str = "repaired";
 const DAMAGED: &str = "ledger.damaged";
 const DAMAGED_BLOBS: &str = "damaged";
-/// Maximum number of records that are listed individually.
+/// Maximum number of damaged records that the notice lists individually.
 const NAMED: usize = 20;
 
 /// The result of a salvage.
@@ -38,12 +38,12 @@ pub enum Outcome {
     Lost,
 }
 
-/// The content of the copy and of what was set aside.
+/// A finished salvage: the copy, and what was saved beside it.
 #[derive(Debug)]
 pub struct Salvaged {
     pub id: SessionId,
     pub dir: PathBuf,
-    /// Number of copied entries, without the copy's own first entry.
+    /// Number of entries copied from the original, so without the first entry of the copy.
     pub entries: u64,
     pub bad: Vec<BadRecord>,
     /// Number of bytes in `ledger.damaged`.

@@ -4,9 +4,9 @@
 //! addresses, values of telling names (`API_KEY=…`, `"password": "…"`), and long random values of names such
 //! as `…_TOKEN`. Pure: who masks what, and when, is decided elsewhere.
 //!
-//! There are two levels. [`mask`] uses every form and guesses single lines of keys, for text that is given to others; masking a
-//! harmless value does little damage there. [`mask_published`] uses only forms that nothing else has, for text that the
-//! model works with.
+//! There are two levels. [`mask`] is for text that is given to others, where masking a harmless value does little damage: it uses every
+//! form, and guesses single lines of keys. [`mask_published`] is for text that the model works with: it uses only forms that no other text
+//! has.
 //!
 //! Invariants: bytes outside a secret never change; masking twice equals masking once; JSON stays valid.
 
@@ -20,7 +20,7 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// The name of the form that [`private_key`] finds.
+/// The kind of a secret that [`private_key`] or [`key_lines`] finds.
 const PRIVATE_KEY: &str = "private key";
 
 /// A secret found in a text.
@@ -53,7 +53,7 @@ pub fn mask_published(text: &str) -> (Cow<'_, str>, Vec<&'static str>) {
     masked(text, &private_key::find(text), |form| form.published)
 }
 
-/// Returns the blocks of private keys and the single lines of them, in order.
+/// Returns the blocks of private keys, and the single lines of keys outside of them, in order.
 fn all_keys(text: &str) -> Vec<Range<usize>> {
     let mut out = private_key::find(text);
     let is_apart = |line: &Range<usize>| out.iter().all(|one| line.end <= one.start || one.end <= line.start);
@@ -65,7 +65,7 @@ fn all_keys(text: &str) -> Vec<Range<usize>> {
     out
 }
 
-/// `blocks`: the private keys of the text.
+/// Masks `blocks`, the private keys of the text, and then every secret whose form is `wanted`. Returns the kind of each.
 fn masked<'t>(
     text: &'t str,
     blocks: &[Range<usize>],
@@ -117,7 +117,8 @@ fn found(text: &str, blocks: Vec<Range<usize>>, wanted: impl Fn(&Form) -> bool) 
         let counted = found.filter(|secret| !form.random || looks_random(secret.as_str()));
         out.extend(counted.map(|secret| FoundSecret { kind: form.name, range: secret.range() }));
     }
-    // The sort is stable, and forms are tried from the most certain on.
+    // The forms were tried from the most certain on, and the sort is stable. So of secrets at the same position the most certain comes
+    // first.
     out.sort_by_key(|found| found.range.start);
     let mut end = 0;
     out.retain(|found| {
@@ -128,8 +129,8 @@ fn found(text: &str, blocks: Vec<Range<usize>>, wanted: impl Fn(&Form) -> bool) 
     out
 }
 
-/// Returns a part of a text, with the secrets masked that the whole text shows. A secret of which the part contains only a
-/// piece has no known form there, and it is masked too.
+/// Returns a part of a text with its secrets masked. They are searched in the whole text, because a secret of which the part contains only
+/// a piece has no recognisable form there.
 pub(crate) fn mask_part(text: &str, part: Range<usize>) -> String {
     mask_found(text, part, &find(text)).0
 }
@@ -161,12 +162,14 @@ pub fn mask_published_after<'t>(before: &str, text: &'t str) -> (Cow<'t, str>, V
     if kinds.is_empty() { (Cow::Borrowed(text), kinds) } else { (Cow::Owned(masked), kinds) }
 }
 
-/// Returns the position from which the end of a text may be a part of a secret, if more text follows. A caller that gives a
-/// text in pieces holds this end back until its word is complete. `before`: what it has given, in which the word may have begun.
+/// Returns the position from which the end of a text may be a part of a secret, if more text follows. A caller that passes a text on in
+/// pieces holds this end back until the word is complete. `before`: the text that it has already passed on, in which the word may have
+/// begun.
 ///
-/// Two letters are no beginning: nearly every word would be one. [`mask_published_after`] masks the rest of such a secret.
+/// A beginning has at least three letters, because nearly every word starts with two letters of some form. [`mask_published_after`] masks
+/// the rest of such a secret.
 pub fn unfinished(before: &str, text: &str) -> Option<usize> {
-    /// A longer word is taken from here on.
+    /// Maximum length in bytes of a word that is examined. Of a longer word, only this end is held back.
     const LONGEST: usize = 4096;
     const FEWEST: usize = 3;
     let is_part = |c: char| c.is_ascii_alphanumeric() || "_-./+=:%~\\".contains(c);
@@ -202,8 +205,8 @@ pub fn mask_published_value(value: &mut Value) {
     }
 }
 
-/// Masks the keys of a map by `mask`, in place. Two keys that become equal get numbers, so that no value is lost. Returns the
-/// number of secrets.
+/// Masks the keys of a map with `mask`, in place. `mask` returns the masked key and its number of secrets, or `None`. Two keys that become
+/// equal get numbers, so that no value is lost. Returns the number of secrets.
 fn mask_keys(map: &mut Map<String, Value>, mask: &dyn Fn(&str) -> Option<(String, usize)>) -> usize {
     if !map.keys().any(|key| mask(key).is_some()) {
         return 0;
@@ -321,8 +324,8 @@ mod tests {
     }
 
     proptest! {
-        /// However a text is cut into pieces, no piece of a key is left: the end that may be one waits for the next piece, and
-        /// what continues a piece is masked.
+        /// However a text is cut into pieces, no piece of a key is left: an end that may belong to a key is held back until the next piece,
+        /// and the continuation of a key is masked.
         #[test]
         fn keys_in_pieces_are_masked(
             secrets in prop::collection::vec(prop::sample::select(published()), 1..3),
@@ -355,7 +358,7 @@ mod tests {
             cut in 0usize..3,
         ) {
             let text = parts.concat();
-            // The last mark is whole or misses its end.
+            // The text ends after its last character, or a few characters earlier.
             let end = text.char_indices().rev().nth(cut).map_or(0, |(at, _)| at);
             for text in [&text[..], &text[..end]] {
                 prop_assert_eq!(has_mark(text), MARKS.iter().any(|mark| text.contains(mark)), "{}", text);
@@ -438,7 +441,7 @@ mod tests {
                 assert!(masked.contains(" masked›") && !masked.contains(&secret), "{masked}");
             }
         }
-        // A token after an escape, or in the middle of an address, is one.
+        // A token is also found after an escape, and in the middle of an address.
         for secret in published() {
             for before in ["\\n", "\\t", "\\\\n", "\\u0022", "\\\"", "%3D", "%22", "=", "/"] {
                 for text in

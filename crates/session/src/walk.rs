@@ -13,7 +13,7 @@ use becket_types::{Entry, Seq, Tokens};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// Estimated tokens of removed messages that stay in memory, because most undos need what was removed last.
+/// Estimated tokens of removed messages that stay in memory, because most undos need the messages that were removed last.
 const ROOM: Tokens = Tokens(100_000);
 
 /// The state at the end of a walk.
@@ -23,7 +23,7 @@ pub struct Walked {
     pub view: View,
     /// Unreadable records, which were skipped.
     pub bad: Vec<BadRecord>,
-    /// Verified lines, for walking again.
+    /// Proof of the verified lines, for [`walk_again`].
     pub proof: Proof,
 }
 
@@ -43,7 +43,7 @@ pub fn walk(
     walk_again(session_dir, Proof::default(), policy, scope, visit)
 }
 
-/// Like [`walk`], for a ledger that was read a moment ago: verified lines are not verified again.
+/// Like [`walk`], for a ledger that was read before: lines in `proof` are not verified again.
 ///
 /// # Errors
 ///

@@ -7,9 +7,8 @@ use becket_types::{
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
 
-/// Adds the blobs that an entry names to `out`: outputs, attachments, tool specifications, prompts of summaries, and files
-/// that an undo needs. `store` holds the lists of files that are too long for an entry. A list that is missing there is
-/// named itself.
+/// Adds the blobs that an entry names to `out`: outputs, attachments, tool specifications, prompts of summaries, and files that an undo
+/// needs. `store` holds the lists of files that are too long for an entry. The id of such a list is added too.
 pub fn named_by(entry: &Entry, store: &BlobStore, out: &mut BTreeSet<BlobId>) {
     match &entry.kind {
         EntryKind::Message { message } => message.parts.iter().for_each(|part| of_part(part, out)),

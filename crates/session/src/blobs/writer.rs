@@ -1,7 +1,8 @@
 //! A blob that is being written: its bytes are hashed and compressed on their way to a file, and are never in memory as a whole.
 //!
-//! Invariants: a disk that refuses loses nothing, because the compressed bytes then continue in memory. A writer that is dropped
-//! removes its file. Of a session that is not saved, a long blob moves to a file without a name, which ends with the process. Gives no blob its name: the store does ([`super::BlobStore::keep`]).
+//! Invariants: if the disk refuses a write, nothing is lost, because the compressed bytes then continue in memory. A writer that is dropped
+//! removes its file. In a session that is not saved, a long blob moves from memory to a file without a name, which ends with the process.
+//! Does not name the blob: the store does ([`super::BlobStore::keep`]).
 
 use super::LEVEL;
 use crate::store::{FromStart, Io, write_all};
@@ -36,7 +37,7 @@ impl BlobWriter {
     ///
     /// # Errors
     ///
-    /// Fails if the disk refuses the bytes and cannot return those that it took before.
+    /// Fails if the disk refuses the bytes, and the bytes that it already has cannot be read back.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.hash.update(bytes);
         self.bytes += bytes.len() as u64;
@@ -59,7 +60,7 @@ impl BlobWriter {
     }
 }
 
-/// Compressed bytes that stay in memory. More move to a file without a name.
+/// Maximum number of compressed bytes of a blob in memory, if the session is not saved. A longer blob moves to a file without a name.
 pub(super) const MOST_IN_MEMORY: usize = 256 << 10;
 
 /// A destination for compressed bytes: a file, or memory after the disk has refused.
@@ -67,7 +68,7 @@ pub(super) struct Sink {
     io: Arc<dyn Io>,
     place: BlobTarget,
     refused: Option<io::Error>,
-    /// A long blob may move to a file without a name.
+    /// True if a long blob may move from memory to a file without a name: only in a session that is not saved.
     moves: bool,
 }
 
@@ -106,13 +107,13 @@ impl Sink {
         Self { io: Arc::clone(io), place, refused: None, moves: false }
     }
 
-    /// `refused`: the reason why the bytes are not on disk, if they should be.
+    /// `refused`: the disk's error, if the bytes should be on disk. `None`: the session is not saved.
     pub(super) fn in_memory(io: &Arc<dyn Io>, refused: Option<io::Error>) -> Self {
         let moves = refused.is_none();
         Self { io: Arc::clone(io), place: BlobTarget::Memory(Vec::new()), refused, moves }
     }
 
-    /// Returns the place of the bytes, and the reason if the disk refused them. The file, if there is one, is the caller's.
+    /// Returns the place of the bytes, and the reason if the disk refused them. If there is a file, the caller must rename or remove it.
     pub(super) fn into_parts(mut self) -> (BlobTarget, Option<io::Error>) {
         let place = std::mem::replace(&mut self.place, BlobTarget::Memory(Vec::new()));
         (place, self.refused.take())
@@ -135,7 +136,7 @@ impl Write for Sink {
                 if self.moves && packed.len() > MOST_IN_MEMORY {
                     match nameless(self.io.as_ref(), packed) {
                         Ok(file) => self.place = BlobTarget::Nameless { file, len: packed.len() },
-                        // Without such a file, everything stays in memory.
+                        // If no file without a name can be made, all bytes stay in memory.
                         Err(_) => self.moves = false,
                     }
                 }
@@ -163,7 +164,7 @@ impl Write for Sink {
         packed.extend_from_slice(bytes);
         if let BlobTarget::Disk { temp, .. } = &self.place {
             let _ = self.io.remove(temp);
-            // Only a session that should be saved tells that this did not work.
+            // Only a session that should be saved reports this error. A session that is not saved keeps the bytes in memory anyway.
             self.refused = Some(refused);
         }
         self.moves = false;

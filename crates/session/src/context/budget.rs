@@ -1,10 +1,9 @@
 //! Sizes and limits of the context: how much fits, how much is used, and the size of each message.
 //!
-//! A *base estimate* is a pure function of bytes ([`estimate_text`], [`estimate_message`]). It is the same
-//! for every model, so sums can be kept incrementally. An [`Estimator`] scales base estimates to one model;
-//! it learns its factor from reported usage. [`Meter`] combines both: the size that the provider reported
-//! last, plus the estimate of everything appended since ([`Appended`]: with the costs of the model's own
-//! [`Vocabulary`]). So an overflow is detected before the request is sent.
+//! A *base estimate* is a pure function of bytes ([`estimate_text`], [`estimate_message`]). It is the same for every model, so sums can be
+//! kept incrementally. An [`Estimator`] scales base estimates to one model; it learns its factor from reported usage. [`Meter`] adds two
+//! figures: the size that the provider reported last, and the estimate of everything appended since ([`Appended`]: with the costs of the
+//! model's own [`Vocabulary`]). So an overflow is detected before the request is sent.
 //!
 //! Invariants: an estimate is never zero for text that is sent, and at most two tokens per byte. Learning is
 //! bounded, and a single outlier changes nothing. There is always a limit: an unknown window, or a window of
@@ -66,6 +65,7 @@ pub struct Budget {
     pub window: u64,
     /// Limit of the input alone, if the provider has one; otherwise the window.
     pub input_limit: u64,
+    /// Maximum length of an answer.
     pub max_output: u64,
 }
 
@@ -118,9 +118,9 @@ pub fn part_of(whole: u64, share: f64) -> u64 {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
-    /// The largest limit that an error text named.
+    /// The largest limit in tokens that an error text named.
     pub named: Option<u64>,
-    /// The size of the smallest request that was refused without naming a limit.
+    /// 95 % of the smallest request, in tokens, that was refused without naming a limit.
     pub refused: Option<u64>,
 }
 
@@ -133,10 +133,9 @@ impl Limits {
     /// Learns from a context-overflow error. `named`: the limit in its text. `sent`: becket's figure for the
     /// size of the request.
     ///
-    /// A named limit counts if it is plausible, between 1,024 and 10 million. Of several, the largest counts,
-    /// because error texts also contain other numbers. A refusal without a number counts as a limit slightly
-    /// below `sent`. Call this only for refusals because of tokens, not because of bytes. Returns true if
-    /// anything changed.
+    /// A named limit counts if it is plausible, between 1,024 and 10 million. Of several, the largest counts, because error texts also
+    /// contain other numbers. A refusal without a plausible number counts as a limit of 95 % of `sent`. Call this only for refusals because
+    /// of tokens, not because of bytes. Returns true if anything changed.
     pub fn learn(&mut self, named: Option<u64>, sent: Tokens) -> bool {
         let before = *self;
         let sane = named.filter(|n| (1_024..=10_000_000).contains(n));
@@ -183,7 +182,7 @@ impl Default for Estimator {
 impl Estimator {
     /// Bounds of the learned factor: about 8 and 1.6 bytes of prose per token.
     const BOUNDS: (f64, f64) = (0.5, 2.5);
-    /// Bounds within which the first report is believed.
+    /// Bounds of reported tokens per base token within which the first report is believed.
     const FIRST: (f64, f64) = (0.25, 2.5);
 
     /// Converts base tokens to tokens of the model with the learned factor, rounded up.
@@ -203,10 +202,10 @@ impl Estimator {
 
     /// Learns from a report for a request whose base estimate was `base`. Returns true if the report is believed.
     ///
-    /// A report of more than 1.5 × or less than 0.4 × the estimate is an outlier. A single outlier changes
-    /// nothing; a second one that agrees with it within a quarter is believed. The first report may be up to
-    /// 2.5 × the estimate, because the tokenizer is still unknown, and some need that many tokens for digits,
-    /// code and certain scripts. Each report changes the factor by at most a half.
+    /// A report is an outlier if it is more than 1.5 × or less than 0.4 × both the base estimate and the scaled one. A single outlier
+    /// changes nothing; a second one that agrees with it within a quarter is believed. The first report may be up to 2.5 × the estimate,
+    /// because the tokenizer is still unknown, and some need that many tokens for digits, code and certain scripts. Each report multiplies
+    /// or divides the factor by at most 1.5.
     pub fn learn(&mut self, reported: Tokens, base: Tokens) -> bool {
         if base.0 == 0 || reported.0 == 0 {
             return false;
@@ -242,11 +241,11 @@ pub struct Meter {
     /// The last believed report, and the base estimate of the same context.
     last: Option<(Tokens, Tokens)>,
     reported: bool,
-    /// True if an exact count replaced a report. It is made only once.
+    /// True if a tokenizer's exact count was used because no report had arrived. It is counted only once per session.
     counted: bool,
     /// The first report, and the base estimate of its request: mostly system prompt and tools.
     first: Option<(Tokens, Tokens)>,
-    /// Reported tokens for one base token after the first request, up to the last report that was forgotten.
+    /// Reported tokens per base token of the growth between the first report and the last one that was forgotten.
     mix: Option<f64>,
     growth: Growth,
 }
@@ -260,12 +259,12 @@ struct Growth {
 }
 
 impl Growth {
-    /// Tokens after which the reports count as much as the vocabulary's own costs.
+    /// With this much growth in tokens, the reports count as much as the vocabulary's own costs.
     const TRUST: f64 = 3_000.0;
-    /// Weight of a report when the next one arrives.
+    /// Factor by which the weight of all earlier reports shrinks when a new one arrives.
     const KEPT: f64 = 0.9;
 
-    /// Returns reported tokens for one estimated token. `prior`: the same before anything was learned.
+    /// Returns reported tokens per estimated token. `prior`: the value that is used as long as nothing was reported.
     fn factor(self, prior: f64) -> f64 {
         ((self.reported + Self::TRUST * prior) / (self.estimated + Self::TRUST)).clamp(0.5, 2.5)
     }
@@ -293,7 +292,8 @@ impl Meter {
         (kept.model == model).then_some(kept.meter)
     }
 
-    /// Returns the entry for a later process. `None` if nothing was reported or if it is the `recorded` one.
+    /// Returns the state entry that stores this meter. `None` if nothing was reported, or if the ledger already has the same value
+    /// (`recorded`).
     pub fn entry(&self, recorded: Option<&Value>, model: &str) -> Option<EntryKind> {
         let value = serde_json::to_value(StoredMeter { model: model.to_owned(), meter: *self }).ok()?;
         let is_known = recorded == Some(&value);
@@ -306,7 +306,7 @@ impl Meter {
         self.report_with(usage, base_sent, base_now, Appended::default())
     }
 
-    /// Like [`Self::report`]. `appended`: the messages that the request had in addition to what was reported before.
+    /// Like [`Self::report`]. `appended`: the messages of this request that the previous report did not include.
     pub fn report_with(
         &mut self,
         usage: &Usage,
@@ -330,7 +330,8 @@ impl Meter {
                 self.growth.learn(estimated, (context.0 - reported.0) as f64);
             }
             self.first.get_or_insert((context, base_sent));
-            // Reasoning is left out: many servers bill it and never take it back. Else the size is too low for one request.
+            // Reasoning is left out: many servers bill it and never take it back. If a server does take it back, the size is too low for
+            // one request only.
             let answer = usage.output.saturating_sub(usage.reasoning);
             let floor = Tokens(part_of(base_sent.0, 0.4));
             self.last = Some((context.max(floor) + Tokens(answer), base_now));
@@ -338,9 +339,8 @@ impl Meter {
         believed
     }
 
-    /// Records that a tokenizer counted `exact` tokens for a context whose base estimate is `base`. The count
-    /// replaces a report until one arrives. The estimator does not learn from it, because the tokenizer may
-    /// be another vendor's.
+    /// Records that a tokenizer counted `exact` tokens for a context whose base estimate is `base`. The count is used until the first
+    /// report arrives. The estimator does not learn from it, because the tokenizer may be another vendor's.
     pub fn count(&mut self, exact: Tokens, base: Tokens) {
         self.counted = true;
         self.last = Some((exact, base));
@@ -372,7 +372,7 @@ impl Meter {
             (Some((reported, base)), ..) if base.0 > 0 => {
                 Tokens((reported.0 as f64 * (base_now.0 as f64 / base.0 as f64)).ceil() as u64)
             }
-            // The head is as large as it was in the first request.
+            // No report covers this context. The content of the first request costs as it did then, and all growth since costs `mix`.
             (None, Some((first, base)), Some(mix)) if base_now >= base => {
                 first + Tokens(((base_now.0 - base.0) as f64 * mix).ceil() as u64)
             }
@@ -382,7 +382,7 @@ impl Meter {
 
     /// Like [`Self::used`]. `appended`: the messages in this context that the last report does not include.
     pub fn used_with(&self, base_now: Tokens, appended: Appended) -> Tokens {
-        // The first report says little of a known vocabulary, but it is all that is known of another.
+        // The costs of a known vocabulary are a better start than the first report. For an unknown one, that report is all there is.
         let growth = self.growth.factor(if appended.is_known() { 1.0 } else { self.estimator.factor });
         match (self.last, appended.share(), self.first) {
             (Some((reported, base)), Some(share), _) if base_now >= base => {
@@ -401,7 +401,7 @@ impl Meter {
         self.last.is_none() && !appended.is_whole()
     }
 
-    /// True if an exact count is worthwhile: nothing was reported or counted, and the threshold is within 15 %.
+    /// True if an exact count is worthwhile: nothing was reported or counted, and `used` is within 15 % of the threshold.
     pub fn wants_exact_count(&self, used: Tokens, threshold: Tokens) -> bool {
         !self.reported && !self.counted && used.0.abs_diff(threshold.0) as f64 <= 0.15 * threshold.0 as f64
     }
@@ -496,7 +496,7 @@ mod tests {
         assert!(e.learn(Tokens(1_200), Tokens(1_000)));
         let settled = e;
         assert!((e.factor - 1.2).abs() < 1e-9);
-        // A doubled report, then a correct one.
+        // A report of twice the estimate changes nothing, and a correct one after it leaves the factor as it is.
         assert!(!e.learn(Tokens(2_400), Tokens(1_000)));
         assert_eq!(e.scale(Tokens(1_000)), settled.scale(Tokens(1_000)));
         assert!(e.learn(Tokens(1_200), Tokens(1_000)));
@@ -526,7 +526,7 @@ mod tests {
         m.report(&usage(18_000, 0, 50), Tokens(9_050), Tokens(9_100));
         m.report(&Usage::default(), Tokens(9_100), Tokens(9_100));
         assert_eq!(m.used(Tokens(9_100)), Tokens(9_100));
-        // After a prune the report counts in proportion; after a compaction it does not count.
+        // After a prune the last report is reduced in proportion; after a compaction it is not used.
         assert_eq!(m.used(Tokens(525)), Tokens(525));
         m.forget();
         assert_eq!(m.used(Tokens(77)), Tokens(77));
@@ -542,7 +542,7 @@ mod tests {
             appended.add(&digits);
             appended
         };
-        // The first request is mostly tools, which this provider counts at half.
+        // The first request is mostly tools. For them, this provider counts half of the base estimate.
         let mut m = Meter::default();
         assert!(m.report_with(&usage(1_000), Tokens(2_000), Tokens(2_000), Appended::default()));
         let (plain, own) = (
@@ -551,7 +551,7 @@ mod tests {
         );
         assert_eq!(plain, 1_000 + m.estimator.scale(Tokens(base)).0, "nothing else is known of this model");
         assert!((5_300..6_700).contains(&own), "each digit is a token: {own}");
-        // The provider counts 6,000 for it. The same again is expected to be nearer to that than the first time.
+        // The provider counts 6,000 tokens for the text. The second estimate of the same text must be nearer to 6,000 than the first.
         assert!(m.report_with(
             &usage(7_000),
             Tokens(2_000 + base),
@@ -560,10 +560,10 @@ mod tests {
         ));
         let again = m.used_with(Tokens(2_000 + 2 * base), appended(Vocabulary::Qwen)).0;
         assert!(again.abs_diff(13_000) < own.abs_diff(7_000).max(50), "{again}");
-        // After a compaction to the head and the same text once, as it was reported.
+        // A compaction leaves the system prompt, the tools and one copy of the text: what the second request reported as 7,000.
         m.forget();
         assert!(m.used(Tokens(2_000 + base)).0.abs_diff(7_000) <= 1);
-        // Another model counts in its own way.
+        // Reports of one model say nothing about another, so the base estimate is used again.
         m.forget_model();
         assert_eq!(m.used(Tokens(2_000)), Tokens(2_000));
         assert!(m.reported);

@@ -11,7 +11,7 @@ pub use keeper::{Keeper, Pause, Turn};
 /// The user's choice of a lifetime.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CacheTtl {
-    /// Five minutes at first, then what the session's pauses make cheaper ([`Keeper`]).
+    /// Five minutes at first, then the lifetime that is cheaper for the pauses of this session ([`Keeper`]).
     #[default]
     Auto,
     Fixed(CacheLifetime),
@@ -22,9 +22,10 @@ pub enum CacheTtl {
 pub enum CacheWarm {
     #[default]
     Off,
-    /// As many as would have paid for the pauses of this session. None before there was such a pause.
+    /// As many in a row as would have paid for the pauses of this session so far. None before the first pause that is long enough to need
+    /// one.
     Auto,
-    /// Also before there was a pause, as long as they cost at most half of a cold request.
+    /// Also before such a pause, as long as they cost at most half of what a request with an expired cache costs.
     Idle,
 }
 
@@ -32,23 +33,24 @@ pub enum CacheWarm {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CachePolicy {
     pub ttl: CacheTtl,
-    /// Small requests between turns so that the cache does not expire.
+    /// Small requests between turns that read the cached prefix, so that it does not expire.
     pub warm: CacheWarm,
     /// Compact between turns before the cache expires, if that pays.
     pub idle_compaction: bool,
 }
 
-/// Requests that only keep a cache warm, in a row. With five minutes they cover a pause of 27 minutes and cost half of a cold
-/// request; with an hour they cover an afternoon.
+/// Maximum number of consecutive requests that only keep a cache warm, by its lifetime. With five minutes they cover a pause of 27 minutes
+/// and cost half of a request with an expired cache; with an hour they cover an afternoon.
 const MOST_WARM: [(CacheLifetime, u32); 2] = [(CacheLifetime::FiveMinutes, 5), (CacheLifetime::Hour, 3)];
-/// A smaller context, in tokens, is not worth a request of its own.
+/// Minimum number of tokens that an extra request must keep warm, or that a compaction must save, to be worth it.
 const WORTH: u64 = 8_000;
 /// Expected length of a summary, in tokens, for the price of a compaction.
 const SUMMARY: u64 = 1_500;
 /// A compaction has to save this many times its cost, because the user may also come back in time, or never.
 const MARGIN: f64 = 2.0;
 
-/// The time before the end of a lifetime at which becket acts: long enough for a slow request.
+/// The time before the end of a lifetime at which becket acts: a tenth of the lifetime, at most five minutes. This is long enough for a
+/// slow request.
 pub fn ahead(lifetime: Millis) -> Millis {
     Millis((lifetime.0 / 10).min(5 * 60 * 1000))
 }
@@ -61,15 +63,16 @@ pub fn write_price(prices: &Prices, lifetime: CacheLifetime) -> f64 {
     }
 }
 
-/// The largest number of requests in a row that only keep the cache warm. Together they cost at most half of what a cold
-/// request costs more.
+/// Returns the maximum number of consecutive requests that only keep the cache warm. Together they cost at most half of what an expired
+/// cache costs more than a warm one.
 fn most_warm(prices: &Prices, lifetime: CacheLifetime) -> u32 {
     let most = MOST_WARM.iter().find(|(of, _)| *of == lifetime).map_or(0, |(_, most)| *most);
     let (each, cold) = (prices.cache_read, write_price(prices, lifetime) - prices.cache_read);
     if each <= 0.0 || cold <= 0.0 { 0 } else { most.min((cold / 2.0 / each + 1e-9) as u32) }
 }
 
-/// True if a compaction from `used` to about `after` tokens saves more than it costs when the next request is cold.
+/// True if a compaction from `used` to about `after` tokens saves more than it costs, provided that the next request finds the cache
+/// expired.
 pub fn idle_compaction_pays(prices: &Prices, lifetime: CacheLifetime, used: u64, after: u64) -> bool {
     if used < after.saturating_add(WORTH) {
         return false;

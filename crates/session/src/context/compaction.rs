@@ -126,7 +126,7 @@ pub struct Snapshot {
     /// state message.
     pub messages: Vec<Arc<Message>>,
     pub outputs: Outputs,
-    /// The last ledger entry that the view has seen.
+    /// The last ledger entry that the view has applied.
     pub last_seq: Seq,
     pub turn_state: TurnState,
     /// The compaction in force.
@@ -141,21 +141,21 @@ pub struct Snapshot {
     pub request: Request,
 }
 
-/// Tool outputs that the model does not see as they were, and those that could be next.
+/// Tool outputs that the model no longer sees whole, and those that a prune or this compaction would shorten next.
 #[derive(Clone, Debug, Default)]
 pub struct Outputs {
     /// Calls whose outputs are already stubs in the view.
     pub stubs: HashSet<CallId>,
-    /// Outputs that the model first saw shortened, including those that have left the view.
+    /// Outputs that the model first saw shortened, including outputs that have left the view.
     pub cuts: HashMap<CallId, CutOutput>,
     /// Outputs that a prune would choose now.
     pub prunable: Vec<PrunedCall>,
-    /// The entry that cuts the inputs of the newest step, if they are too large. The snapshot's messages
-    /// already have them so.
+    /// The entry that shortens the inputs of the newest step's tool calls, if they are too large. In the snapshot's messages they are
+    /// already shortened.
     pub inputs: Option<EntryKind>,
 }
 
-/// Files as the driver has just read them.
+/// Contents of files on disk, which the driver reads for a compaction.
 #[derive(Clone, Debug, Default)]
 pub struct OnDisk {
     /// Rules files below the working directory; `None`: use the texts in the view.
@@ -164,23 +164,26 @@ pub struct OnDisk {
     pub files: Vec<FileNow>,
 }
 
-/// The compaction that this one updates.
+/// The compaction in force, whose summary the new compaction continues.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Previous {
+    /// The entry of that compaction.
     pub entry: Seq,
     /// Its summary with the anchor block.
     pub summary: String,
-    /// Its state text.
+    /// Text of its state message (todo list, loaded skills, attached files), which follows the summary.
     pub state: String,
-    /// Its rules files.
+    /// Rules files below the working directory that it stores.
     pub rules: Vec<SystemItem>,
     /// The files whose content is in `state`.
     pub attached: Vec<AttachedFile>,
-    /// Messages removed from its tail, and media that became text. Both stay so.
+    /// Messages that were removed from its tail. The next compaction keeps them removed.
     pub taken_out: Vec<MessageId>,
-    /// Images and files, as message and index of the part.
+    /// Images and files that the view shows as a line of text, as message and index of the part. They stay text.
     pub media: Vec<(MessageId, u32)>,
+    /// Outputs that it made stubs.
     pub pruned: Vec<PrunedCall>,
+    /// Outputs that it shortened, as the model had not answered them yet.
     pub cuts: Vec<CutOutput>,
 }
 
@@ -188,6 +191,7 @@ pub struct Previous {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pins {
     pub messages: HashSet<MessageId>,
+    /// Calls whose results are pinned.
     pub calls: HashSet<CallId>,
 }
 
@@ -222,13 +226,13 @@ impl InputKind {
     }
 }
 
-/// One request for the model.
+/// One request for a summary.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SummaryRequest {
     pub input: InputKind,
     /// Empty for [`InputKind::CachedPrefix`], whose system prompt is unchanged.
     pub system: String,
-    /// Text of the one user message.
+    /// Text of the user message with the instructions: the only message, or the one that is appended to the current conversation.
     pub prompt: String,
     /// Output limit in tokens.
     pub max_output: u64,
@@ -246,7 +250,7 @@ pub enum Failure {
     Overflow,
 }
 
-/// A compaction that is ready to be appended.
+/// A compaction that is ready to be appended to the ledger.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Entries to append as one commit, in this order.
@@ -275,16 +279,18 @@ pub struct ReportCounts {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     pub trigger: CompactionTrigger,
+    /// The author of the summary: a model, or becket's fallback without one.
     pub source: CompactionSource,
     /// `pruned_head`, `cached_prefix`, `prepared`, or empty.
     pub input: String,
     /// Estimated size of the whole context, before and after the compaction.
     pub tokens_before: Tokens,
     pub tokens_after: Tokens,
+    /// Size of each category before and after the compaction.
     pub before: Breakdown,
     pub after: Breakdown,
     pub counts: ReportCounts,
-    /// True if the new view shows nothing that is new to the model: its results are stubs without any text.
+    /// True if the results that the model has not answered yet did not fit: the new view has only stubs of them, without any text.
     pub blind: bool,
     /// Number of requests that were sent for the summary.
     pub model_calls: u32,

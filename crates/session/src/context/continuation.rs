@@ -49,7 +49,7 @@ pub fn last_user<M: Borrow<Message>>(messages: &[M]) -> Option<usize> {
     messages.iter().rposition(|m| is_users_words(m.borrow()))
 }
 
-/// Returns the branch for a snapshot. The turn state is not considered.
+/// Returns the branch for the messages before a compaction. The turn state is not considered.
 pub fn branch<M: Borrow<Message>>(before: &[M]) -> Branch {
     let Some(at) = last_user(before) else { return Branch::MidTask };
     if before[at + 1..].iter().all(|m| m.borrow().role != Role::Assistant) {
@@ -89,7 +89,7 @@ pub fn continuation<M: Borrow<Message>>(id: MessageId, before: &[M], state: Turn
     })
 }
 
-/// Returns the text that a person typed in this message: its text parts, joined by newlines.
+/// Returns the text of a message: its text parts without ignored ones, joined by newlines.
 pub fn words(message: &Message) -> String {
     let texts: Vec<&str> = message
         .parts
@@ -156,7 +156,7 @@ mod tests {
     #[expect(clippy::type_complexity, reason = "a table")]
     fn the_three_branches() {
         use TurnState as T;
-        // (rule, snapshot, state, expected (text, had_media, synthetic))
+        // (case, messages before, turn state, expected (text, had_media, synthetic))
         let cases: Vec<(&str, Vec<Message>, TurnState, Option<(&str, bool, bool)>)> = vec![
             ("awaiting the user: none", vec![Message::user("q"), answer()], T::AwaitingUser, None),
             (

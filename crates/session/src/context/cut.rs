@@ -17,9 +17,9 @@ use becket_types::{CallId, CutOutput, Part};
 const MIN_PIECE: u64 = 24;
 /// Size in tokens of a piece that is worth showing when not every output can have one.
 const USEFUL_PIECE: u64 = 96;
-/// Tokens of a stub with its notice.
+/// Tokens of a stub with its notice, which names the omitted bytes.
 const STUB: u64 = 72;
-/// Maximum tokens of a stub without text around it, for a call id and a tool name of usual length.
+/// Maximum tokens of a stub without notice and without text around it, for a call id and a tool name of usual length.
 const BARE_STUB: u64 = 40;
 /// Maximum distance in bytes by which a cut is moved to a line break.
 const LINE: usize = 200;
@@ -28,15 +28,16 @@ const LINE: usize = 200;
 #[derive(Clone, Copy, Debug)]
 pub struct Output<'a> {
     pub call_id: &'a CallId,
+    /// The whole output, as the ledger has it.
     pub text: &'a str,
     /// Base tokens of the output as it is shown now.
     pub tokens: u64,
-    /// True if the end is as important as the beginning.
+    /// True if the end is as important as the beginning, as in the output of a command.
     pub end_matters: bool,
 }
 
 impl<'a> Output<'a> {
-    /// Returns the output of a result part. `now` is the cut that is in force.
+    /// Returns the output of a tool result, `None` for any other part. `now` is the cut that is in force.
     pub fn from_part(part: &'a Part, now: Option<&CutOutput>) -> Option<Self> {
         let Part::ToolResult { call_id, output, extra, name, .. } = part else { return None };
         let tokens = tokens(part, now).saturating_sub(FRAME);
@@ -56,7 +57,7 @@ pub fn tokens(part: &Part, cut: Option<&CutOutput>) -> u64 {
     }
 }
 
-/// Returns the output with its cut; `None` if the cut omits nothing.
+/// Returns the output with its beginning, stub and end; `None` if the cut omits nothing.
 pub(super) fn render(part: &Part, cut: &CutOutput) -> Option<String> {
     let Part::ToolResult { call_id, name, output, spill, .. } = part else { return None };
     let from = output.floor_char_boundary(usize::try_from(cut.head).unwrap_or(usize::MAX));
@@ -70,7 +71,8 @@ pub(super) fn render(part: &Part, cut: &CutOutput) -> Option<String> {
         return Some(stub);
     }
     let id = escape::attribute(call_id.as_str());
-    // A tool that stored its whole output has returned only part of it, so byte positions in the two differ.
+    // `recall` reads the stored output. If the tool stored a longer text than it returned, byte positions in the two differ, so none is
+    // named.
     let (range, what) = match spill {
         Some(_) => (String::new(), format!("{} bytes", to - from)),
         None => (format!(r#","bytes":"{from}-{to}""#), format!("bytes {from}-{to} of {}", output.len())),
@@ -84,8 +86,8 @@ pub(super) fn render(part: &Part, cut: &CutOutput) -> Option<String> {
     Some(format!("{head}{}{notice}{end}{tail}", line(&head)))
 }
 
-/// Returns the cuts that make all outputs together fit into `room` base tokens. Outputs smaller than an equal
-/// share stay whole; larger ones are cut to it. Empty if all of them fit.
+/// Returns the cuts that make all outputs together fit into `room` base tokens. Outputs smaller than an equal share stay whole; larger ones
+/// are cut to that share. Empty if all of them fit.
 pub fn share(outputs: &[Output<'_>], room: u64) -> Vec<CutOutput> {
     if outputs.iter().map(|o| o.tokens).sum::<u64>() <= room {
         return Vec::new();
@@ -97,15 +99,15 @@ pub fn share(outputs: &[Output<'_>], room: u64) -> Vec<CutOutput> {
     outputs.iter().filter(|o| o.tokens > level).filter_map(|o| shorten(o, level)).collect()
 }
 
-/// Like [`share`], if an equal share is a stub without text. The model called for the first outputs first, so
-/// they get the space that stubs for all leave, in pieces that are worth showing.
+/// Like [`share`], if an equal share would hold only a stub. Every large output gets a stub. The rest of the space goes to the outputs that
+/// the model asked for first, in pieces that are large enough to be useful.
 fn share_among_few(outputs: &[Output<'_>], room: u64) -> Vec<CutOutput> {
     let stubs: u64 = outputs.iter().map(|o| o.tokens.min(BARE_STUB)).sum();
     let mut left = room.saturating_sub(stubs);
     let mut large: u64 = outputs.iter().filter(|o| o.tokens > STUB).count() as u64;
     let mut cuts = Vec::new();
     for output in outputs.iter().filter(|o| o.tokens > STUB) {
-        // The stub of this output is paid for, its notice is not.
+        // The sum above includes the bare stub of this output, but not the notice that text around it needs.
         let notice = STUB - BARE_STUB;
         let fair = left / large.max(1);
         let piece = fair.max(notice + USEFUL_PIECE).min(left);
@@ -136,7 +138,7 @@ pub(super) fn level(mut sizes: Vec<u64>, mut room: u64) -> u64 {
     u64::MAX
 }
 
-/// Computes head and tail of one output within `tokens`; `None` if the stub would cost more than it saves.
+/// Computes the lengths of beginning and end of one output that fit into `tokens`; `None` if the stub would cost more than it saves.
 fn shorten(output: &Output<'_>, tokens: u64) -> Option<CutOutput> {
     if output.tokens <= STUB {
         return None;
@@ -168,8 +170,7 @@ fn shorten(output: &Output<'_>, tokens: u64) -> Option<CutOutput> {
     })
 }
 
-/// Returns the lengths of head and tail that keep about `bytes` of a text. They end at a line break if one is
-/// near.
+/// Returns the lengths of head and tail that keep about `bytes` of a text. They end at a line break if there is one within [`LINE`] bytes.
 fn pieces(text: &str, bytes: usize, end_matters: bool) -> (usize, usize) {
     let tail = if end_matters { bytes / 2 } else { bytes / 4 };
     let head = text.floor_char_boundary(bytes - tail);

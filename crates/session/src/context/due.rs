@@ -1,4 +1,4 @@
-//! The entries that a view makes due: reminders, prunes, and cuts of the newest step.
+//! Entries that the driver should append to the ledger because of the state of a view: reminders, prunes, and cuts of the newest step.
 //!
 //! Each function reads the view and returns what the driver appends; the entry then changes the view. The rules and the
 //! texts are in [`super::reminder`], [`super::prune`] and [`super::cut`], which know no view. Changes nothing itself.
@@ -11,11 +11,10 @@ use becket_types::{
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Returns the entries to append before the request of `step` (1 is the first of a turn) is built.
+/// Returns the reminder entries to append before the request of `step` (1 is the first of a turn) is built.
 ///
-/// There is one for each message that a person typed after the last finished assistant message of this turn,
-/// if it is not recorded yet and no request has shown it unwrapped. There is none at step 1, and none for the
-/// continuation of a compaction.
+/// There is one for each message that a person typed after the last finished assistant message of this turn, unless its reminder is already
+/// recorded or a request has shown the message unwrapped. There is none at step 1, and none for the continuation of a compaction.
 pub fn reminders(view: &View, step: u64) -> Vec<EntryKind> {
     let facts = view.step_facts();
     if step <= 1 || facts.last_finished.is_none() {
@@ -73,13 +72,13 @@ pub fn cold_prune(view: &View, now: Millis) -> Option<EntryKind> {
     })
 }
 
-/// Returns the results of the newest step, newest first.
+/// Returns the messages after the newest assistant message, newest first: its results, and what the user typed since.
 fn newest_step(view: &View) -> impl Iterator<Item = &Arc<Message>> {
     view.live().rev().take_while(|m| m.role != Role::Assistant)
 }
 
-/// Returns the entry that makes the inputs of the newest step's calls together fit into `room` base tokens;
-/// `None` if they already do. Called when the calls have ended.
+/// Returns the entry that makes the inputs of the newest step's calls together fit into `room` base tokens; `None` if they already do.
+/// Called when all these calls have ended.
 pub fn input_cut(view: &View, room: Tokens) -> Option<EntryKind> {
     let newest = view.live().rev().find(|m| m.role == Role::Assistant)?;
     if view.is_pinned(&newest.id) {

@@ -16,9 +16,10 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// Key in the notice of a change: `{op, items, entries}`.
+/// Key in the notice of a change: `{op, items, entries}`. `entries`: numbers of the entries that the change consists of.
 const EDIT: &str = "context_edit";
-/// Keys in the notices of undo and redo: the number of the affected notice, and the entries that undo it.
+/// Keys in the notices of undo and redo: `{of, entries}`. `of`: number of the change's notice. `entries`: numbers of the reverts that undo
+/// or redo it.
 const UNDO: &str = "context_undo";
 const REDO: &str = "context_redo";
 
@@ -26,6 +27,7 @@ const REDO: &str = "context_redo";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     pub why: String,
+    /// Advice for the user, as part of a sentence.
     pub hint: &'static str,
 }
 
@@ -36,12 +38,12 @@ pub struct Edit {
     pub plan: ContextPlan,
     kinds: Vec<EntryKind>,
     change: &'static str,
-    /// The notice that is undone or redone.
+    /// For an undo or redo: the number of the notice of the change.
     of: Option<Seq>,
 }
 
 impl Edit {
-    /// Returns the entries of the change. `last` is the entry they will follow.
+    /// Returns the entries of the change with its notice. `last` is the newest entry of the ledger, after which they are appended.
     pub fn into_entries(self, last: Seq) -> Vec<EntryKind> {
         let entries: Vec<u64> = (1..=self.kinds.len() as u64).map(|n| last.0 + n).collect();
         let (key, value) = match self.change {
@@ -59,7 +61,7 @@ impl Edit {
 
 /// Plans `change` for a view that was computed from `entries`.
 ///
-/// `scale`: that of the present context.
+/// `scale`: converts base estimates to the sizes that people see of the present context.
 ///
 /// # Errors
 ///
@@ -130,14 +132,14 @@ fn chosen(view: &View, list: &[String]) -> Result<Vec<Item>, Refused> {
     Ok(items)
 }
 
-/// A message, or one call of a message.
+/// An item that a change names: a message, or one call of a message.
 enum Item {
     Message(Arc<Message>),
     Call(CallId),
 }
 
-/// Returns the newest undo of a compaction that can itself be undone, and the compaction. A rewind and a new compaction
-/// end all earlier undos. A compaction whose summary may tell of a message that was dropped since cannot be redone.
+/// Returns the newest undo of a compaction that can be redone, and the compaction. A rewind or a new compaction discards all earlier undos.
+/// A compaction that is older than the drop of one of its messages cannot be redone, because its summary may still mention the message.
 fn undone_compaction(view: &View, entries: &[Entry]) -> Option<(Seq, Seq)> {
     let reverts = reverts_of(entries);
     let mut compactions = HashSet::new();
@@ -146,8 +148,7 @@ fn undone_compaction(view: &View, entries: &[Entry]) -> Option<(Seq, Seq)> {
     for entry in entries {
         match entry.kind {
             EntryKind::Compaction(_) => {
-                // A new compaction discards older undos: redoing one of them would put it on top of the new
-                // one.
+                // A new compaction discards older undos: a redo would put an older compaction on top of it.
                 undos.clear();
                 compactions.insert(entry.seq);
             }
@@ -238,7 +239,7 @@ fn find(view: &View, query: &str) -> Result<Vec<Item>, Refused> {
     Ok(found)
 }
 
-/// Returns all messages that belong with an item: an answer with calls, and all results of these calls.
+/// Returns all messages that must be changed together with an item: an answer with calls, and all results of these calls.
 fn whole(view: &View, item: &Item) -> Vec<Arc<Message>> {
     let calls: HashSet<&CallId> = match item {
         Item::Call(id) => HashSet::from([id]),
@@ -348,33 +349,33 @@ fn restore(entries: &[Entry], view: &View, list: &[String]) -> Result<Vec<EntryK
     Ok(vec![EntryKind::Restore { messages }])
 }
 
-/// Returns the numbers of the entries that a notice names.
+/// Returns the entry numbers in the list `entries` of a notice; `None` if the notice does not have this key.
 fn named(extra: &Map<String, Value>, key: &str) -> Option<Vec<Seq>> {
     let list = extra.get(key)?.get("entries")?.as_array()?;
     Some(list.iter().filter_map(Value::as_u64).map(Seq).collect())
 }
 
-/// Returns the entries of the manual change that this notice belongs to; empty for any other entry.
+/// Returns the entry numbers in the notice of a manual change, its undo or its redo; empty for any other entry.
 pub(crate) fn by_hand(kind: &EntryKind) -> Vec<Seq> {
     let EntryKind::Notice { extra, .. } = kind else { return Vec::new() };
     [EDIT, UNDO, REDO].iter().find_map(|key| named(extra, key)).unwrap_or_default()
 }
 
-/// Returns the reverts of messages among `entries`.
+/// Collects the reverts in these entries, and marks those that belong to manual changes.
 fn reverts_of(entries: &[Entry]) -> MessageReverts {
     MessageReverts::of(entries, entries.iter().flat_map(|entry| by_hand(&entry.kind)).collect())
 }
 
-/// A change: its notice, its description and its entries. [`changes`] separates those in force from undone
-/// ones.
+/// A manual change: the number of its notice, its description, and the numbers of its entries. [`changes`] separates changes in force from
+/// undone ones.
 type Change = (Seq, String, Vec<Seq>);
 
-/// Returns the changes in force, and those that can be redone, each with the entries of its undo. A rewind brings the
-/// changes in force back to those before its prompt, and leaves nothing to redo.
+/// Returns the changes in force, and those that can be redone, each with the entries of its undo. A rewind restores the list of changes
+/// that were in force before its prompt, and discards everything that could be redone.
 fn changes(entries: &[Entry]) -> (Vec<Change>, Vec<(Change, Vec<Seq>)>) {
     let reverts = reverts_of(entries);
     let (mut made, mut undone): (Vec<Change>, Vec<(Change, Vec<Seq>)>) = (Vec::new(), Vec::new());
-    // The changes in force after each entry that altered them.
+    // For each entry that altered the list of changes in force: the list after it.
     let mut states: Vec<(Seq, Vec<Change>)> = Vec::new();
     for entry in entries {
         if let Some(RevertedBy::Rewind(prompt)) = reverts.what(entry) {
@@ -399,7 +400,7 @@ fn changes(entries: &[Entry]) -> (Vec<Change>, Vec<(Change, Vec<Seq>)>) {
     (made, undone)
 }
 
-/// Entries to append, a description, and the affected notice.
+/// Result of an undo or redo: entries to append, a description, and the number of the change's notice.
 type Back = (Vec<EntryKind>, String, Option<Seq>);
 
 fn undo(entries: &[Entry]) -> Result<Back, Refused> {
@@ -431,7 +432,7 @@ struct Effect {
     /// Number of messages at the start that stay the same.
     same: usize,
     messages: usize,
-    /// Tokens after that point, once the change is made.
+    /// Tokens from that message on, after the change. A provider has to read them again without its cache.
     behind: Tokens,
 }
 
@@ -451,7 +452,7 @@ fn effect(view: &mut View, entries: &[Entry], kinds: &[EntryKind], scale: Contex
     let mut next = folded(view, entries, kinds);
     let after = next.context().clone();
     let same = common(&before, &after);
-    // Tools are not in the view, and stay.
+    // Tools are in neither estimate. So the total changes by the difference of the two views.
     let (total, base_after) = (scale.total(), next.estimated_tokens().0);
     let less = scale.scaled(Tokens(base_before.0.saturating_sub(base_after)));
     let more = scale.scaled(Tokens(base_after.saturating_sub(base_before.0)));
@@ -468,8 +469,8 @@ fn common(before: &Context, after: &Context) -> usize {
     before.messages.iter().zip(&after.messages).take_while(|(a, b)| a.message == b.message).count()
 }
 
-/// Returns the extra cost of the next request compared with cached reading, and the saving of each later
-/// request.
+/// Returns the cost in dollars that the next request has in addition, because the changed part is not cached, and the saving in dollars of
+/// each later request.
 fn costs(effect: &Effect, prices: Option<Prices>) -> Option<(f64, f64)> {
     let prices = prices?;
     let behind = effect.behind.0;

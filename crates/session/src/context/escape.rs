@@ -97,7 +97,7 @@ fn opens_tag(rest: &str, names: &[&str]) -> bool {
     names.iter().any(|tag| spells(name, tag))
 }
 
-/// True if `text` begins with `word`, ignoring case and invisible characters.
+/// True if `text` begins with `word`, ignoring case. Invisible characters in `text` are skipped.
 fn spells(text: &str, word: &str) -> bool {
     let mut seen = text.chars().filter(|c| c.is_ascii_graphic() || !is_unseen(*c));
     word.chars().all(|c| seen.next().is_some_and(|s| s.eq_ignore_ascii_case(&c)))

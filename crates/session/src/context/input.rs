@@ -20,11 +20,11 @@ use std::sync::Arc;
 pub(crate) const RECALL: &str = "input:";
 /// The share of the window that the inputs of one step may take together.
 pub const SHARE: f64 = 0.25;
-/// Inputs of fewer base tokens are never cut.
+/// An input of fewer base tokens than this is never cut.
 const SMALL: u64 = 256;
-/// Smallest number of bytes of a string that is still shown in part.
+/// Minimum number of bytes of a string that is shown in part. If even this does not fit, the whole input is replaced by a notice.
 const MIN_KEEP: u64 = 32;
-/// Maximum number of bytes that one base token may stand for.
+/// Upper bound for the bytes of text that cost one base token; limits the search for a fitting length.
 const MOST_BYTES: u64 = 16;
 /// Tokens around an input that a cut does not change: the name, the id and the provider's format.
 const FRAME: u64 = 8;
@@ -141,8 +141,8 @@ pub(super) fn with_cuts<'a>(
     })
 }
 
-/// Chooses the cuts that bring the inputs of a message's calls to `room` base tokens together. `now` is the
-/// cut that is in force. Returns no entry if they fit.
+/// Chooses the cuts that bring the inputs of a message's calls together to `room` base tokens. `now` returns the cut of a call that is
+/// already in force. Returns no entry if the inputs fit.
 pub(super) fn fit<'a>(
     message: &Message,
     room: Tokens,
@@ -184,7 +184,7 @@ fn choose(call_id: &CallId, input: &Value, room: u64) -> CutInput {
     if !fits(MIN_KEEP) {
         return with(0);
     }
-    // No text of this many bytes costs less than the room, so longer ones need not be tried.
+    // A longer text would cost more than the room in any case ([`MOST_BYTES`]), so it is not tried.
     let (mut low, mut high) = (MIN_KEEP, bytes.min(room.saturating_mul(MOST_BYTES)).max(MIN_KEEP));
     while low < high {
         let middle = low + (high - low).div_ceil(2);

@@ -22,8 +22,7 @@ pub fn stub(part: &Part) -> Option<String> {
     placeholder(part, None)
 }
 
-/// Like [`stub`], with the id by which `recall` shows it again:
-/// `[Attached image/png: name, WxH, N bytes, id m12]`.
+/// Like [`stub`], with the id by which `recall` shows the image or file again: `[Attached image/png: name, WxH, N bytes, id m12]`.
 pub fn placeholder(part: &Part, id: Option<&str>) -> Option<String> {
     let (media_type, name, pixels) = match part {
         Part::Image { media_type, name, width, height, .. } => (media_type, name, width.zip(*height)),
@@ -84,7 +83,7 @@ pub(crate) fn unsendable(part: &Part, scope: &ModelScope) -> Option<&'static str
         return Some("larger than a request may be");
     }
     match part {
-        // The provider fetches it, and only then is its kind known.
+        // The type of a URL's content is known only when the provider fetches it.
         Part::Image { source: ImageSource::Url(_), .. } => None,
         Part::Image { media_type, .. } if !IMAGE_TYPES.contains(&media_type.as_str()) => {
             Some("not an image kind that models take")
@@ -102,8 +101,8 @@ pub(crate) fn unsendable(part: &Part, scope: &ModelScope) -> Option<&'static str
 /// Returns how many media of a request, oldest first, must become text. `sizes` are their bytes; the last
 /// `newest` of them came with the newest message.
 ///
-/// 0 while the limits are kept. If they are exceeded, half of each limit is freed at once. The newest media
-/// stay if they fit.
+/// 0 while both limits are kept. If one is exceeded, the oldest media become text until at most half of each limit is used, so that the
+/// next images do not change the prefix again. The media of the newest message stay if they fit.
 pub fn overflow(
     sizes: impl ExactSizeIterator<Item = u64> + Clone,
     newest: usize,

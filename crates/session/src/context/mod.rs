@@ -32,11 +32,12 @@ pub(crate) use view::VisibleContent;
 /// Numbers and lists that configure the engine. `docs/context-engine.md` explains the defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// Prune: globs of tool names whose outputs are never pruned, in addition to tools that declare it.
+    /// Prune: globs of tool names whose outputs are never pruned: [`Policy::PROTECTED`], the names of the configuration, and tools that
+    /// declare it.
     pub protect: Vec<String>,
     /// Prune: outputs after the n-th user message from the end stay.
     pub skip_turns: usize,
-    /// Prune: tokens of the newest tool outputs that stay while there are too few user turns.
+    /// Prune: tokens of the newest tool outputs that stay while there are fewer user turns than `skip_turns`.
     pub hot_tokens: u64,
     /// Prune outside of compactions: minimum number of tokens that a batch must free.
     pub prune_batch: u64,
@@ -44,9 +45,9 @@ pub struct Policy {
     pub prune: bool,
     /// Compaction: share of the usable window at which a compaction is due.
     pub threshold: f64,
-    /// Compaction: it starts by itself at the threshold and after an overflow.
+    /// Compaction: true if it starts without the user, at the threshold and after a request that was refused as too long.
     pub auto_compact: bool,
-    /// Compaction: prepare the summary in the background.
+    /// Compaction: true if the summary is prepared in the background before the threshold.
     pub prepare: bool,
     /// Compaction: number of user turns in the tail.
     pub tail_turns: usize,
@@ -62,7 +63,7 @@ pub struct Policy {
 pub struct SummaryPolicy {
     /// Maximum length of the tail anchor in characters.
     pub anchor_chars: usize,
-    /// The user's own template.
+    /// Text of the user's own template; `None`: the default template.
     pub template: Option<String>,
 }
 
@@ -75,15 +76,15 @@ impl Default for SummaryPolicy {
 impl Policy {
     /// Always the first element of [`Policy::protect`].
     pub const PROTECTED: &str = "skill";
-    /// [`Policy::skip_turns`]; no key of the configuration changes it.
+    /// Value of [`Policy::skip_turns`]; no key of the configuration changes it.
     pub const SKIP_TURNS: usize = 2;
-    /// [`Policy::hot_tokens`]; no key of the configuration changes it.
+    /// Value of [`Policy::hot_tokens`]; no key of the configuration changes it.
     pub const HOT_TOKENS: u64 = 40_000;
-    /// [`Policy::prune_batch`]; no key of the configuration changes it.
+    /// Value of [`Policy::prune_batch`]; no key of the configuration changes it.
     pub const PRUNE_BATCH: u64 = 30_000;
 
-    /// Returns the policy of a session that is only read or copied: nothing is pruned, and nothing is compacted. Earlier
-    /// compactions still apply, because a policy is used for new plans only.
+    /// Returns the policy of a session that is only read or copied: nothing is pruned, and nothing is compacted. Earlier compactions still
+    /// apply, because they are entries of the ledger and do not depend on a policy.
     pub fn reading() -> Self {
         Self { prune: false, auto_compact: false, prepare: false, ..Self::default() }
     }

@@ -47,7 +47,7 @@ pub fn check(view: &mut View) -> Vec<Present> {
     for todo in open_todos(view) {
         // The state message shows a todo on one line.
         let line = todo.split_whitespace().collect::<Vec<_>>().join(" ");
-        // If the list's output has become a stub, the call that set the list still contains the todo.
+        // If the output of the call that set the list has become a stub, the inputs of that call still contain the todo.
         let called = || inputs().any(|input| says(input, &todo));
         let there = anywhere(&todo) || anywhere(&super::summary::escape_tags(&line)) || called();
         found.push(present(format!("todo: {line}"), &todo, there));
@@ -66,7 +66,7 @@ fn text_of(part: &Part) -> Option<&str> {
     }
 }
 
-/// True if any string inside the value equals this text.
+/// True if the value is this string, or contains it as a whole string at any depth.
 fn says(value: &Value, text: &str) -> bool {
     match value {
         Value::String(string) => string == text,
@@ -90,7 +90,7 @@ fn message_present(what: String, message: &Message, anywhere: &dyn Fn(&str) -> b
     present(what, &texts.concat(), there)
 }
 
-/// True if the text is present inside a reminder, which escapes only the tag that would close it.
+/// True if the text is present inside a reminder. A reminder has its own form of escaping: only its own tag.
 fn wrapped(text: &str, anywhere: &dyn Fn(&str) -> bool) -> bool {
     anywhere(&super::reminder::wrap(text))
 }
@@ -100,7 +100,7 @@ fn open_todos(view: &View) -> Vec<String> {
     let Some(state) = view.state("todo") else { return Vec::new() };
     let list = ["items", "todos"].iter().find_map(|k| state.get(k)).unwrap_or(state);
     let items = list.as_array().map(Vec::as_slice).unwrap_or_default();
-    // Without a compaction, the calls that set the list are still in the view.
+    // Nothing to check: without a compaction, the calls that set the list are still in the view.
     if view.compaction().is_none() {
         return Vec::new();
     }

@@ -4,9 +4,9 @@
 //! the same rules. The choice becomes a ledger entry, and the view makes the stubs. The original stays in the
 //! ledger, where `recall` finds it.
 //!
-//! A result is pruned if all of this holds: its tool is not protected; it is before the skip boundary (or,
-//! while there are too few user turns for that, outside the hot window); the model has answered it; it is
-//! complete, no error, not pinned, not pruned yet.
+//! A result is pruned if all of this holds: its tool is not protected; it precedes the n-th user message from the end
+//! ([`PrunePolicy::skip_turns`]), or, while there are fewer user messages, it is older than the newest [`PrunePolicy::hot_tokens`] of
+//! outputs and the last two steps; the model has answered it; it is complete, no error, not pinned, not pruned yet.
 
 use super::{Policy, budget, escape, media};
 use becket_types::{CallId, Message, Millis, Part, PrunedCall, Role, TimeMeta, Tokens, cut_start};
@@ -15,7 +15,7 @@ use serde_json::Value;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-/// Number of newest steps whose outputs stay in a single turn, regardless of size.
+/// Number of newest steps whose outputs stay, regardless of their size, while there are fewer user turns than [`PrunePolicy::skip_turns`].
 const HOT_STEPS: usize = 2;
 /// Number of last lines of a shell command's output that stay visible after its stub.
 const SHELL_EXCERPT_LINES: u64 = 5;
@@ -33,6 +33,7 @@ pub struct PrunePolicy {
     pub hot_tokens: u64,
     /// Names of tools whose outputs are never pruned.
     pub protect: GlobSet,
+    /// Calls whose outputs stay because they are pinned.
     pub pinned: HashSet<CallId>,
     /// Timestamp for `metadata.time.compacted`.
     pub now: Millis,
@@ -151,7 +152,7 @@ pub(super) fn choose(
     };
     let boundary = boundary.min(answered);
     let mut chosen = Vec::new();
-    // Of duplicate results only the first is shown.
+    // If a call has several results, only the first is sent, so only that one is pruned.
     let mut seen = HashSet::new();
     for (at, message) in messages[..boundary].iter().enumerate() {
         if message.role != Role::Tool || message.metadata.time.is_some_and(|t| t.compacted.is_some()) {
@@ -185,8 +186,8 @@ fn skip_boundary(messages: &[&Message], turns: usize) -> Option<usize> {
     }
 }
 
-/// In a single turn, returns the index from which results stay: the newest `hot` tokens of tool output, and
-/// the last two steps. The result that crosses the limit may be pruned.
+/// While there are fewer user turns than [`PrunePolicy::skip_turns`], returns the index from which results stay: the newest `hot` tokens of
+/// tool output, and the last two steps. The result with which the sum exceeds `hot` may be pruned.
 fn hot_boundary(messages: &[&Message], hot: u64) -> usize {
     let steps = messages.iter().enumerate().rev().filter(|(_, m)| m.role == Role::Assistant);
     let Some((recent, _)) = steps.into_iter().nth(HOT_STEPS - 1) else { return 0 };

@@ -16,12 +16,12 @@ pub fn wraps(part: &Part) -> bool {
     matches!(part, Part::Text { text, synthetic: false, ignored: false, .. } if !is_blank(text))
 }
 
-/// True if wrapping changes anything in the message.
+/// True if the message is a user message with at least one part that [`wraps`] accepts.
 pub(crate) fn applies_to(message: &Message) -> bool {
     message.is_user_turn() && message.parts.iter().any(wraps)
 }
 
-/// Returns the text as the model sees it.
+/// Returns the text inside the wrapper, as the model sees it.
 pub fn wrap(text: &str) -> String {
     let text = escape::escape_tags(text, &["system-reminder"]);
     let mut out = String::with_capacity(OPEN.len() + text.len() + CLOSE.len());

@@ -69,13 +69,12 @@ pub(crate) fn reasoning_fits(part: &Part, scope: &ModelScope) -> bool {
     }
 }
 
-/// Returns the input in the form in which it is sent: always an object. Arguments that did not parse become
-/// `{}`.
+/// Returns the arguments of a call as they are sent: always an object. Arguments that are not a JSON object become `{}`.
 pub(crate) fn object_input(input: &Value) -> Cow<'_, Value> {
     if input.is_object() { Cow::Borrowed(input) } else { Cow::Owned(Value::Object(Map::new())) }
 }
 
-/// Makes the result for a call whose result never came. Its id and position follow from the call's message.
+/// Makes the result for a call whose result never came. The id of the new message is derived from the message with the call and from `nth`.
 pub(crate) fn missing_result(caller: &Message, nth: usize, call_id: &CallId, name: &str) -> Message {
     stand_in(caller, nth, (call_id, name), INTERRUPTED, true)
 }

@@ -7,9 +7,9 @@ use super::View;
 use becket_types::{Entry, EntryKind, Seq};
 use std::collections::{HashMap, HashSet};
 
-/// Returns the entries to cancel for a rewind to before the prompt at `to`, newest first: those from it on that decide what
-/// the view shows and are in force. If there is anything to cancel, the prompt is the last of them, also if an earlier rewind has
-/// cancelled it already: the ledger must tell a rewind from an undo of a compaction or a change, which can be redone.
+/// Returns the entries to cancel for a rewind to before the prompt at `to`, newest first: all entries since the prompt that are in force
+/// and decide what the view shows. If there are any, the prompt itself is the last of the list, even if an earlier rewind has already
+/// cancelled it. By this the ledger shows that it was a rewind, and not an undo of a compaction or a change, which can be redone.
 pub fn cancelled(view: &View, entries: impl IntoIterator<Item = Entry>, to: Seq) -> Vec<Seq> {
     let decides = |kind: &EntryKind| match kind {
         EntryKind::Message { .. }
@@ -18,8 +18,8 @@ pub fn cancelled(view: &View, entries: impl IntoIterator<Item = Entry>, to: Seq)
         | EntryKind::CutInputs { .. }
         | EntryKind::Pin { .. }
         | EntryKind::Restore { .. } => true,
-        // A revert of an entry before the prompt is cancelled, so that entry is in force again. A revert of an entry
-        // after the prompt stays.
+        // Cancelling the revert of an entry before the prompt brings that entry back. A revert of a later entry stays, because that entry
+        // is discarded anyway.
         EntryKind::Revert { entry } => *entry < to,
         _ => false,
     };
@@ -33,26 +33,26 @@ pub fn cancelled(view: &View, entries: impl IntoIterator<Item = Entry>, to: Seq)
     cancelled
 }
 
-/// Reverts of messages: by rewinds, and by hand.
+/// All messages and reverts of a ledger, to tell rewinds from changes by hand.
 pub(super) struct MessageReverts {
     /// Reverts that belong to manual changes.
     by_hand: HashSet<Seq>,
-    /// Messages, and true if a person wrote it as a prompt.
+    /// The entry of each message; true for a prompt that a person wrote.
     messages: HashMap<Seq, bool>,
-    /// All reverts, with their targets.
+    /// The target of each revert, by the entry of the revert.
     targets: HashMap<Seq, Seq>,
 }
 
-/// The change of the session that a revert of a message belongs to.
+/// The change of the session to which the revert of a message belongs.
 pub(super) enum RevertedBy {
-    /// A rewind. The conversation before this prompt is the same before and after it.
+    /// A rewind to before this prompt. The conversation before the prompt is unchanged.
     Rewind(Seq),
-    /// A change of the context, by hand or by becket. Contains the message.
+    /// A change of the context, by a person or by becket, that removes or restores this message.
     Change(Seq),
 }
 
 impl MessageReverts {
-    /// Finds the reverts among `entries`. `by_hand`: the entries that belong to manual changes.
+    /// Collects messages and reverts from `entries`. `by_hand`: the entries that belong to manual changes.
     pub(super) fn of(entries: &[Entry], by_hand: HashSet<Seq>) -> Self {
         let (mut messages, mut targets) = (HashMap::new(), HashMap::new());
         for entry in entries {
@@ -69,12 +69,12 @@ impl MessageReverts {
         Self { by_hand, messages, targets }
     }
 
-    /// Returns the change that the entry belongs to, if it reverts a message, or brings one back that a rewind took.
+    /// Returns the change to which a revert belongs, if it takes back a message, or brings back one that a rewind took.
     pub(super) fn what(&self, entry: &Entry) -> Option<RevertedBy> {
         let EntryKind::Revert { entry: mut target } = entry.kind else { return None };
         let is_by_hand = self.by_hand.contains(&entry.seq);
-        // A rewind to a prompt that an earlier rewind has discarded cancels the reverts of that one. Targets are older than
-        // their reverts, so this ends.
+        // A rewind may cancel the reverts of an earlier rewind, so follow the chain to the message. A target is always older than its
+        // revert, so the loop ends.
         while let Some(next) = self.targets.get(&target).filter(|next| **next < target) {
             if is_by_hand || self.by_hand.contains(&target) {
                 return None;
@@ -82,7 +82,7 @@ impl MessageReverts {
             target = *next;
         }
         let is_prompt = *self.messages.get(&target)?;
-        // Only a rewind takes back a prompt, except for a person who drops it by hand.
+        // A revert of a prompt is a rewind, unless a person dropped the prompt by hand.
         Some(if is_prompt && !is_by_hand { RevertedBy::Rewind(target) } else { RevertedBy::Change(target) })
     }
 }

@@ -20,7 +20,7 @@ impl ContextScale {
         Self { used, base }
     }
 
-    /// Returns the scale of a context that nobody has added to since `meter` was recorded.
+    /// Returns the scale of a context to which nothing was added since `meter` was stored.
     pub fn of_recorded(meter: &Meter, base: Tokens) -> Self {
         Self::new(meter.used(base), base)
     }
@@ -30,7 +30,7 @@ impl ContextScale {
         self.used
     }
 
-    /// Returns the size of a part, or of a context that differs a little, whose base estimate is `base`.
+    /// Returns the shown size of a part, or of a slightly different context, whose base estimate is `base`.
     pub fn scaled(self, base: Tokens) -> Tokens {
         match self.base.0 {
             0 => base,
@@ -46,7 +46,7 @@ impl ContextScale {
         let (mut seen, mut before) = (0, Tokens(0));
         for part in parts {
             seen += part.0;
-            // The differences of rounded sums add up to the whole.
+            // Rounding each running sum and taking differences makes the parts add up exactly.
             let upto = scale.scaled(Tokens(seen));
             *part = Tokens(upto.0 - before.0);
             before = upto;

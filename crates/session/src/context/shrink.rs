@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Outputs that would save fewer bytes than this are not changed.
 const SMALL: u64 = 1_024;
 
-/// The chosen changes as an entry, with their numbers.
+/// The entry that shortens the request, and the numbers of its changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shrunk {
     pub entry: EntryKind,
@@ -27,7 +27,7 @@ pub struct Shrunk {
     pub media: usize,
     /// Number of outputs that are shortened.
     pub outputs: usize,
-    /// Estimated size that the request loses.
+    /// Estimated number of tokens by which the request shrinks.
     pub freed: Tokens,
 }
 
@@ -138,7 +138,7 @@ impl Plan<'_> {
         }
     }
 
-    /// Shortens outputs of the step that the model has not answered. Each keeps a share of the allowed size.
+    /// Shortens outputs of the step that the model has not answered. They share the space that is left after `self.left` bytes are freed.
     fn cut_outputs(&mut self, view: &View) {
         if self.left == 0 {
             return;

@@ -81,8 +81,9 @@ pub struct Prompt<'a> {
     pub conversation: &'a str,
     /// Number of this piece (from 1) and number of all pieces.
     pub piece: (usize, usize),
-    /// Part of the messages that stay word for word; empty if there are none.
+    /// Escaped excerpt of the messages that stay word for word; empty if there are none.
     pub audit: &'a str,
+    /// The text after `/compact`: what deserves special attention.
     pub focus: Option<&'a str>,
     /// True if the last answer did not follow the template.
     pub again: bool,
@@ -144,7 +145,7 @@ pub enum Unusable {
 ///
 /// # Errors
 ///
-/// Fails if the text is empty or has no usable section.
+/// Fails if the text is blank. A text without any section of the template is no error: see [`Answer::follows`].
 pub fn read_answer(template: &Template, text: &str) -> Result<Answer, Unusable> {
     let text = escape_tags(&Quotes::strip(&super::tail_anchor::strip(unfence(text))));
     if is_blank(&text) {
@@ -157,7 +158,7 @@ pub fn read_answer(template: &Template, text: &str) -> Result<Answer, Unusable> 
 ///
 /// # Errors
 ///
-/// Fails if the text does not follow the template.
+/// Fails if the text is blank or does not follow the template.
 pub fn read(template: &Template, text: &str) -> Result<Sections, Unusable> {
     let answer = read_answer(template, text)?;
     if answer.follows { Ok(answer.sections) } else { Err(Unusable::IgnoredTemplate) }
@@ -176,10 +177,11 @@ fn unfence(text: &str) -> &str {
     end.strip_suffix("```").map_or(end, str::trim_end)
 }
 
-/// The sections of a summary as text, and the parts of the model's text that are not in it.
+/// The sections of a summary as text, and the parts of the model's text that were left out of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Assembled {
     pub text: String,
+    /// Text of the model that is not in `text`, with the reason.
     pub left_out: Vec<LeftOut>,
 }
 

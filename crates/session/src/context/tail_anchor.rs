@@ -11,7 +11,7 @@ use becket_types::{Message, Part, Role, is_blank};
 use std::borrow::Borrow;
 use unicode_segmentation::GraphemeCursor;
 
-/// Start of a block that is followed by newer messages of the assistant.
+/// Start tag of the block if newer messages of the assistant follow the summary.
 const NEWER: &str =
     "<verbatim_tail note=\"the assistant's last words before the messages that follow; those are newer\">";
 const OPEN: &str = "<verbatim_tail";
@@ -58,7 +58,7 @@ pub fn splice(summary: &str, anchor: &str) -> String {
     splice_before(summary, anchor, false)
 }
 
-/// True if the block of `summary` says that newer messages follow.
+/// True if the anchor block of `summary` has the note that newer messages follow.
 pub(crate) fn is_noted(summary: &str) -> bool {
     summary.contains(NEWER)
 }
@@ -102,7 +102,7 @@ pub fn strip(summary: &str) -> String {
     while let Some(start) = find(&text, CLOSE, 0) {
         text.replace_range(start..tag_end(&text, start), "");
     }
-    // Removing a block can join the surrounding text to a new tag.
+    // Removing a block can join the text around it to a new tag, so the result is examined again.
     if find(&text, OPEN, 0).is_some() {
         return strip(&text);
     }

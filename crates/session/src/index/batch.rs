@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{self, BufReader, Seek, SeekFrom};
 use std::path::Path;
 
-/// Number of ledger bytes whose words are stored together in the index.
+/// Number of ledger bytes whose words are stored as one row of the full-text index. A search finds rows and reads these bytes again.
 const STRETCH: u64 = 256 << 10;
 
 /// Days since 1970.
@@ -31,7 +31,7 @@ struct Calls {
     failed: i64,
 }
 
-/// The data that a part of a ledger adds.
+/// The data that a part of a ledger adds to the index.
 pub(super) struct Batch {
     summary: SessionSummary,
     end: End,
@@ -39,7 +39,7 @@ pub(super) struct Batch {
     starts_over: bool,
     /// True if the end of the ledger was reached.
     pub(super) whole: bool,
-    /// Stretches of text, each with its end offset.
+    /// The words of the part, divided into stretches, each with the ledger offset of its end.
     stretches: Vec<(Stretch, u64)>,
     spent: BTreeMap<(String, Day), Spent>,
     calls: BTreeMap<(String, Day), Calls>,
@@ -48,8 +48,8 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// Reads after the part that the index already has, slightly more than `room` bytes at most. Also returns
-    /// the number of bytes read.
+    /// Reads the part of a ledger that follows the part in the index, up to the first commit that exceeds `room` bytes. Also returns the
+    /// number of bytes read.
     pub(super) fn read(
         stored: Option<(SessionSummary, End)>,
         id: SessionId,
@@ -104,7 +104,7 @@ impl Batch {
         batch.stretches.push((stretch, batch.end.good));
         dir.clone_into(&mut batch.summary.dir);
         batch.summary.ledger.updated = modified;
-        // Only a ledger that was read to its end is recorded with this length.
+        // Until the ledger was read to its end, the recorded length is less than that of the file, so the next update continues.
         batch.summary.ledger.bytes = if batch.whole { batch.end.total } else { batch.end.good };
         let read = batch.end.total.saturating_sub(start);
         Ok((batch, read))
@@ -112,7 +112,7 @@ impl Batch {
 
     fn take(&mut self, entry: &Entry) {
         self.summary.take(entry);
-        // Usage in the copied part of a fork is counted in its source.
+        // A fork begins with entries copied from its source. Their usage is counted in the source only.
         let own = self.summary.forked_from.is_none_or(|(_, upto)| entry.seq > upto);
         match &entry.kind {
             EntryKind::Message { message } => {
@@ -122,7 +122,7 @@ impl Batch {
                 }
             }
             EntryKind::Usage { model, usage, cost_usd, .. } => {
-                // The model is recorded as used even without own usage.
+                // The model of a copied entry is recorded too, so that a search by model finds the fork; its usage is not added.
                 let spent = self.spent.entry((model.clone(), day(entry.time))).or_default();
                 if !own {
                     return;
@@ -208,9 +208,9 @@ impl Batch {
     }
 }
 
-/// True if the ledger still begins with the part that was read: the hash of its last line covers everything
-/// before it. If a power loss removed something from the middle and kept complete lines after it, only a full
-/// read would notice. Such content stays counted until the index is rebuilt, but is not found by a search.
+/// True if the ledger still begins with the part that is in the index: the hash of its last line covers everything before it. If a power
+/// loss removed something from the middle and kept complete lines after it, only a full read would notice. Such content stays counted until
+/// the index is rebuilt, but is not found by a search.
 fn is_unchanged(dir: &Path, end: &End) -> bool {
     end.good == 0 || has_line_ending(dir, end.good, &end.head)
 }
@@ -295,7 +295,7 @@ fn day(time: Millis) -> Day {
     (time.0 / 86_400_000) as i64
 }
 
-/// The words of a part of a ledger.
+/// The words of a part of a ledger, and the times of its entries.
 #[derive(Default)]
 struct Stretch {
     start: u64,

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// Maximum number of ledger bytes in one transaction, so that other processes do not wait long.
 const BATCH: u64 = 4 << 20;
-/// Minimum number of sessions for which a new index is optimised at once.
+/// Minimum number of sessions in a new index for which its file is compacted at once.
 const MANY: u64 = 8;
 
 /// The result of an update.
@@ -45,7 +45,7 @@ pub(super) fn catch_up(connection: &mut Connection, root: &Path) -> Result<Caugh
     for dir in session_dirs(root, None)? {
         let Some(id) = layout::id_of(&dir) else { continue };
         let name = id.to_string();
-        // A session that cannot be read now stays in the index.
+        // Counts as seen before its file is read: a session that cannot be read now stays in the index.
         seen.insert(name.clone());
         let Ok(metadata) = fs::metadata(layout::ledger_path(&dir)) else {
             done.unreadable += 1;
@@ -108,7 +108,7 @@ fn read_all(connection: &mut Connection, ledgers: &[Behind], done: &mut CaughtUp
 /// Releases the space of deleted sessions and empties the write-ahead log. Fails if another process uses the index.
 pub(super) fn compact(connection: &Connection) -> Result<(), IndexError> {
     connection.execute_batch("INSERT INTO texts (texts) VALUES ('optimize'); VACUUM;")?;
-    // If readers hold the log, the next writer empties it.
+    // If a reader still uses the log, this has no effect, and a later writer empties it.
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
     Ok(())
 }

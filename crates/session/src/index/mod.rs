@@ -23,7 +23,7 @@ use becket_types::{Millis, Usage};
 use rusqlite::{Connection, Row};
 use std::path::{Path, PathBuf};
 
-/// The reason why the index cannot be used. Never stops anything else.
+/// The reason why the index cannot be used. No caller may fail because of it: lists then come from the folders.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
     #[error("the index: {0}")]
@@ -80,7 +80,7 @@ impl Index {
         Ok(Self { connection: schema::open(db)?, root: root.to_path_buf() })
     }
 
-    /// Makes an index in memory of all sessions, for folders in which no file can be written. Reads all ledgers.
+    /// Makes an index in memory of all sessions, for a root folder in which no file can be written. Reads all ledgers.
     ///
     /// # Errors
     ///
@@ -154,8 +154,8 @@ pub fn serve<T>(
     }
 }
 
-/// Uses the file. Damage may show only when a page is read; the file is then made again and asked a second
-/// time.
+/// Uses the index file. Damage may show only when a page of the file is read. In that case the file is made again, and `ask` is called a
+/// second time.
 fn serve_from_file<T>(
     db: &Path,
     root: &Path,
@@ -192,7 +192,7 @@ pub fn list(db: &Path, root: &Path, project: Option<&Path>) -> Result<Listed, St
 fn usage(row: &Row<'_>, column: usize) -> Result<Usage, rusqlite::Error> {
     let at = |n| unsigned(row, column + n);
     let (input, output, cache_read) = (at(0)?, at(1)?, at(2)?);
-    // The index adds up costs, billed or not, in a column of their own.
+    // This field stays 0: the index has one column for all costs, whether or not the provider billed them.
     Ok(Usage { input, output, cache_read, cache_write: at(3)?, reasoning: at(4)?, ..Usage::default() })
 }
 

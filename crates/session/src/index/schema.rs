@@ -1,8 +1,8 @@
 //! The index file: opening it, its schema, and removing a broken one.
 //!
-//! `user_version` is the version of the schema. An older file is not converted but made again, because
-//! everything in it is derived. Check and change are one `BEGIN IMMEDIATE` transaction, so any number of
-//! processes may start at once with a new file.
+//! `user_version` is the version of the schema. An older file is not converted but made again, because everything in it is derived. The
+//! version is checked and the tables are made in one `BEGIN IMMEDIATE` transaction, so any number of processes may start at once with a new
+//! file.
 
 use super::IndexError;
 use crate::store::{Disk, Io, OpenMode};
@@ -117,7 +117,7 @@ fn try_open(db: &Path) -> Result<Connection, IndexError> {
     connection.busy_timeout(BUSY)?;
     use_write_ahead_log(&connection)?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
-    // After it was written back, the log is shortened to this size, even if a batch made it longer.
+    // When the write-ahead log is reset, its file is shortened to this size (16 MiB), even if a batch made it longer.
     connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
     // Temporary tables of a search are kept in memory.
     connection.pragma_update(None, "temp_store", "MEMORY")?;

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// Maximum number of stretches that a search reads, newest first.
 const STRETCHES: usize = 64;
 
-/// One match.
+/// One match of a search.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Hit {
     pub session: SessionId,
@@ -39,20 +39,22 @@ pub struct Hit {
     pub snippet: String,
 }
 
-/// A query. Empty fields are not restrictions.
+/// A query. An empty or `None` field does not restrict the result.
 #[derive(Clone, Debug, Default)]
 pub struct Query<'a> {
     /// Words that must all occur in one entry, in any order. The last one may be the beginning of a word.
     pub words: &'a str,
+    /// Working directory of a project: only its sessions.
     pub project: Option<&'a Path>,
     /// Lower limit of the time; for sessions, of the last write.
     pub since: Option<Millis>,
     /// Upper limit of the time, exclusive; for sessions, of the creation.
     pub until: Option<Millis>,
-    /// Part of a model's name.
+    /// Part of the name of a model that the session must have used.
     pub model: Option<&'a str>,
-    /// Part of the path of a file that was read or changed.
+    /// Part of the path of a file that the session must have read or changed.
     pub file: Option<&'a str>,
+    /// A tag that the session must have.
     pub tag: Option<&'a str>,
     /// True to include archived sessions.
     pub archived: bool,
@@ -68,8 +70,8 @@ const OF_SESSION: &str = "(?2 IS NULL OR s.project = ?2)
     AND (?6 OR NOT s.archived)";
 
 impl Query<'_> {
-    /// Returns the parameters of a statement with [`OF_SESSION`]: `first`, those of the conditions, from,
-    /// until, limit.
+    /// Returns the parameters of a statement that contains [`OF_SESSION`]: `first`, the values for its conditions, then `since`, `until`
+    /// and `limit`.
     fn parameters<T: ToSql>(&self, first: T) -> impl Params {
         (
             first,
@@ -123,7 +125,7 @@ impl Index {
         let mut found = CandidateTexts::new(&self.connection)?;
         for row in rows {
             let Some((session, dir, label, bytes)) = row? else { continue };
-            // A ledger that cannot be read now has no matches to show.
+            // A ledger that cannot be read now gives no matches.
             for entry in entries_in(&dir, bytes).unwrap_or_default() {
                 let in_time = query.since.is_none_or(|since| entry.time >= since)
                     && query.until.is_none_or(|until| entry.time < until);
@@ -170,7 +172,8 @@ fn entries_in(dir: &Path, bytes: Range<u64>) -> io::Result<Vec<Entry>> {
     let mut reader = Reader::new(BufReader::new(file.take(bytes.end.saturating_sub(bytes.start))));
     let mut entries = Vec::new();
     while let Some(item) = reader.next_item()? {
-        // The first line cannot be checked against the line before it. Its entries are used anyway.
+        // A reader that starts in the middle reports a broken chain for the first line and returns its entries all the same, so reports are
+        // ignored.
         if let Item::Commit(commit) = item {
             entries.extend(commit);
         }
@@ -219,7 +222,7 @@ impl<'a> CandidateTexts<'a> {
             let snippet = masked(&text, &self.excerpt(&text, phrases)?).replace(JOINT, "");
             best.push(Hit { snippet, ..hit });
         }
-        // A title mostly repeats the first message.
+        // A session's title is listed only if none of its messages matches, because a title mostly repeats the first message.
         let said: HashSet<SessionId> =
             best.iter().filter(|hit| hit.role != TITLE).map(|hit| hit.session).collect();
         let mut titled = HashSet::new();
@@ -228,8 +231,8 @@ impl<'a> CandidateTexts<'a> {
         Ok(best)
     }
 
-    /// Returns the words around the best match in a text. FTS5 compares every match with every other for
-    /// this, so it gets short pieces of the text, and only the best of them is excerpted.
+    /// Returns the words around the best match in a text. FTS5's `snippet` compares every match with every other, so it gets short pieces
+    /// of the text, and only the best of them is excerpted.
     fn excerpt(&self, text: &str, phrases: &[Vec<String>]) -> Result<String, IndexError> {
         self.connection.execute_batch("DELETE FROM temp.pieces")?;
         let pieces = pieces(text);
@@ -248,7 +251,7 @@ impl<'a> CandidateTexts<'a> {
             )?
             .query_row((&pattern,), |row| unsigned(row, 0))
             .optional()?;
-        // A phrase that is longer than the overlap of two pieces may be in none of them.
+        // A phrase that is longer than the overlap may be in no single piece. Then the beginning of the text is returned.
         let id = best.unwrap_or_default();
         let snippet = self
             .connection
@@ -298,8 +301,7 @@ fn word_start(text: &str, at: usize) -> usize {
     starts.last().map_or(at, |(offset, _)| from + offset)
 }
 
-/// Masks the secrets in an excerpt of a text. The excerpt may begin or end inside a secret, so they are looked for in the
-/// text.
+/// Masks the secrets in an excerpt of a text. The excerpt may begin or end inside a secret, so secrets are looked for in the whole text.
 fn masked(text: &str, snippet: &str) -> String {
     let start = if text.starts_with(snippet) { snippet } else { snippet.trim_start_matches('…') };
     let core = if text.contains(start) { start } else { start.trim_end_matches('…') };
@@ -308,7 +310,7 @@ fn masked(text: &str, snippet: &str) -> String {
     format!("{before}{}{after}", secrets::mask_part(text, at..at + core.len()))
 }
 
-/// Maximum number of words of a query that count. The last ones are left out.
+/// Maximum number of words of a query that count. Further words are ignored.
 const WORDS: usize = 64;
 
 /// Splits a query into words at white space, and each into the tokens by which the index knows it. The
@@ -335,8 +337,8 @@ fn phrases(connection: &Connection, query: &str) -> Result<Vec<Vec<String>>, Ind
     Ok(words.map(|word| word.iter().map(|(_, token)| token.clone()).collect()).collect())
 }
 
-/// Returns an FTS5 expression for all words, the last one as a prefix. Each is quoted, so that none is an
-/// operator. It has no phrases: the index does not know the order of words.
+/// Returns an FTS5 expression for all words, the last one as a prefix. Each is quoted, so that none is an operator. Its words may be in any
+/// order, because the index does not store positions.
 fn match_all(words: &[String]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
     format!("{}*", quoted.join(" "))
@@ -348,7 +350,7 @@ fn joined(phrases: &[Vec<String>], operator: &str) -> String {
     format!("{}*", quoted.join(operator))
 }
 
-/// Returns false if the text certainly lacks one of the words.
+/// True unless the text certainly lacks one of the words. A quick check before the text is given to FTS5.
 fn may_hold(text: &str, words: &[String]) -> bool {
     if !text.is_ascii() {
         return true;

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Statistics {
     pub sessions: u64,
+    /// Number of messages of every role.
     pub messages: u64,
     /// Size of all ledgers in bytes.
     pub bytes: u64,
@@ -25,6 +26,7 @@ pub struct ModelStatistics {
     pub model: String,
     pub requests: u64,
     pub usage: Usage,
+    /// Sum of the costs that the ledgers record, in US dollars.
     pub cost: Cost,
 }
 
@@ -36,9 +38,11 @@ pub struct DayStatistics {
     /// Working directory of the project.
     #[serde(with = "becket_types::path_form")]
     pub project: PathBuf,
+    /// Number of sessions of the project with usage on this day.
     pub sessions: u64,
     pub requests: u64,
     pub usage: Usage,
+    /// Sum of the costs that the ledgers record, in US dollars.
     pub cost: Cost,
 }
 

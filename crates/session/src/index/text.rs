@@ -51,7 +51,8 @@ fn searchable(parts: &[Part]) -> String {
 /// character itself.
 pub(super) const JOINT: char = '\u{2060}';
 
-/// Prepares text for the tokenizer: scripts without spaces can then be found at any character.
+/// Prepares text for the tokenizer: puts [`JOINT`] between the characters of scripts without spaces, so that a search finds them from any
+/// character on.
 pub(super) fn spaced(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_word_alone) {
         return Cow::Borrowed(text);

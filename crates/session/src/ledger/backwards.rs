@@ -15,8 +15,8 @@ pub(crate) fn has_line_ending(dir: &Path, bytes: u64, hash: &str) -> bool {
     line::frame(&line).is_some_and(|framed| framed.hash == hash && framed.is_authentic())
 }
 
-/// Returns the line, without its newline, whose newline is the byte before `end`. `None` if there is none or
-/// if it is too long.
+/// Returns the line whose newline is the last of the first `end` bytes, without that newline. `None` if there is no such line, or if it is
+/// longer than [`MAX_LINE`].
 fn line_before(mut file: &File, end: u64) -> io::Result<Option<Vec<u8>>> {
     if end == 0 || file.metadata()?.len() < end {
         return Ok(None);

@@ -1,9 +1,9 @@
 //! Parsing the entries of one line in a single pass.
 //!
-//! [`Entry`] accepts any JSON with a number and a time, and keeps unknown kinds and parts unchanged. For
-//! that, serde must buffer each entry before its kind is known, which takes several times as long as parsing.
-//! Here, the kinds that make up almost all of a ledger, in the form in which this version writes them, are
-//! parsed directly. A line with anything else is parsed by [`Entry`]. Both ways give the same result.
+//! The `Deserialize` of [`Entry`] accepts any JSON object with a number and a time, and keeps unknown kinds and parts unchanged. For that,
+//! serde must buffer each entry before its kind is known, which takes several times as long as parsing. Here, the kinds that make up almost
+//! all of a ledger are parsed directly, in the form in which this version writes them. A line with anything else is parsed again by that
+//! `Deserialize`. Both ways give the same result.
 //!
 //! Knows only JSON, not the order of lines.
 
@@ -22,11 +22,11 @@ use std::fmt;
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Entries {
     pub(super) entries: Vec<Entry>,
-    /// Number of every entry, including those that were left out.
+    /// Sequence numbers of all entries of the line, including those of the kinds in `left_out`.
     pub(super) seqs: Vec<Seq>,
 }
 
-/// Parses a JSON array of entries. Entries of the kinds in `left_out` may be missing from the result.
+/// Parses a JSON array of entries. `left_out`: kinds that the caller does not need; they are skipped where that is possible.
 pub(super) fn read(json: &[u8], left_out: &[&str]) -> Result<Entries, serde_json::Error> {
     known(json, left_out).or_else(|_| {
         let entries: Vec<Entry> = serde_json::from_slice(json)?;
@@ -60,7 +60,7 @@ impl<'de> Visitor<'de> for Line<'_> {
     }
 }
 
-/// One entry.
+/// Deserialises one entry; `None` for a kind in `left_out`.
 struct One<'a> {
     left_out: &'a [&'a str],
     read: &'a mut Entries,
@@ -104,7 +104,7 @@ fn value_of<'de, T: Deserialize<'de>, A: MapAccess<'de>>(key: &str, map: &mut A)
     }
 }
 
-/// A key or a name. Not copied if it has no escapes.
+/// A key or a name, borrowed from the JSON if it has no escapes.
 #[derive(Deserialize)]
 struct Word<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -145,8 +145,7 @@ fn kind_of<'de, A: MapAccess<'de>>(kind: &str, rest: A) -> Result<EntryKind, A::
     })
 }
 
-/// The rest of a map after some keys were read. Reading one of them again is an error, as when the whole map
-/// is read at once.
+/// The rest of a map after some keys were read. If one of these keys appears again, that is an error, as in the general parser.
 struct Rest<A> {
     map: A,
     read: &'static [&'static str],
@@ -176,7 +175,7 @@ struct OfMessage {
     message: Whole,
 }
 
-/// The same fields as [`Message`].
+/// A message as the direct parser reads it: the same fields as [`Message`].
 #[derive(Deserialize)]
 struct Whole {
     id: MessageId,
@@ -339,7 +338,7 @@ mod tests {
 
     const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 
-    /// Returns entries of every usual kind, in the form in which this version writes them.
+    /// Returns one line of JSON with entries of every kind that is parsed directly.
     fn usual() -> String {
         [
             r#"{"seq":1,"time":2,"kind":"message","message":{"id":"ID","seq":1,"role":"user","origin":"user","parts":[{"type":"text","text":"a\n\"b\" \u00e4"}]}}"#,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-/// `prev` of the first line.
+/// `prev` of the first line, which has no previous one.
 pub const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 /// Maximum size of a line in bytes. Longer ones are neither written nor read.
 pub const MAX_LINE: usize = 256 << 20;
@@ -58,14 +58,14 @@ impl Draft {
     }
 }
 
-/// A line (without its newline) that has the correct ending.
+/// The parts of a line (without its newline) that ends like a complete one. Its hash is not verified yet.
 pub(crate) struct Framed<'a> {
     body: &'a [u8],
     /// The hash that the line claims.
     pub hash: &'a str,
 }
 
-/// Splits a line; `None` if the bytes are not a complete line.
+/// Splits a line; `None` if its end is not that of a complete line.
 pub(crate) fn frame(line: &[u8]) -> Option<Framed<'_>> {
     let rest = line.strip_suffix(END)?;
     let (rest, hash) = rest.split_at_checked(rest.len().checked_sub(HASH)?)?;
@@ -89,14 +89,14 @@ impl<'a> Framed<'a> {
         hex(&Sha256::digest(self.body)) == self.hash
     }
 
-    /// Returns `prev` and the JSON of `entries` if the line starts with the bytes that [`encode`] writes.
+    /// Returns `prev` and the JSON of `entries` if the line starts with the bytes that [`Draft`] writes.
     fn split(&self) -> Option<(&'a str, &'a [u8])> {
         let rest = self.body.strip_prefix(PREV_KEY)?;
         let (prev, rest) = rest.split_at_checked(HASH)?;
         Some((std::str::from_utf8(prev).ok()?, rest.strip_prefix(ENTRIES_KEY)?))
     }
 
-    /// Returns `prev` and the JSON of `entries`. `line` must be the framed line.
+    /// Returns `prev` and the JSON of `entries`. `line` must be the line that was passed to [`frame`].
     pub(crate) fn parts(&self, line: &'a [u8]) -> Result<(String, &'a [u8]), serde_json::Error> {
         if let Some((prev, entries)) = self.split() {
             return Ok((prev.to_owned(), entries));
@@ -108,7 +108,7 @@ impl<'a> Framed<'a> {
 
 /// True if arrays and objects of a JSON text are nested deeper than `limit`.
 pub(crate) fn is_deeper(json: &[u8], limit: usize) -> bool {
-    // Nothing is deeper than its brackets are many, and those are counted many bytes at a time.
+    // A text cannot be nested deeper than it has opening brackets. Counting those is fast, so it rules out almost every text.
     json.iter().map(|byte| usize::from(byte | 0x20 == b'{')).sum::<usize>() > limit && depth(json) > limit
 }
 

@@ -1,16 +1,14 @@
 //! The ledger: everything that happened in a session, in order. It is never rewritten.
 //!
-//! One line of `ledger.jsonl` is one commit (see [`mod@line`]). [`Ledger`] appends commits, [`Reader`] reads
-//! them. The last hash and sequence number are kept in memory, so appending costs only what is new. Every
-//! commit goes through a queue, which is normally empty again at once. If the disk is full or missing,
-//! commits wait there in order and are written as soon as that works again. So a commit is never refused
-//! because of the disk.
+//! One line of `ledger.jsonl` is one commit (see [`mod@line`]). [`Ledger`] appends commits, [`Reader`] reads them. The last hash and
+//! sequence number are kept in memory, so appending costs only what is new. Every commit goes through a queue, which is normally written
+//! and empty again at once. If the disk is full or missing, commits wait in the queue, in order, and are written as soon as the disk works
+//! again. So a commit is never refused because of the disk.
 //!
 //! Invariants:
-//! - There is one writer: an OS lock on the file `lock` beside the ledger. The lock ends with the process in
-//!   any case.
-//! - A commit is written completely or not at all: one `write(2)` per commit. The rest of a failed write is
-//!   cut off, or separated by a newline.
+//! - There is one writer: an OS lock on the file `lock` beside the ledger. The lock ends with the process in any case.
+//! - A commit is written completely or not at all: one `write(2)` per commit. If a write fails, the bytes that were already written are cut
+//!   off, or separated by a newline.
 //! - The content of the disk is a prefix of what was committed, byte for byte.
 //! - Nothing is deleted: an incomplete end found when opening is moved to `ledger.torn-<n>`.
 //!
@@ -73,8 +71,7 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// Returns [`StoreError::Exists`] or [`StoreError::Locked`] if there is already such a ledger, or
-    /// [`StoreError::Encode`].
+    /// Returns [`StoreError::Exists`] or [`StoreError::Locked`] if the folder already has a ledger, or [`StoreError::Encode`].
     pub fn create(io: Arc<dyn Io>, dir: &Path, first: &[Entry]) -> Result<Self, StoreError> {
         let mut ledger = Self::new(LedgerStorage::Disk(Box::new(DiskLedger::new(io, dir.to_path_buf()))));
         ledger.append(first, Durability::Buffered)?;
@@ -100,7 +97,7 @@ impl Ledger {
         &self.head
     }
 
-    /// Returns the end of the file, if it contains the whole ledger and is writable.
+    /// Returns the end of the ledger's file. `None` if the ledger is not on disk, if commits are waiting, or if the file is not writable.
     pub(crate) fn end_on_disk(&self) -> Option<End> {
         let LedgerStorage::Disk(disk) = &self.place else { return None };
         let good = disk.whole()?;
@@ -127,7 +124,7 @@ impl Ledger {
         }
     }
 
-    /// Ends a [`Ledger::hold`], and writes what has waited.
+    /// Ends a [`Ledger::hold`], and writes the commits that have waited.
     pub(crate) fn release(&mut self) {
         if let LedgerStorage::Disk(disk) = &mut self.place {
             disk.release();
@@ -143,9 +140,9 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// Fails for entries that cannot be a line ([`StoreError::Encode`], [`StoreError::TooLarge`]), and if
-    /// another process took the ledger over ([`StoreError::TakenOver`]). Nothing has happened then. A failing
-    /// disk is only a warning, see [`Ledger::take_warnings`].
+    /// Fails for entries that cannot be a line ([`StoreError::Encode`], [`StoreError::TooLarge`]), and if another process took the ledger
+    /// over ([`StoreError::TakenOver`]). In these cases nothing was appended. A failing disk is only a warning, see
+    /// [`Ledger::take_warnings`].
     pub fn append(&mut self, entries: &[Entry], durability: Durability) -> Result<(), StoreError> {
         let Some(last) = entries.last() else { return Ok(()) };
         let last = last.seq;
@@ -165,7 +162,7 @@ impl Ledger {
         Ok(Draft::new(&self.head, entries)?)
     }
 
-    /// Appends the line that [`Ledger::draft`] made last. `last` is the number of its last entry.
+    /// Appends the line that [`Ledger::draft`] made. No other line may have been appended since. `last` is the number of its last entry.
     pub(crate) fn append_draft(
         &mut self,
         draft: Draft,
@@ -203,8 +200,7 @@ impl Ledger {
         }
     }
 
-    /// Like [`Ledger::read`], but with a copy of the waiting commits, so that the ledger may be appended to
-    /// meanwhile.
+    /// Like [`Ledger::read`], but copies the waiting commits, so that the ledger may be appended to while the reader is in use.
     ///
     /// # Errors
     ///
@@ -239,7 +235,7 @@ impl Ledger {
             LedgerStorage::Disk(disk) => {
                 let waiting = Lines::new(disk.waiting());
                 match disk.open_for_reading()? {
-                    // The newline separates the waiting lines from the rest of a failed write.
+                    // The file may end with a part of a failed write. The newline separates it from the waiting lines.
                     Some(file) => Box::new(BufReader::new(file.chain(&b"\n"[..]).chain(waiting))),
                     None => Box::new(BufReader::new(waiting)),
                 }
@@ -269,7 +265,7 @@ fn not_found_or(error: io::Error, session_dir: &Path, path: &Path) -> StoreError
     }
 }
 
-/// Returns the n-th path for an incomplete end that is set aside.
+/// Returns the n-th path of a file for an incomplete end of the ledger.
 fn torn_path(dir: &Path, n: u32) -> PathBuf {
     dir.join(format!("ledger.torn-{n}"))
 }

@@ -1,4 +1,4 @@
-//! Opening an existing ledger: take the lock, read it, set an incomplete end aside.
+//! Opening an existing ledger: take the lock, read it, move an incomplete end to a file of its own.
 
 use super::writer::{DiskLedger, Stage, locked};
 use super::{BadRecord, End, Item, Ledger, LedgerStorage, Reader, not_found_or, read_ahead, torn_path};
@@ -15,9 +15,9 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Opened {
     pub ledger: Ledger,
-    /// Damaged records in the middle. They stay in the file.
+    /// Damaged records before the last good line. They stay in the ledger.
     pub bad: Vec<BadRecord>,
-    /// File with the incomplete end, if there was one.
+    /// File to which the incomplete end was moved, if there was one.
     pub torn: Option<PathBuf>,
 }
 
@@ -54,8 +54,8 @@ impl Ledger {
         Self::open_behind(io, dir, None, visit)
     }
 
-    /// Like [`Ledger::open`], but the part before `from` is neither read nor checked. A line must end there,
-    /// and the caller must already know the content up to there.
+    /// Like [`Ledger::open`], but the part before `from` is neither read nor checked. A line must end at `from`, and the caller must
+    /// already know the content before it, as from a checkpoint.
     pub(crate) fn open_behind(
         io: Arc<dyn Io>,
         dir: &Path,
@@ -101,7 +101,8 @@ impl Ledger {
         if disk.lock.is_some()
             && let Ok(file) = disk.io.open(&path, OpenMode::Append)
         {
-            // The line is ended with a newline at once, so that later writes cannot damage it.
+            // The last line is complete except for its newline. The newline is added at once, so that a later failed write cannot damage
+            // the line.
             if end.open && write_all(disk.io.as_ref(), &file, b"\n").is_ok() {
                 disk.end.len = Some(end.good + 1);
                 disk.end.open = false;
@@ -130,8 +131,8 @@ fn lines_before(mut file: &File, bytes: u64) -> io::Result<u64> {
 }
 
 impl DiskLedger {
-    /// Moves the bytes after the last good line to their own file. If that fails they stay, separated by a
-    /// newline.
+    /// Moves the bytes after the last good line to their own file. If that fails, they stay, and the next line will be separated from them
+    /// by a newline.
     fn set_torn_tail_aside(&mut self, reading: &File, good: u64, total: u64) -> Option<PathBuf> {
         let moved = match &self.stage {
             Stage::Writable(file) => self.copy_tail(reading, good, total).and_then(|path| {

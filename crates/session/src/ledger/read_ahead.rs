@@ -13,14 +13,13 @@ use std::thread;
 
 /// Minimum size in bytes of a ledger for which a thread is worth starting.
 const LONG: u64 = 4 << 20;
-/// Number of ledger bytes whose items are handed over together, because waking the other thread costs more
-/// than reading one small commit.
+/// Number of ledger bytes whose items are handed over together: waking the other thread costs more than reading one small commit.
 const BATCH: u64 = 64 << 10;
-/// Maximum number of waiting batches.
+/// Maximum number of batches that wait for the processing thread.
 const AHEAD: usize = 4;
 
-/// Passes every item of the rest of a ledger to `take`, in order, until `take` breaks off. `bytes` is the
-/// approximate size of the rest.
+/// Passes every item of the rest of a ledger to `take`, in order, until `take` returns `Break`. `bytes` is the approximate size of the
+/// rest: a long rest is read by a second thread.
 pub(crate) fn read_to_end<R: BufRead + Send>(
     reader: &mut Reader<R>,
     bytes: u64,
@@ -50,7 +49,7 @@ fn read_ahead<R: BufRead + Send>(
             loop {
                 let (batch, read) = next_batch(reader);
                 let ended = batch.is_empty() || read.is_err();
-                // Sending fails if the other side has stopped or panicked.
+                // Sending fails if the thread that processes the items has stopped or panicked.
                 if sender.send(batch).is_err() || ended {
                     return read;
                 }
@@ -63,7 +62,7 @@ fn read_ahead<R: BufRead + Send>(
     })
 }
 
-/// Returns the next items (none at the end), and the disk's error if reading failed after them.
+/// Returns the next items (none at the end), and the disk's error if reading failed after these items.
 fn next_batch<R: BufRead>(reader: &mut Reader<R>) -> (Vec<Item>, io::Result<()>) {
     let (mut batch, start) = (Vec::new(), reader.end().total);
     while reader.end().total - start < BATCH {
@@ -128,7 +127,7 @@ mod tests {
             });
             assert!(result.is_ok());
             assert_eq!(taken, 3);
-            // One batch is being processed, one is being filled, the others wait.
+            // Besides the waiting batches, one is being processed and one is being filled.
             assert!(reader.end().total <= (AHEAD as u64 + 2) * (BATCH + 300), "{}", reader.end().total);
         }
     }

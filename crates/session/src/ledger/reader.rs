@@ -28,13 +28,14 @@ pub enum Item {
     Bad(BadRecord),
 }
 
-/// A line, or an entry in it, that could not be used as it is. It stays in the file.
+/// A line, or an entry in it, that could not be used. It stays in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadRecord {
     /// Line number, from 1.
     pub line: u64,
     /// Byte offset of the start of the line.
     pub offset: u64,
+    /// Length of the line in bytes, with its newline.
     pub bytes: u64,
     pub why: BadKind,
 }
@@ -42,11 +43,11 @@ pub struct BadRecord {
 /// The reason why a line or an entry of a ledger has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadKind {
-    /// Incomplete: the write did not finish.
+    /// Incomplete: the write of the line did not finish.
     Torn,
     /// The bytes do not match the hash.
     Altered,
-    /// Longer than any line that becket writes.
+    /// Longer than the 256 MiB that becket writes at most in one line.
     TooLong,
     /// The line is the previous line again. It has no effect.
     Repeated,
@@ -54,11 +55,11 @@ pub enum BadKind {
     Empty,
     /// The line is authentic, but its entries cannot be parsed.
     Malformed(String),
-    /// The sequence numbers do not follow the previous ones: a repeated or moved line.
+    /// The sequence numbers are not greater than the previous ones: a repeated or moved line.
     OutOfOrder,
     /// The entries are valid, but lines before them are missing or were replaced.
     ChainBreak,
-    /// One entry has a known kind and an unknown shape. It is kept and has no effect.
+    /// One entry has a known kind, but fields that this version does not understand. The entry stays in the ledger and has no effect.
     Entry(Seq),
 }
 
@@ -92,6 +93,7 @@ pub struct End {
     pub open: bool,
     /// Hash of the last good line.
     pub head: String,
+    /// Sequence number of the last entry; 0 if there is none.
     pub last_seq: Seq,
 }
 
@@ -102,12 +104,12 @@ impl End {
     }
 }
 
-/// The result of verifying lines, for a reader that reads the same ledger again right afterwards.
+/// The result of verifying lines. A second reader of the same ledger uses it, so that it need not verify them again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
     /// Offset after the last verified line.
     upto: u64,
-    /// Start offsets of earlier lines that are not authentic.
+    /// Start offsets of lines before `upto` that are not authentic.
     altered: Vec<u64>,
 }
 
@@ -118,14 +120,15 @@ pub struct Reader<R> {
     queue: VecDeque<Item>,
     number: u64,
     end: End,
-    /// The hash that a damaged previous line claims. Its follower is then still in its place.
+    /// The hash that a damaged previous line claims. A line with this `prev` is in its right place, although the damaged line cannot be
+    /// verified.
     claimed: Option<String>,
     left_out: &'static [&'static str],
-    /// Result of an earlier reading.
+    /// Lines that an earlier reader has verified: see [`Self::knowing`].
     known: Proof,
-    /// Start offsets of lines that were altered.
+    /// Start offsets of the lines that this reader found altered.
     altered: Vec<u64>,
-    /// Also reports lines that have no effect.
+    /// True if lines without effect are reported too: see [`Self::strict`].
     strict: bool,
 }
 
@@ -163,13 +166,13 @@ impl<R: BufRead> Reader<R> {
         Self { strict: true, ..self }
     }
 
-    /// Leaves out entries of these kinds (by their JSON names) without parsing them. Their sequence numbers
-    /// still count. A commit may be empty then. A commit written in an unusual form may contain them anyway.
+    /// Leaves out entries of these kinds (by their JSON names) without parsing them. Their sequence numbers still count, and a commit may
+    /// become empty. A commit that has another form than this version writes may contain them anyway.
     pub(crate) fn without(self, kinds: &'static [&'static str]) -> Self {
         Self { left_out: kinds, ..self }
     }
 
-    /// Skips verifying lines that were verified a moment ago.
+    /// Uses the result of another reader of the same ledger: lines that it verified are not verified again.
     pub(crate) fn knowing(self, known: Proof) -> Self {
         Self { known, ..self }
     }
@@ -220,7 +223,8 @@ impl<R: BufRead> Reader<R> {
             .unwrap_or_default()
     }
 
-    /// Reads a line into the buffer, without its newline. Of a line beyond the limit, only the start is kept.
+    /// Reads a line into the buffer, without its newline. If the line is longer than [`MAX_LINE`], only its start is kept. Returns its
+    /// length in bytes and true if it ends with a newline.
     fn fill(&mut self) -> io::Result<Option<(u64, bool)>> {
         self.buffer.clear();
         let mut most = self.input.by_ref().take(MAX_LINE as u64 + 1);
@@ -251,7 +255,7 @@ impl<R: BufRead> Reader<R> {
             self.queue.push_back(bad(BadKind::Altered));
             return;
         }
-        // The same commit twice in a row: a write that was reported as failed had been complete.
+        // The same line twice in a row: a write was reported as failed although the line was complete, and becket wrote it again.
         let repeated = framed.hash == self.end.head;
         let hash = framed.hash.to_owned();
         let parts = framed.parts(&self.buffer);
@@ -274,7 +278,7 @@ impl<R: BufRead> Reader<R> {
         let Entries { entries, seqs } = match entries::read(json, self.left_out) {
             Ok(entries) => entries,
             Err(e) => {
-                // Its sequence numbers are used up.
+                // The numbers of the entries that cannot be parsed are used up, so that the next line does not count as out of order.
                 let seqs: Vec<SeqOnly> = serde_json::from_slice(json).unwrap_or_default();
                 let last = seqs.iter().filter_map(|s| s.seq).filter(|s| *s <= MAX_SEQ).max();
                 self.end.last_seq = self.end.last_seq.max(Seq(last.unwrap_or(0)));
@@ -285,7 +289,7 @@ impl<R: BufRead> Reader<R> {
         let mut last = self.end.last_seq;
         for seq in seqs {
             if seq <= last || seq.0 > MAX_SEQ {
-                // A moved line does not change the expected next hash.
+                // A copied or moved line is skipped, and the line after it still follows the line before it.
                 self.end.head = if follows { hash } else { head };
                 self.queue.push_back(bad(BadKind::OutOfOrder));
                 return;
@@ -303,7 +307,7 @@ impl<R: BufRead> Reader<R> {
     }
 }
 
-/// Returns the format and the version that the first bytes of a ledger claim, in any form of its lines.
+/// Returns the ledger format and the becket version that the first 4 KiB of a ledger claim. Works for formats of later versions, too.
 pub(crate) fn claimed_format(input: &mut impl io::Read) -> Option<(u32, String)> {
     const HEAD: u64 = 4 << 10;
     let mut head = Vec::new();
@@ -327,7 +331,7 @@ impl<R: BufRead> Iterator for Reader<R> {
     }
 }
 
-/// The kinds of this version, by their JSON names.
+/// The kinds of entries that this version knows, by their JSON names.
 const KINDS: &[&str] = &[
     "session",
     "system",

@@ -1,11 +1,10 @@
 //! Taking a session over from a process that holds it: hung, suspended, or in a terminal that nobody can
 //! reach.
 //!
-//! An OS lock cannot be taken away from its process. Therefore the file `lock` is replaced by a new one that
-//! is locked here, and then `ledger.jsonl` by a copy of itself. The other process notices the new lock at its
-//! next line, which then does not count. Anything it still writes, at whatever instruction it was suspended,
-//! goes into the old file that nobody reads any more. A line that did count was written before the lock was
-//! replaced, so the copy contains it.
+//! An OS lock cannot be taken away from its process. Therefore the file `lock` is replaced by a new one that is locked here, and then
+//! `ledger.jsonl` by a copy of itself. The other process notices the new lock when it writes its next line, and that line is not part of
+//! the session. Anything it still writes, at whatever instruction it was suspended, goes into the old file that nobody reads any more. A
+//! line that the other process successfully committed was written before the lock was replaced, so the copy contains it.
 
 use super::not_found_or;
 use super::writer::locked;
@@ -17,8 +16,8 @@ use std::path::Path;
 const LOCK_NEW: &str = "lock.new";
 const LEDGER_COPY: &str = "ledger.copy";
 
-/// Makes the session in `dir` free to be opened, regardless of its holder. The old holder can add nothing
-/// more and reports that when it tries.
+/// Takes the session in `dir` from the process that holds it, so that it can be opened. The old holder can add nothing more, and reports
+/// that when it tries.
 ///
 /// # Errors
 ///
@@ -36,7 +35,7 @@ pub fn take_over(io: &dyn Io, dir: &Path) -> Result<(), StoreError> {
         Err(TryLockError::Error(error)) => return Err(failed()(error)),
     }
     io.rename(&new, &dir.join(layout::LOCK)).map_err(failed())?;
-    // Opened only now, because an earlier takeover may have replaced the file.
+    // The ledger is opened only after the lock was replaced, because an earlier takeover may have replaced the file.
     let reading = io.open(&path, OpenMode::Read).map_err(failed())?;
     let copied = copy(io, &reading, dir).map_err(failed());
     // Unlocked explicitly, because a child that another thread is starting may hold a copy of the lock.

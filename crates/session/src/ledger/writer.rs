@@ -21,19 +21,19 @@ use std::sync::Arc;
 /// The state of the file.
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// Not created yet.
+    /// The file does not exist yet.
     New,
     Writable(File),
-    /// The file has this many bytes but could not be opened for writing. A later attempt may succeed.
+    /// The file cannot be opened for writing, and has `total` bytes. A later attempt may succeed.
     ReadOnly {
         total: u64,
     },
-    /// The file belongs to another process now. This process keeps its commits in memory permanently.
-    /// Contains the old file, if there was one.
+    /// Another process has taken the session over, or the folder was deleted. This process keeps its commits in memory permanently. The
+    /// file is the one that this process had open, if any.
     Lost(Option<File>),
 }
 
-/// The end of the file.
+/// The state of the file's end.
 #[derive(Debug)]
 pub(super) struct FileEnd {
     /// Number of bytes in complete lines; `None` if unknown, and then nothing is ever cut off.
@@ -44,12 +44,12 @@ pub(super) struct FileEnd {
     pub(super) dirty: bool,
 }
 
-/// Lines and names that must be forced to disk.
+/// Lines and names that must still be synced to disk.
 #[derive(Debug, Default)]
 pub(super) struct SyncState {
-    /// True once the names of a new file and its folders are durable.
+    /// True once the names of a new file and its folders were synced.
     pub(super) named: bool,
-    /// True if lines were written that must be durable.
+    /// True if a line was written that must survive a power loss and is not synced yet.
     due: bool,
     failing: bool,
 }
@@ -59,7 +59,7 @@ pub(super) struct DiskLedger {
     pub(super) io: Arc<dyn Io>,
     pub(super) dir: PathBuf,
     pub(super) stage: Stage,
-    /// Held as long as this value exists.
+    /// The lock file. The lock is held as long as this value exists.
     pub(super) lock: Option<File>,
     pub(super) end: FileEnd,
     backlog: VecDeque<Vec<u8>>,
@@ -114,7 +114,7 @@ impl DiskLedger {
         self.backlog.len()
     }
 
-    /// Returns the size of the file, if it contains everything and nothing else.
+    /// Returns the size of the file, if it contains the whole ledger and nothing else.
     pub(super) fn whole(&self) -> Option<u64> {
         let settled = self.backlog.is_empty() && !self.end.dirty && !self.end.open;
         self.end.len.filter(|_| settled && matches!(self.stage, Stage::Writable(_)))
@@ -133,7 +133,8 @@ impl DiskLedger {
         self.conflict.take()
     }
 
-    /// Opens the existing part of the file. It is the file written here, even if its name was deleted.
+    /// Opens the part of the ledger that is on disk: the file that this process wrote, even if its name was deleted. `None` if there is
+    /// none.
     pub(super) fn open_for_reading(&self) -> Result<Option<FromStart>, StoreError> {
         let path = layout::ledger_path(&self.dir);
         let file = match &self.stage {
@@ -182,8 +183,7 @@ impl DiskLedger {
             }
             Err(error) => {
                 if matches!(self.stage, Stage::Lost(_)) {
-                    // The refused line itself was reported by the caller, but not the lines that were already
-                    // waiting.
+                    // The caller reports the line that it just appended. Lines that were already waiting are reported here.
                     if self.taken_over && self.backlog.len() > 1 {
                         self.warnings.push(format!(
                             "{} waiting writes were not saved and are in memory only, because another process took this session over.",
@@ -214,7 +214,7 @@ impl DiskLedger {
                 .and_then(|()| self.write_line(&line))
                 .and_then(|()| self.still_ours());
             if let Err(error) = written {
-                // A store that refused the line may know that another process has taken the session.
+                // The write may have failed because another process has taken the session. This check finds that out and records it.
                 let _ = self.still_ours();
                 self.backlog.push_front(line);
                 return Err(error);
@@ -224,7 +224,7 @@ impl DiskLedger {
     }
 
     fn write_line(&mut self, line: &[u8]) -> io::Result<()> {
-        // A new file gets its first line before it gets its name.
+        // The file gets its name only after its first line, so that no ledger without a first commit can exist.
         if matches!(self.stage, Stage::New) {
             return self.establish(line);
         }
@@ -264,8 +264,8 @@ impl DiskLedger {
     /// to the file that others read.
     fn still_ours(&mut self) -> io::Result<()> {
         let Stage::Writable(file) = &self.stage else { return Ok(()) };
-        // The lock is checked last: a line written before the lock was replaced is in the copy of the new
-        // holder.
+        // The lock is checked last, because a takeover replaces it first. If it is still ours here, a line that was written before is in
+        // the copy that a later takeover makes.
         let of_ledger = self.io.named(file, &layout::ledger_path(&self.dir));
         let of_lock = self.lock.as_ref().map(|lock| self.io.named(lock, &self.dir.join(layout::LOCK)));
         // If the check itself fails, nothing changes. The next line checks again.
@@ -303,7 +303,7 @@ impl DiskLedger {
         self.stage = Stage::Lost(file);
     }
 
-    /// Makes the file writable, if it exists.
+    /// Opens a file for writing that could only be read until now. Does nothing in any other state.
     fn ready(&mut self) -> io::Result<()> {
         let Stage::ReadOnly { total } = self.stage else { return Ok(()) };
         if self.lock.is_none() {
@@ -311,7 +311,7 @@ impl DiskLedger {
         }
         let file = self.io.open(&layout::ledger_path(&self.dir), OpenMode::Append)?;
         if self.io.len(&file)? != total {
-            // Another process has written to it while this one had no lock, so its history differs from ours.
+            // Another process has written to the file while this one had no lock, so its history differs from ours.
             return Err(io::ErrorKind::WouldBlock.into());
         }
         self.stage = Stage::Writable(file);

@@ -4,12 +4,12 @@
 use regex::Regex;
 use std::sync::{LazyLock, OnceLock};
 
-/// A form of secrets. Group 1, if present, is kept in front; group 2 is the secret.
+/// A form of secrets. Group 1 of its pattern is text that stays before the secret and may be empty; group 2 is the secret.
 pub(super) struct Form {
     pub(super) name: &'static str,
     source: &'static str,
     compiled: OnceLock<Option<Regex>>,
-    /// True if nothing else has this form.
+    /// True if no other text has this form, so that it is masked for the model too.
     pub(super) published: bool,
     /// True if the value must look random.
     pub(super) random: bool,
@@ -22,8 +22,8 @@ impl Form {
     }
 }
 
-/// `(name, pattern)` of forms that nothing else has. A form whose first letters no word ends in needs no border before it. The
-/// others need one, and the end of an escape counts: in `\nsk-…` of JSON and in `%3Dsk-…` of an address a token begins.
+/// `(name, pattern)` of forms that no other text has. If no word ends with the first letters of a form, it is found anywhere. Any other
+/// form must follow a word border or an escape: in `\nsk-…` of JSON and in `%3Dsk-…` of an address, a token begins at `sk-`.
 pub(super) const PUBLISHED: &[(&str, &str)] = &[
     ("age key", r"()(AGE-SECRET-KEY-1[0-9A-Z]{58})"),
     ("Anthropic key", r"()(sk-ant-[A-Za-z0-9_-]{16,})"),
@@ -152,9 +152,8 @@ pub(super) fn has_mark(text: &str) -> bool {
     })
 }
 
-/// `(name, pattern, must look random)` of forms that other text may have too. Each begins with a fixed word
-/// and not with the rest of a preceding name, so that text without such a word is skipped at the speed of
-/// memory.
+/// `(name, pattern, must look random)` of forms that other text may have too. Each pattern begins with a fixed word, and not with a pattern
+/// for the start of a name such as `MY_APP_` in `MY_APP_TOKEN`. So the regex engine skips text without that word quickly.
 pub(super) const LIKELY: &[(&str, &str, bool)] = &[
     ("JSON web token", r"()(eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,})", false),
     (
@@ -203,7 +202,7 @@ pub(super) fn may_be_likely(text: &str) -> bool {
     text.bytes().any(|b| matches!(b, b':' | b'=')) || text.contains("eyJ") || has_word(b"bearer")
 }
 
-/// True if a text has letters and digits, and so many different ones that it is not a name.
+/// True if a text has letters and digits, and an entropy of at least [`RANDOM`], which names do not reach.
 pub(super) fn looks_random(text: &str) -> bool {
     let has = |test: fn(&u8) -> bool| text.bytes().any(|b| test(&b));
     has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic) && entropy(text) >= RANDOM

@@ -1,23 +1,23 @@
 //! Single lines of private keys, as `sed -n 5p key.pem` or `grep` print them: one line of a text, or two in sequence, without the
 //! first and last line of the block.
 //!
-//! Nothing says what such a line is. It is taken for one by its width (64 characters as in PEM, 70 as in OpenSSH keys), its letters
-//! (both cases and digits), and its entropy, and only if it is alone in its line of text. That is a guess, so it is made only for
-//! texts that are given to others. Hashes in hexadecimal have one case. Sums in lock files follow `sha512-` or a name. Images and other
-//! data have longer lines, or more than two. A certificate shown by one line of it is masked too: nothing tells the difference.
+//! Nothing marks such a line. It is recognised by its width (64 characters as in PEM, 70 as in OpenSSH keys), its letters (both cases and
+//! digits), and its entropy, and only if it is alone in its line of text. This is a guess, so it is used only for texts that are given to
+//! others. Hashes in hexadecimal have one case. Sums in lock files follow `sha512-` or a name. Images and other data have longer lines, or
+//! more than two. If a text shows one line of a certificate, it is masked too: nothing distinguishes it from a line of a key.
 
 use super::private_key::{LINE, WIDTHS, body, is_public, lines, whole_lines};
 use regex::Regex;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-/// Entropy of a line in bits per character. Of 20,000 lines of random bytes one is below, and none of 200,000 above. Long names and
-/// most text in base64 are below; the alphabet of base64 itself, which programs write in a line, is above.
+/// Entropy of a line in bits per character. Among 20,000 lines of random bytes, one is below this range; among 200,000, none is above it.
+/// Long names and most text in base64 are below; the alphabet of base64 itself, which programs write in a line, is above.
 const RANDOM: std::ops::Range<f64> = 4.75..5.8;
-/// Maximum number of lines in sequence. More are known by [`super::private_key`], which also knows when they are no key.
+/// Maximum number of lines in sequence. Three or more are left to [`super::private_key`], which also recognises when they are no key.
 const MOST: usize = 2;
 
-/// A line that holds nothing but a line of a key, in group 1. Before it there may be a line number and the path of a file, as `grep`
+/// A line of text that contains only a line of a key, in group 1. Before it there may be a line number and the path of a file, as `grep`
 /// writes them; around it quotes and other signs.
 static ALONE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
@@ -27,12 +27,12 @@ static ALONE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// True if a text may have such a line.
+/// True if a text may contain a single line of a key.
 pub(super) fn may_have(text: &str) -> bool {
     whole_lines(text).next().is_some()
 }
 
-/// Returns the lines in order, without what is around them.
+/// Returns the ranges of the key lines in order, without line numbers and signs around them.
 pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     if !may_have(text) {
         return Vec::new();
@@ -60,7 +60,8 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
             let is_encoded = found.len() >= LINE || text[line.clone()][found.clone()].ends_with('=');
             is_encoded.then_some(line.start + found.start..line.start + found.end)
         };
-        // The last line of a key is shorter than the others. Other lines of another width belong to other data.
+        // The last line of a key is shorter than the others. If the next line is longer, or if there is encoded data before, the lines
+        // belong to other data.
         let tail = encoded(after);
         let is_apart = encoded(before).is_none() && tail.as_ref().is_none_or(|tail| tail.len() < first.len());
         if count <= MOST && is_apart && group.iter().all(|line| is_of_a_key(&text[line.clone()])) {
@@ -77,7 +78,7 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     out
 }
 
-/// True if the line has letters of both cases and digits, and so many different ones as random bytes have.
+/// True if the line has one of the usual widths, letters of both cases and digits, and the entropy of random bytes.
 fn is_of_a_key(line: &str) -> bool {
     let has = |test: fn(&u8) -> bool| line.bytes().any(|byte| test(&byte));
     WIDTHS.contains(&line.len())

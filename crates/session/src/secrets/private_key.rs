@@ -11,13 +11,14 @@ use std::sync::LazyLock;
 
 /// Longest block, in bytes. The largest keys have 15 KB, and escapes and line numbers make them longer.
 const LONGEST: usize = 64 << 10;
-/// A line of a key has 64 to 76 characters, the last one fewer.
+/// A line of at least this many characters counts as a line of a key by itself. Lines of a key have 64 to 76 characters, only the last one
+/// has fewer.
 pub(super) const LINE: usize = 40;
 
-/// The two ends. Group 1 is `BEGIN` or `END`.
+/// The first or last line of a block. Group 1 is `BEGIN` or `END`.
 static END: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"-----(BEGIN|END) [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----").ok());
-/// Ends of lines as they are, and as strings and addresses write them.
+/// Ends of lines: the characters themselves, and the escapes for them in strings and addresses.
 static BREAK: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"[\r\n]+|(?:\\+[nr])+|(?:%0[AaDd])+|(?:\\+u000[AaDd])+").ok());
 /// A line of a key, in group 1. Quotes, line numbers or the name of a file may come before and after it.
@@ -30,11 +31,11 @@ static HEADER: LazyLock<Option<Regex>> =
 
 /// Lengths of whole lines of a key: of PEM and PGP, and of OpenSSH.
 pub(super) const WIDTHS: [usize; 2] = [64, 70];
-/// Fewest whole lines that are taken for a part of a key without its ends.
+/// Minimum number of whole lines that are taken for a part of a key whose first and last line are missing.
 const FEWEST: usize = 3;
 /// Maximum number of bytes between two lines of a key: a line number, or the name of a file.
 const GAP: usize = 300;
-/// Lines beside a part of a key that may tell what it is.
+/// Number of lines before and after a part of a key that are searched for the border of another kind of block.
 const BESIDE: usize = 3;
 
 /// Returns the blocks in order. They do not overlap.
@@ -49,12 +50,12 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     out
 }
 
-/// True if a text may hold lines of a key without their ends.
+/// True if a text may contain a part of a key without its first and last line.
 pub(super) fn has_middles(text: &str) -> bool {
     whole_lines(text).nth(FEWEST - 1).is_some()
 }
 
-/// The runs of characters of a key that have the length of a whole line.
+/// Returns the runs of characters of base64 that are as long as a whole line of a key.
 pub(super) fn whole_lines(text: &str) -> impl Iterator<Item = Range<usize>> {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -64,7 +65,7 @@ pub(super) fn whole_lines(text: &str) -> impl Iterator<Item = Range<usize>> {
             let length = bytes[at..].iter().take_while(|byte| is_one(byte)).count();
             let mut run = at..at + length;
             at += length.max(1);
-            // The letter of `\n` in a string.
+            // After the backslash of `\n` or `\r` in a string, the letter belongs to the escape and not to the line.
             if run.start > 0
                 && bytes[run.start - 1] == b'\\'
                 && matches!(bytes.get(run.start), Some(b'n' | b'r'))
@@ -79,7 +80,7 @@ pub(super) fn whole_lines(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Returns the parts of keys whose beginning and end are both missing.
+/// Returns the parts of keys whose first and last lines are both missing.
 fn middles(text: &str) -> Vec<Range<usize>> {
     let mut groups: Vec<Vec<Range<usize>>> = Vec::new();
     for line in whole_lines(text) {
@@ -108,19 +109,19 @@ fn middles(text: &str) -> Vec<Range<usize>> {
     groups.into_iter().filter(is_key).filter_map(whole).filter(|part| !is_public(text, part)).collect()
 }
 
-/// True if a line beside the part begins or ends a block that is no private key.
+/// True if a line beside the part begins or ends a block that is no private key, for example a certificate.
 pub(super) fn is_public(text: &str, part: &Range<usize>) -> bool {
     let from = text.floor_char_boundary(part.start.saturating_sub(2 * GAP));
     let to = text.ceil_char_boundary(text.len().min(part.end + 2 * GAP));
     let before: Vec<&str> = lines(text, from..part.start).map(|line| &text[line]).collect();
     let after: Vec<&str> = lines(text, part.end..to).map(|line| &text[line]).collect();
-    // Both parts begin with what is left of a line of the key.
+    // Each side also has the rest of the line in which the part begins or ends, so one more line is examined.
     let before = before.iter().rev().take(BESIDE + 1);
     let after = after.iter().take(BESIDE + 1);
     before.chain(after).any(|line| line.contains("-----") && !line.contains("PRIVATE"))
 }
 
-/// Returns the blocks of which the beginning or the end is present.
+/// Returns the blocks of which the first or the last line is present.
 fn with_ends(text: &str) -> Vec<Range<usize>> {
     let Some(pattern) = END.as_ref() else { return Vec::new() };
     let mut out: Vec<Range<usize>> = Vec::new();
@@ -147,7 +148,7 @@ fn with_ends(text: &str) -> Vec<Range<usize>> {
     out
 }
 
-/// Returns the end of the lines of a key after `from`.
+/// Returns the position after the lines of a key that follow `from`, at most `stop`.
 fn lines_after(text: &str, from: usize, stop: usize) -> usize {
     let stop = text.floor_char_boundary(stop.min(from + LONGEST));
     let mut end = from;
@@ -159,7 +160,7 @@ fn lines_after(text: &str, from: usize, stop: usize) -> usize {
         {
             break;
         } else if n == 0 {
-            // The key may follow in the same line.
+            // The key may begin in the same line as `BEGIN`.
             let run = shown.bytes().take_while(|byte| is_of_a_key(*byte)).count();
             end = line.start + run;
             if run < shown.len() && !is_blank(&shown[run..]) {
@@ -174,7 +175,7 @@ fn lines_after(text: &str, from: usize, stop: usize) -> usize {
 fn lines_before(text: &str, from: usize, to: usize) -> Option<usize> {
     let from = text.ceil_char_boundary(from.max(to.saturating_sub(LONGEST)));
     let all: Vec<Range<usize>> = lines(text, from..to).collect();
-    // The line of the end has only decoration before it.
+    // The line with `END` itself is skipped, then lines without any character of base64.
     let mut before = all.iter().rev().skip(1).skip_while(|line| is_blank(&text[(*line).clone()])).peekable();
     let mut start = None;
     let mut is_last = true;
@@ -191,7 +192,7 @@ fn lines_before(text: &str, from: usize, to: usize) -> Option<usize> {
         start = Some(line.start + body.start);
         is_last = false;
     }
-    // A backslash belongs to the letter after it.
+    // If the lines are separated by escapes, a backslash before the start belongs to an escape, so it is included.
     start.map(|start| text[..start].trim_end_matches('\\').len())
 }
 

@@ -1,9 +1,9 @@
 //! The file `checkpoint` beside a ledger: the state after processing the ledger up to one line, so that
 //! opening reads only the rest.
 //!
-//! It is derived. If it is missing, broken, from another version, or does not belong to the ledger, the
-//! ledger is processed from its start, and only time is lost. It contains the hash of its last line, which
-//! covers every earlier line, so a replaced ledger is noticed. Lines before it are not read when opening.
+//! It is derived. If it is missing, broken, from another version, or does not belong to the ledger, the ledger is processed from its start,
+//! and only time is lost. It contains the hash of the last line that it covers. That hash depends on every earlier line, so a replaced
+//! ledger is noticed although these lines are not read.
 //!
 //! It is written under a temporary name and renamed, never while opening. It is written when a commit ends a
 //! turn or compacts, if a compaction is in force and the ledger has grown by [`GROWTH`] and by [`GROWTH_FACTOR`]
@@ -21,13 +21,14 @@ use sha2::{Digest, Sha256};
 use std::io;
 use std::path::Path;
 
-/// Minimum growth of the ledger in bytes before the next checkpoint.
+/// Minimum growth of the ledger in bytes before the next checkpoint. If [`GROWTH_FACTOR`] times the size of the last checkpoint is more,
+/// that counts.
 const GROWTH: u64 = 1 << 20;
 const GROWTH_FACTOR: u64 = 24;
 /// Size of the checksum line: hex digits and a newline.
 const HEAD: usize = 65;
 const LEVEL: i32 = 1;
-/// Maximum unpacked size in bytes. The text of a view is normally a small fraction of this.
+/// Maximum unpacked size in bytes. A longer one is not used. A view normally has a small fraction of this.
 const MAX_TEXT: usize = 1 << 30;
 /// Version of the checkpoint's content. Change this number when processing entries gives another result.
 const FOLD: &str = concat!(env!("CARGO_PKG_VERSION"), " fold 9");
@@ -40,7 +41,7 @@ pub(super) struct Saved {
     bytes: u64,
     head: String,
     last_seq: Seq,
-    /// The session's first entry.
+    /// The first entry of the ledger, which describes the session.
     first: Entry,
     pub(super) title: Option<String>,
     pub(super) view: Checkpoint,
@@ -58,7 +59,7 @@ impl Saved {
         SessionInfo::from_entry(&self.first)
     }
 
-    /// Returns the position at which reading continues.
+    /// Returns the position in the ledger at which reading continues after this checkpoint.
     pub(super) fn end(&self) -> End {
         End {
             good: self.bytes,
@@ -91,7 +92,7 @@ pub(super) fn is_moment(entries: &[Entry]) -> bool {
     entries.iter().any(|entry| matches!(entry.kind, EntryKind::Compaction(_) | EntryKind::TurnEnd { .. }))
 }
 
-/// True if the ledger has grown enough since the last checkpoint.
+/// True if the ledger has grown enough since the last checkpoint: by [`GROWTH`], and by [`GROWTH_FACTOR`] times its size.
 pub(super) fn is_due(ledger: &Ledger, last: Progress) -> bool {
     ledger.end_on_disk().is_some_and(|end| end.good >= last.at + GROWTH.max(GROWTH_FACTOR * last.size))
 }
@@ -141,7 +142,7 @@ fn put(io: &dyn Io, dir: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 impl Progress {
-    /// Records a failure: there is no new attempt before the ledger has grown by the same amount again.
+    /// Records that a checkpoint could not be written. The next attempt follows after the ledger has grown by the same amount again.
     pub(super) fn failed(self, ledger: &Ledger) -> Self {
         Self { at: ledger.end_on_disk().map_or(self.at, |end| end.good), ..self }
     }

@@ -1,7 +1,7 @@
 //! The first entry of a session: its id, where it was started, and the session it was forked from.
 //!
-//! A working directory may contain any bytes, but JSON only text. If necessary, the text is what people would
-//! read, and the bytes are stored beside it in hex.
+//! The path of a working directory may contain any bytes, but JSON only text. If the path is not UTF-8, the entry has it as readable text,
+//! and its bytes beside it in hex.
 
 use crate::ledger::claimed_format;
 use crate::store::{CWD_BYTES, StoreError, cwd_of, layout};
@@ -20,9 +20,11 @@ pub struct SessionInfo {
     pub format: u32,
     /// Version of becket that created the session.
     pub version: String,
+    /// Working directory in which the session was started, with its real bytes.
     pub cwd: PathBuf,
     /// The session that this one was copied from, and the last entry that both share.
     pub forked_from: Option<(SessionId, Seq)>,
+    /// Other keys of the entry, such as the front end that created the session.
     pub extra: Map<String, Value>,
 }
 
@@ -81,8 +83,8 @@ pub(super) fn refuse_newer(dir: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Returns the facts of the first entry, or unknown ones if it cannot be read; then a notice says so. The id is always that in
-/// the folder's name, also if the folder is a copy under another name.
+/// Returns the facts of the first entry. If that entry cannot be read, returns unknown facts, and adds a notice about it. The id is always
+/// that in the folder's name, also if the folder is a copy under another name.
 pub(super) fn info_or_unknown(
     info: Option<SessionInfo>,
     dir: &Path,

@@ -1,13 +1,12 @@
 //! Facts by which a user finds a session again: its title, its tags, and if it is archived.
 //!
-//! Each is the last entry of its kind in the ledger. The agent and the command line write them in the form that is
-//! decided here.
+//! The last entry of each kind in the ledger counts. The agent and the command line write these entries; this module decides their form.
 
 use super::Session;
 use crate::store::{Durability, SessionSummary, StoreError};
 use becket_types::EntryKind;
 
-/// A fact that the user sets.
+/// A fact that the user sets, to find the session again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionLabel {
     Title(String),

@@ -4,8 +4,8 @@
 //! view. Opening passes the ledger to the view line by line: all of it, or the part after the last
 //! checkpoint. So the view always corresponds to the ledger.
 //!
-//! Invariants: a commit is in the ledger (or waits for the disk, in order) before the view sees it. A blob is
-//! on disk before an entry that names it is written. Opening changes nothing in a sound session.
+//! Invariants: a commit is in the ledger, or in its queue for the disk, before the view sees it. A blob is on disk before an entry that
+//! names it is written. Opening changes nothing in a sound session.
 //!
 //! Decides nothing about the conversation; that belongs to the context engine and the agent.
 
@@ -39,10 +39,11 @@ use storable::{MAX_DEPTH, flattened, holds_values, make_paths_unicode};
 pub struct CreateOptions {
     /// Id of the session; `None`: a new one.
     pub id: Option<SessionId>,
-    /// Version of the program.
+    /// Version of becket, recorded as the creator of the session.
     pub version: String,
+    /// For a fork: the session that it is copied from, and the last copied entry.
     pub forked_from: Option<(SessionId, Seq)>,
-    /// False: nothing is written to disk.
+    /// False: the session is kept in memory and nothing is written to disk.
     pub persist: bool,
     /// Further keys for the first entry, such as the front end that created the session.
     pub extra: Map<String, Value>,
@@ -55,7 +56,7 @@ pub struct Peek {
     pub info: SessionInfo,
     pub title: Option<String>,
     pub view: View,
-    /// Damaged records. The last one may be a line that is being written.
+    /// Damaged records. If another process is writing, the last one may be a line that is not complete yet.
     pub bad: Vec<BadRecord>,
     /// Notices for the user, as sentences.
     pub notices: Vec<String>,
@@ -123,7 +124,7 @@ impl Session {
         })
     }
 
-    /// Opens the session in this folder and brings the view up to date.
+    /// Opens the session in this folder for writing and computes its view.
     ///
     /// # Errors
     ///
@@ -183,8 +184,8 @@ impl Session {
         Ok(session)
     }
 
-    /// Reads the session in this folder without opening it for writing, even if another process has it open.
-    /// Changes nothing and sets nothing aside.
+    /// Reads the session in this folder without opening it for writing, even if another process has it open. Changes nothing, and leaves an
+    /// incomplete end of the ledger in place.
     ///
     /// # Errors
     ///
@@ -241,7 +242,7 @@ impl Session {
             let mut kept = Vec::new();
             let mut end = Seq(0);
             for (entry, raw) in entries.iter().zip(raw) {
-                // Number 1 is the new session's own first entry.
+                // The first entry of the source is not copied: the new session has its own, with the number 1.
                 if entry.seq > Seq(1) && entry.seq <= limit {
                     kept.push(raw);
                     end = entry.seq;
@@ -286,13 +287,12 @@ impl Session {
         Self::create(root, &self.info.cwd, options, self.view.policy().clone(), scope)
     }
 
-    /// Appends one commit and passes it to the view. Returns the new sequence numbers in order; messages get
-    /// theirs.
+    /// Appends one commit and passes it to the view. Returns the new sequence numbers in order; each message gets its own in `seq`.
     ///
     /// # Errors
     ///
-    /// Fails for entries that cannot be written at all, and if another process took the session over
-    /// ([`StoreError::TakenOver`]). Nothing has happened then. A failing disk is only a notice.
+    /// Fails for entries that cannot be written at all, and if another process took the session over ([`StoreError::TakenOver`]). In these
+    /// cases nothing was appended. A failing disk is only a notice.
     pub fn append(&mut self, kinds: Vec<EntryKind>, durability: Durability) -> Result<Vec<Seq>, StoreError> {
         if kinds.is_empty() {
             return Ok(Vec::new());
@@ -334,15 +334,15 @@ impl Session {
         Ok(seqs)
     }
 
-    /// Opens a session that was just written as a whole, and writes a checkpoint, so that the first user of a
-    /// long one need not wait. Failures are ignored.
+    /// Opens a session that was just written as a whole, and writes a checkpoint, so that opening a long one for the first time takes no
+    /// longer than later. Failures are ignored.
     pub(crate) fn prepare(session_dir: &Path) {
         if let Ok(mut session) = Self::open(session_dir, Policy::reading(), ModelScope::no_model()) {
             session.keep_checkpoint();
         }
     }
 
-    /// Writes a checkpoint if it will save the next opening enough time.
+    /// Writes a checkpoint if a compaction is in force and the ledger has grown enough since the last one ([`checkpoint::is_due`]).
     fn keep_checkpoint(&mut self) {
         if self.view.compaction().is_none() || !checkpoint::is_due(&self.ledger, self.checkpoint) {
             return;
@@ -358,7 +358,7 @@ impl Session {
         }
     }
 
-    /// Computes the view again from the ledger after a revert of entries that had left memory.
+    /// Computes the view again from the ledger if it needs messages that have left memory ([`View::stale`]).
     fn refold_if_stale(&mut self) -> Result<(), StoreError> {
         if !self.view.stale() {
             return Ok(());
@@ -382,7 +382,7 @@ impl Session {
         &self.view
     }
 
-    /// Only for `context`, `set_scope` and `take_notices`; entries must go through [`Session::append`].
+    /// Returns the view for calls of `context`, `set_scope` and `take_notices` only. Entries must go through [`Session::append`].
     pub fn view_mut(&mut self) -> &mut View {
         &mut self.view
     }
@@ -411,7 +411,7 @@ impl Session {
         self.info.id
     }
 
-    /// Returns its folder; for a session in memory, the folder it would have.
+    /// Returns the folder of the session; for a session in memory, the folder that it would have.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -426,7 +426,7 @@ impl Session {
         (self.outside.clock)()
     }
 
-    /// Returns the last title.
+    /// Returns the newest title that was set.
     pub fn title(&self) -> Option<&str> {
         self.title.as_deref()
     }
@@ -479,7 +479,7 @@ impl Session {
         self.ledger.read()
     }
 
-    /// Returns all entries in order. Unreadable ones are left out (use [`Session::read`] to see them).
+    /// Returns all entries in order. Unreadable entries are left out (use [`Session::read`] to see them).
     ///
     /// # Errors
     ///
@@ -491,9 +491,8 @@ impl Session {
         }))
     }
 
-    /// Returns `(tool, output)` with the whole output of an earlier call, as the tool returned it: from
-    /// memory, or from the ledger and the blobs. An id `input:ID` means the input of the call `ID`.
-    /// `None` also for reverted or manually dropped results.
+    /// Returns `(tool, output)` with the whole output of an earlier call, as the tool returned it: from memory, or from the ledger and the
+    /// blobs. An id `input:ID` means the input of the call `ID`. `None` if there is none, or if it was reverted or manually dropped.
     ///
     /// May read the whole ledger. Callers that share the session behind a lock use
     /// [`Session::output_in_memory`] and [`HistorySearch::output`] instead.
@@ -525,8 +524,8 @@ impl Session {
         seq.filter(|seq| !self.view.is_reverted(*seq))
     }
 
-    /// Returns the entry that an id for `recall` names: a message (`m12`: entry 12), or the result of a call.
-    /// `None` for reverted or manually dropped ones.
+    /// Returns the entry that an id for `recall` names: a message (`m12`: entry 12), or the result of a call. `None` if there is no such
+    /// entry, or if it was reverted or manually dropped.
     pub fn place_of(&self, id: &str) -> Option<Seq> {
         let call = CallId::from(id);
         if self.view.output_at(&call).is_some() {
@@ -549,7 +548,7 @@ impl Session {
         spill.and_then(|id| self.blobs.get(id)).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Writes the commits of the session in its current state, one per line, also those that are not on disk yet.
+    /// Writes all commits of the session as lines of a ledger, including those that still wait for the disk.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Saving what the disk refused: blobs first, then the entries that name them.
 //!
-//! Invariant: no entry is written before the blobs that it names. While one of them waits in memory, the entry waits too, and
-//! with it all later entries, because the ledger has an order.
+//! Invariant: an entry is not written before all blobs that it names are on disk. While such a blob waits in memory, the entry waits too,
+//! and all later entries with it, because a ledger is written in order.
 
 use super::Session;
 use crate::blobs::named_by;

@@ -1,4 +1,4 @@
-//! A session at one moment, apart from the running one, for pages that show it while it continues.
+//! A copy of a session at one moment, for exports and views that read it while the session continues.
 //!
 //! The view is a copy of the one in memory, so the ledger is not processed again. The entries are read from the
 //! session's own ledger, on the thread of the reader. Changes nothing.
@@ -15,11 +15,11 @@ use std::io::BufRead;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A session at one moment. It stays as it is while the session continues.
+/// A session at one moment. It does not change while the session continues.
 #[derive(Debug)]
 pub struct Snapshot {
     pub info: SessionInfo,
-    /// Its folder; for a session in memory, the folder it would have.
+    /// Folder of the session; for a session in memory, the folder that it would have.
     pub dir: PathBuf,
     pub title: Option<String>,
     /// True if the ledger is on disk.
@@ -28,6 +28,7 @@ pub struct Snapshot {
     pub time: Millis,
     pub view: View,
     pub blobs: Arc<BlobStore>,
+    /// The entries of the session up to this moment.
     pub history: History,
 }
 
@@ -35,7 +36,7 @@ pub struct Snapshot {
 pub struct History {
     reader: Reader<Box<dyn BufRead + Send>>,
     last: Seq,
-    /// Size of the file if all entries are on disk.
+    /// Size in bytes of the ledger file, if all entries are on disk.
     saved: Option<u64>,
     dir: PathBuf,
 }
@@ -54,7 +55,7 @@ impl Session {
     /// Returns [`StoreError::Io`] if the ledger cannot be opened, and [`StoreError::NotFound`] if its file is missing.
     pub fn snapshot(&self) -> Result<Snapshot, StoreError> {
         let (policy, scope) = (self.view.policy().clone(), self.view.scope().clone());
-        // A checkpoint that was just made does not contradict itself.
+        // A checkpoint that was just made is always valid, so the fallback, an empty view, is never used.
         let view = View::restore(policy.clone(), scope.clone(), self.view.checkpoint());
         let history = History {
             reader: self.ledger.read_apart()?,
@@ -76,8 +77,8 @@ impl Session {
 }
 
 impl History {
-    /// Passes each entry to `take`, in order, except those of the kinds with these JSON names. Returns the unreadable
-    /// records, and the verified lines for reading the same ledger from the disk again.
+    /// Passes each entry to `take`, in order, except those of the kinds with these JSON names. Returns the unreadable records, and proof of
+    /// the verified lines, with which the same ledger is read from the disk again without verifying it.
     ///
     /// # Errors
     ///
@@ -93,15 +94,15 @@ impl History {
         while let Some(item) = reader.next_item().map_err(StoreError::io("read", &dir))? {
             match item {
                 Item::Commit(entries) => {
-                    // Later entries were appended after the snapshot, whose view does not have them.
+                    // Entries that were appended after the snapshot are left out, because its view does not have them.
                     entries.into_iter().filter(|entry| entry.seq <= last).for_each(&mut *take);
                 }
-                // A line after the end may be one that is being written now.
+                // A damaged line after the end of the snapshot may be a line that is being written now.
                 Item::Bad(record) if saved.is_none_or(|end| record.offset < end) => bad.push(record),
                 Item::Bad(_) => {}
             }
         }
-        // Positions of lines that are not on disk yet prove nothing about the file.
+        // If some lines are only in memory, their offsets differ from those in the file, so the proof would be wrong.
         let proof = if saved.is_some() { reader.proof() } else { Proof::default() };
         Ok((bad, proof))
     }

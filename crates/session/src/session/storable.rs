@@ -38,7 +38,7 @@ pub(super) fn make_paths_unicode(kind: &mut EntryKind) {
     }
 }
 
-/// Returns the entry in a form that every reader accepts; unchanged if there is no such form.
+/// Returns the entry with its deepest values as text, so that every reader accepts it; unchanged if that fails.
 pub(super) fn flattened(entry: Entry) -> Entry {
     serde_json::to_value(&entry)
         .map(|value| flatten_below(value, MAX_DEPTH / 2))

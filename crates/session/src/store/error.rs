@@ -22,7 +22,7 @@ pub enum StoreError {
          (becket --resume {id} --fork-session)"
     )]
     TakenOver { id: SessionId },
-    /// A newer version wrote the session. The same words may have another meaning there.
+    /// A newer version wrote the session. Its entries may have another meaning there, so this version must not write to it.
     #[error(
         "session {id} has format {format} of a newer becket ({version}); this version writes format {known} and \
          leaves the session unchanged: update becket, or read it with `becket export {id}`"
@@ -41,10 +41,10 @@ pub enum StoreError {
     /// One commit is larger than a ledger line may be.
     #[error("{bytes} bytes are too much for one ledger line (limit {limit}); keep large content as a blob")]
     TooLarge { bytes: u64, limit: u64 },
-    /// An entry that JSON cannot represent.
+    /// An entry cannot be serialised as JSON.
     #[error("an entry cannot be written as JSON: {0}")]
     Encode(#[from] serde_json::Error),
-    /// The receiver of an export failed.
+    /// The file or pipe to which an export is written failed.
     #[error("cannot write the export: {0}")]
     Target(io::Error),
     #[error("cannot {doing} {}: {source}", path.display())]
@@ -55,10 +55,11 @@ pub enum StoreError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     pub id: SessionId,
-    /// Title or first words.
+    /// Title of the session, or its first words.
     pub label: String,
     /// Time of the last write.
     pub updated: Millis,
+    /// Working directory in which the session was started.
     pub cwd: PathBuf,
 }
 
@@ -75,7 +76,7 @@ fn candidate_lines(candidates: &[Candidate]) -> String {
 }
 
 impl StoreError {
-    /// Returns a function that adds what was tried, and with which file, to an error of the system.
+    /// Returns a function that converts an error of the system: it adds the attempted action (`doing`) and the file.
     pub fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { doing, path, source }

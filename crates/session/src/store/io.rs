@@ -40,7 +40,7 @@ pub trait Io: Send + Sync + Debug {
     /// Returns the error of the system: `NotFound` for [`OpenMode::Read`] and [`OpenMode::Append`], `AlreadyExists` for
     /// [`OpenMode::New`], and others such as missing permission.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<File>;
-    /// Takes the lock of the file, or returns at once if another process has it. The lock ends with the file.
+    /// Takes the lock of the file, or returns at once if another process has it. The lock ends when the file is closed.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ pub trait Io: Send + Sync + Debug {
     ///
     /// Returns the error of the disk. The written bytes may then be lost, and calling it again does not prove otherwise.
     fn sync(&self, file: &File) -> io::Result<()>;
-    /// Makes the names in a directory durable.
+    /// Syncs a directory, so that names that were created, renamed or removed in it survive a power loss.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ pub trait Io: Send + Sync + Debug {
     fn remove_dir(&self, dir: &Path) -> io::Result<()> {
         fs::remove_dir_all(dir)
     }
-    /// Releases a lock before its file is closed.
+    /// Releases a lock before its file is closed: a child process that is starting may hold a copy of the file.
     ///
     /// # Errors
     ///
@@ -126,7 +126,7 @@ pub trait Io: Send + Sync + Debug {
     }
 }
 
-/// Writes all of `bytes`, normally with one call.
+/// Writes all of `bytes`, normally with one call of [`Io::write`].
 pub(crate) fn write_all(io: &dyn Io, file: &File, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match io.write(file, bytes) {

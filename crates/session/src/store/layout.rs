@@ -9,12 +9,12 @@ use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
 pub(crate) const LEDGER: &str = "ledger.jsonl";
-/// The ledger until its first commit is complete.
+/// Name of a new ledger until its first commit is complete.
 pub(crate) const LEDGER_NEW: &str = "ledger.new";
 pub(crate) const LOCK: &str = "lock";
-/// The state after processing the ledger; derived.
+/// The state of the view after processing the ledger; derived data.
 pub(crate) const CHECKPOINT: &str = "checkpoint";
-/// A checkpoint until it is complete.
+/// Name of a new checkpoint until it is complete.
 pub(crate) const CHECKPOINT_NEW: &str = "checkpoint.new";
 /// Name of the folder with the blobs of a session.
 pub const BLOBS: &str = "blobs";
@@ -57,7 +57,7 @@ pub fn ledger_path(session_dir: &Path) -> PathBuf {
     session_dir.join(LEDGER)
 }
 
-/// Returns the path of the copy for hooks in a session's folder.
+/// Returns the path of the copy of the conversation that hooks read, in a session's folder.
 pub fn transcript_path(session_dir: &Path) -> PathBuf {
     session_dir.join("transcript.jsonl")
 }

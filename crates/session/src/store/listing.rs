@@ -15,40 +15,40 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// Number of bytes at either end of a ledger that a summary is made from.
+/// Number of bytes at the start and at the end of a ledger from which a summary is made.
 const PART: u64 = 64 << 10;
 /// Maximum size in bytes of the first line, which contains the system prompt and rules and may exceed a part.
 const FIRST_LINE: u64 = 4 << 20;
-/// Minimum length of an id prefix. Shorter ones are too ambiguous.
+/// Minimum number of characters of an id prefix. Shorter ones would often match several sessions.
 const MIN_PREFIX: usize = 4;
 const PROMPT_CHARS: usize = 80;
-/// Number of bytes of a message that are examined for secrets. More than the words that are shown need.
+/// Maximum number of bytes of a message that are examined for secrets. This is more than the first words need.
 const MASKED_BYTES: usize = 16 << 10;
 
 /// One session in a list.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SessionSummary {
     pub id: SessionId,
-    /// Its folder.
+    /// The folder of the session.
     #[serde(with = "becket_types::path_form")]
     pub dir: PathBuf,
-    /// Working directory in which it was started; empty if its first line is damaged.
+    /// Working directory in which the session was started; empty if its first line is damaged.
     #[serde(with = "becket_types::path_form")]
     pub cwd: PathBuf,
     pub title: Option<String>,
-    /// The first words of the user.
+    /// The first words of the user's first message, on one line, with secrets masked.
     pub prompt: Option<String>,
     #[serde(flatten)]
     pub ledger: LedgerFigures,
     /// The session that this one was copied from, and the last entry that both share.
     pub forked_from: Option<(SessionId, Seq)>,
-    /// Other keys of its first entry.
+    /// Other keys of the session's first entry.
     pub extra: Map<String, Value>,
     /// The user's tags.
     pub tags: Vec<String>,
     /// True if the session is archived and therefore hidden from the usual lists.
     pub archived: bool,
-    /// The model failed each time it was asked and never answered, so there is nothing to undo, export or continue.
+    /// True if the model failed each time it was asked and never answered. There is nothing to undo, export or continue.
     pub unanswered: bool,
 }
 
@@ -66,9 +66,9 @@ pub struct LedgerFigures {
 }
 
 impl SessionSummary {
-    /// Name of the state that holds the tags, as an array of texts.
+    /// Name of the state entry that holds the tags, as an array of texts.
     pub const TAGS: &'static str = "tags";
-    /// Name of the state that holds `true` for an archived session.
+    /// Name of the state entry that holds `true` for an archived session.
     pub(crate) const ARCHIVED: &'static str = "archived";
 
     /// A summary before anything was read.
@@ -128,7 +128,7 @@ pub fn session_dirs_in(project: &Path) -> Result<Vec<PathBuf>, StoreError> {
     Ok(dirs)
 }
 
-/// True if there is a ledger, or if nobody can tell.
+/// True if the folder has a ledger, or if the system cannot tell: a session must not look deleted then.
 fn has_ledger(dir: &Path) -> bool {
     match fs::metadata(layout::ledger_path(dir)) {
         Ok(metadata) => metadata.is_file(),
@@ -244,7 +244,7 @@ pub fn find(root: &Path, query: &str, project: Option<&Path>) -> Result<SessionS
     }
     if found.is_empty() && !query.is_empty() {
         found = dirs.iter().filter_map(|dir| with_title(dir, query)).collect();
-        // A title is the stronger name.
+        // If a query matches titles and first words, only the sessions with a title count.
         if found.iter().any(|s| s.title.is_some()) {
             found.retain(|s| s.title.is_some());
         }
@@ -286,12 +286,13 @@ fn in_trash(root: &Path, query: &str) -> Option<SessionId> {
     is_other.then(|| find(&trash, query, None).ok())?.map(|summary| summary.id)
 }
 
-/// Returns the session's summary if its last title is `title`. A session without a title is listed under its first words, so
-/// these count.
+/// Returns the session's summary if its newest title is `title`. A session without a title is listed under its first words, so these are
+/// compared instead.
 fn with_title(dir: &Path, title: &str) -> Option<SessionSummary> {
     let mut summary = summary(dir)?;
     if summary.ledger.messages.is_none() && summary.title.as_deref() != Some(title) {
-        // For a list the ledger is too long to be read as a whole, but here every line counts.
+        // [`summary`] reads only both ends of a long ledger. Here the whole ledger is searched, because its newest title may be in the
+        // middle.
         let file = File::open(layout::ledger_path(dir)).ok()?;
         for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
             facts_of_line(&line, &mut summary, &[TITLE]);
@@ -309,7 +310,7 @@ const MESSAGE: &[u8] = br#""kind":"message""#;
 const TAGS: &[u8] = br#""key":"tags""#;
 const ARCHIVED: &[u8] = br#""key":"archived""#;
 const ANSWER: &[u8] = br#""role":"assistant""#;
-/// Ends of a turn in which the model failed. A turn without an end was cut off, which is another matter.
+/// Ends of a turn in which the model failed. A turn without an end was cut off and does not count as failed.
 const FAILED: [&[u8]; 2] = [br#""end":"model_error""#, br#""end":"failed""#];
 
 /// Opens the ledger in a session's folder. `None` if there is none.
@@ -364,7 +365,7 @@ fn summary_of(id: SessionId, dir: &Path, mut file: File) -> io::Result<SessionSu
 
 /// Adds a line's facts to the summary, if it contains an entry of one of these kinds.
 ///
-/// Quotes inside a JSON string are escaped, so the pattern of a kind cannot occur inside a text.
+/// The check for a kind is a search for bytes. It finds no kind in a text, because quotes inside a JSON string are escaped.
 fn facts_of_line(line: &[u8], summary: &mut SessionSummary, kinds: &[&[u8]]) {
     if !kinds.iter().any(|kind| occurrences(line, kind) > 0) {
         return;
@@ -416,7 +417,7 @@ pub fn first_words(message: &Message) -> Option<String> {
         return None;
     }
     let text = message.text();
-    // Masked before it is cut, because the beginning of a secret has no known form.
+    // Secrets are masked before the text is cut, because the beginning of a secret has no recognisable form.
     let text = secrets::mask(cut_end(&text, MASKED_BYTES)).0;
     let mut words = String::new();
     for word in text.split_whitespace() {

@@ -29,10 +29,10 @@ use becket_types::Millis;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-/// The failures that a commit must survive.
+/// The failures that a commit must survive, and how it is written for that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// The death of the process: `write(2)`.
+    /// The death of the process: one `write(2)`.
     Buffered,
     /// A power loss as well: `write(2)` and `fdatasync(2)`.
     Synced,
@@ -41,12 +41,13 @@ pub enum Durability {
 /// The disk and the clock that a session uses. Tests supply their own.
 #[derive(Clone)]
 pub struct Outside {
+    /// The disk: every call that can fail goes through it.
     pub io: Arc<dyn Io>,
-    /// Timestamps of entries. For people only; nothing is ordered by it.
+    /// Gives the time of new entries. It is only shown to people; the order of entries does not depend on it.
     pub clock: Arc<dyn Fn() -> Millis + Send + Sync>,
 }
 
-/// The default storage: the disk, unless the program sets another.
+/// The storage that sessions use by default: the one of [`keep_in`], otherwise the disk.
 static PLACE: OnceLock<Arc<dyn Io>> = OnceLock::new();
 
 /// Sets the default storage. Call it once, before any session is used. Returns false if it was already set.

@@ -41,7 +41,7 @@ pub struct Entries {
 }
 
 impl Entries {
-    /// Returns the lines that were verified so far, for reading them again.
+    /// Returns proof of the lines that were verified so far, with which the same ledger is read again without verifying it.
     pub fn proof(&self) -> Proof {
         self.reader.proof()
     }

@@ -37,8 +37,7 @@ pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(dir)?.sync_all() } else { Ok(()) }
 }
 
-/// Compares the file that `path` names with `file`. Platforms that do not allow replacing an open file always
-/// return that it is the same.
+/// Checks if `path` names the open `file`. Platforms that do not allow replacing an open file always return [`Named::Same`].
 pub(super) fn named(file: &File, path: &Path) -> io::Result<Named> {
     let found = match std::fs::metadata(path) {
         Ok(found) => found,

@@ -56,8 +56,8 @@ pub fn trashed(trash: &Path) -> Result<Vec<Trashed>, StoreError> {
         let stamp = fs::read_to_string(dir.join(STAMP)).ok();
         let at = stamp.and_then(|text| text.trim().parse().ok()).map(Millis);
         let summary = summary(dir)?;
-        // Without a time, the last write counts. A recorded time before the last write came from a wrong
-        // clock.
+        // If no time is recorded, the last write counts. A recorded time before the last write came from a wrong clock, so the last write
+        // counts too.
         Some(Trashed { at: at.unwrap_or_default().max(summary.ledger.updated), bytes: size(dir), summary })
     };
     let mut found: Vec<Trashed> = session_dirs(trash, None)?.iter().filter_map(of).collect();
@@ -102,8 +102,8 @@ pub fn purge(io: &dyn Io, trash: &Path, now: Millis, all: bool) -> Result<Vec<(S
     Ok(gone)
 }
 
-/// Deletes a session in which nothing happened: it has only its first entry and no file beside its ledger.
-/// Returns true if it was deleted. Does nothing while a process writes it.
+/// Deletes a session in which nothing happened: it has only its first entry and no file beside its ledger. Returns true if it was deleted.
+/// Does nothing while a process has it open for writing.
 ///
 /// # Errors
 ///

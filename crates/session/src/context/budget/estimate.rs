@@ -141,7 +141,7 @@ fn cost(bytes: &[u8]) -> u64 {
 fn runs(bytes: &[u8]) -> u64 {
     let Some(first) = bytes.first() else { return 0 };
     let class = |byte: u8| usize::from(CLASSES[usize::from(byte)]);
-    // Any other class, so that the first byte starts a run.
+    // Any class but that of the first byte, so that the first byte starts a run.
     let mut before = (class(*first) + 1) & 15;
     let (twos, last) = bytes.as_chunks::<2>();
     let mut sum = 0;

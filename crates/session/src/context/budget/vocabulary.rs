@@ -33,18 +33,19 @@ pub enum Vocabulary {
     Llama,
 }
 
-/// Largest system prompt with tools, in base tokens, whose size follows [`Vocabulary::head`].
+/// Maximum size in base tokens of a system prompt with tools to which [`Vocabulary::head`] applies a family's factor. The costs were
+/// measured up to this size.
 const HEAD: u64 = 8_000;
-/// A system prompt with the fewest tools, those of a small window, in base tokens.
+/// Size in base tokens of the system prompt with the smallest set of tools, which small windows get. A smaller prompt has no tools.
 const WITH_TOOLS: f64 = 1_000.0;
 
-/// Hundredths of a token.
+/// The costs of bytes in one family of models, in hundredths of a token.
 struct Costs {
     /// The first byte of a run and each further byte, as in [`COSTS`].
     runs: [(u8, u8); 16],
-    /// The first byte of a run after another one, in the order of [`CHANGES`].
+    /// The first byte of a run whose previous run has a certain class, in the order of [`CHANGES`].
     changes: [u8; 5],
-    /// A byte of a long run of base64, and of hexadecimal digits.
+    /// A byte of a long run of base64 letters (`base64`), or of hexadecimal digits alone (`hex`).
     base64: u8,
     hex: u8,
 }
@@ -206,7 +207,7 @@ struct Table {
     hex: u8,
 }
 
-/// In the order of [`Vocabulary`].
+/// The table of each family, indexed by the discriminant of [`Vocabulary`].
 static TABLES: [Table; 7] = [
     table(&OTHER),
     table(&CLAUDE),
@@ -260,7 +261,7 @@ impl Vocabulary {
     /// tools in forms of their own: OpenAI as types, Google as their texts alone, the others with instructions whose length
     /// does not depend on the tools.
     fn head(self, base: u64) -> u64 {
-        // Hundredths of a token for a base token, and tokens beside them.
+        // `each`: hundredths of a token per base token. `fixed`: tokens that are added once.
         let (each, fixed) = match self {
             Self::Other => (100.0, 0.0),
             Self::Claude => (102.2, 435.0),
@@ -271,7 +272,7 @@ impl Vocabulary {
             Self::Llama => (101.8, 112.0),
         };
         let measured = base.min(HEAD) as f64;
-        // A system prompt without tools is shorter than any with them.
+        // A prompt without tools is smaller than `WITH_TOOLS`. Most of the fixed part belongs to the tools, so it shrinks with the prompt.
         let fixed = fixed * (measured / WITH_TOOLS).min(1.0);
         (measured * each / 100.0 + fixed).ceil() as u64 + base.saturating_sub(HEAD)
     }
@@ -305,7 +306,8 @@ impl Vocabulary {
         let (width, height) = (u64::from(width), u64::from(height));
         match self {
             Self::O200k => {
-                // At most 2048 pixels, then 768 on the short side; 70 tokens and 140 for each tile of 512.
+                // The image is scaled to at most 2,048 pixels on the long side, then 768 on the short one. It costs 70 tokens, and 140 per
+                // tile of 512 × 512 pixels.
                 let long = width.max(height).clamp(1, 2_048);
                 let short = (width.min(height) * long / width.max(height).max(1)).max(1);
                 let (long, short) = if short > 768 { (long * 768 / short, 768) } else { (long, short) };
@@ -341,7 +343,7 @@ impl Vocabulary {
 fn runs(table: &[u8; 256], bytes: &[u8]) -> u64 {
     let Some(first) = bytes.first() else { return 0 };
     let class = |byte: u8| usize::from(CLASSES[usize::from(byte)]);
-    // Any other class, so that the first byte starts a run.
+    // Any class but that of the first byte, so that the first byte starts a run.
     let mut before = (class(*first) + 1) & 15;
     let mut sum = 0;
     for byte in bytes {
@@ -374,7 +376,7 @@ pub struct Appended {
     vocabulary: Vocabulary,
     base: Tokens,
     own: Tokens,
-    /// They are all messages of the next request.
+    /// True if these are all messages of the next request, not only those after the last report.
     is_whole: bool,
 }
 
@@ -384,7 +386,7 @@ impl Appended {
         Self { vocabulary, ..Self::default() }
     }
 
-    /// Measures all messages of a request, because nothing was reported of them.
+    /// Measures all messages of a request, because no report covers them.
     pub fn whole<'a>(vocabulary: Vocabulary, messages: impl Iterator<Item = &'a Message>) -> Self {
         let mut all = Self { is_whole: true, ..Self::new(vocabulary) };
         messages.for_each(|message| all.add(message));
@@ -397,7 +399,7 @@ impl Appended {
         self.own += self.vocabulary.message(message);
     }
 
-    /// Called when a report includes all of them.
+    /// Empties the sum. Called when a report includes all appended messages.
     pub fn clear(&mut self) {
         *self = Self::new(self.vocabulary);
     }
@@ -410,21 +412,22 @@ impl Appended {
         self.vocabulary != Vocabulary::Other
     }
 
-    /// Tokens of the vocabulary for one base token. `None` if nothing was appended.
+    /// Returns the tokens of the vocabulary per base token. `None` if nothing was appended.
     pub(super) fn share(self) -> Option<f64> {
         (self.base.0 > 0).then(|| (self.own.0 as f64 / self.base.0 as f64).clamp(0.4, 2.5))
     }
 
-    /// Returns the size of a request that nothing was reported for yet: these messages after system prompt and tools. Earlier
-    /// messages of a resumed session count as the base estimate. `None` if nothing was appended.
+    /// Returns the size of a request that nothing was reported for yet: these messages after system prompt and tools. Earlier messages of a
+    /// resumed session count as if they belonged to the system prompt. `None` if nothing was appended.
     pub(super) fn first(self, base_now: Tokens) -> Option<Tokens> {
         let before = base_now.0.checked_sub(self.base.0)?;
         (self.base.0 > 0).then(|| Tokens(self.vocabulary.head(before)) + self.own)
     }
 
-    /// Returns the size of a request whose report was forgotten: all its messages after the same system prompt and tools as in
-    /// the first report. `first`: that report, and the base estimate of its request. `growth`: reported tokens for one token of
-    /// the vocabulary. `None` if these are not all messages, or if the first report does not fit.
+    /// Returns the size of a request whose report was forgotten: all its messages after the same system prompt and tools as in the first
+    /// report. `first`: that report, and the base estimate of its request. `growth`: reported tokens for one token of the vocabulary.
+    /// `None` if these are not all messages, or if the first report leaves less than a third of their base estimate for system prompt and
+    /// tools.
     pub(super) fn after(self, first: (Tokens, Tokens), base_now: Tokens, growth: f64) -> Option<Tokens> {
         let head = base_now.0.checked_sub(self.base.0).filter(|_| self.is_whole)?;
         let head = first.0.0.checked_sub(first.1.0.checked_sub(head)?).filter(|tokens| *tokens > head / 3)?;
@@ -449,7 +452,7 @@ mod tests {
             ("ollama/Qwen3-Coder:30b", Vocabulary::Qwen),
             ("bedrock/us.meta.llama3-3-70b-instruct-v1:0", Vocabulary::Llama),
             ("deepseek/deepseek-chat", Vocabulary::DeepSeek),
-            // A server's name is not a model's.
+            // The name of the server does not determine the family.
             ("llamacpp/phi-4", Vocabulary::Other),
             ("mistral/devstral", Vocabulary::Other),
         ] {
@@ -462,13 +465,13 @@ mod tests {
         let digits = Message::user("10583 ".repeat(100));
         let of = |vocabulary: Vocabulary| vocabulary.message(&digits).0;
         assert!(of(Vocabulary::Gemini) > 430 && of(Vocabulary::Qwen) > 430, "{}", of(Vocabulary::Gemini));
-        // The vocabularies count 600 and 600, 300 and 201.
+        // The real counts are 600 for Gemini and Qwen, 300 for O200k, and 201 for Claude.
         assert!(of(Vocabulary::O200k) < 300 && of(Vocabulary::Claude) < 240, "{}", of(Vocabulary::O200k));
     }
 
     #[test]
     fn long_runs_of_hexadecimal_digits_are_no_base64() {
-        // Sums of SHA-256, 1,500 digits, with what each vocabulary counts.
+        // 1,500 hexadecimal digits (sums of SHA-256), with the real counts of each vocabulary.
         let hex: String = HEX.repeat(3);
         for (vocabulary, count) in HEX_COUNTS {
             let own = vocabulary.message(&Message::user(&*hex)).0;

@@ -1,21 +1,22 @@
 //! Chooses lifetime and warming from the pauses of a session.
 //!
-//! Model: the next pause is like one of the pauses so far, or a little shorter or longer. For each lifetime and each number of
-//! warming requests, the keeper computes what the pauses would have cost on average: the warming requests, and the prefix
-//! written again where the cache had expired. An hour also makes every write dearer. The cheapest combination is used.
+//! Model: the next pause is like one of the pauses so far, or a little shorter or longer. For each lifetime and each number of warming
+//! requests, the keeper computes what the pauses would have cost on average: the warming requests, and the prefix written again where the
+//! cache had expired. With a lifetime of an hour, every write to the cache also costs more. The cheapest combination is used.
 //!
-//! An hour can only begin with a request that writes the prefix again anyway: a prefix that was written for five minutes does
-//! not last longer because later parts do.
+//! The lifetime changes to an hour only with a request that writes the whole prefix again anyway. A prefix that was written for five
+//! minutes would expire after five minutes even if its later parts were written for an hour.
 
 use super::{CacheTtl, CacheWarm, WORTH, ahead, most_warm, write_price};
 use becket_types::{CacheLifetime, Millis, Prices};
 use serde::{Deserialize, Serialize};
 
-/// Pauses that are remembered; the newest count.
+/// Maximum number of pauses that are kept; older ones are forgotten.
 const REMEMBERED: usize = 64;
-/// A pause that is shorter than the time until the first warming request says nothing but its number.
+/// Pauses of at most this many seconds end before the first warming request is due, so they cost nothing. They count in the average, but
+/// are not worth storing the keeper at once.
 const SHORT: u64 = 270;
-/// The next pause, as parts of one that was.
+/// The next pause is assumed to be one of the earlier ones, multiplied by one of these factors.
 const SPREAD: [f64; 3] = [0.8, 1.0, 1.25];
 /// Number of turns over which writing a whole prefix for an hour has to pay. `benches/cache` found 4 to be better than 1, 8 and 12.
 const HORIZON: f64 = 4.0;
@@ -35,7 +36,7 @@ pub struct Turn {
     pub pause: Option<Pause>,
     /// Size of the request in tokens.
     pub context: u64,
-    /// True if its prefix is in no cache.
+    /// True if the prefix of the request is in no cache, so that all of it is written again.
     pub cold: bool,
 }
 
@@ -43,8 +44,9 @@ pub struct Turn {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Keeper {
+    /// The lifetime that was chosen last.
     pub lifetime: CacheLifetime,
-    /// Warming requests in a row that pay.
+    /// Maximum number of warming requests in a row that pays.
     warm: u32,
     pauses: Vec<Pause>,
     /// Tokens written by requests whose prefix was cached.
@@ -53,8 +55,8 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Chooses the lifetime for a request, at the beginning of a turn or after a pause within one. `hour`: the server offers
-    /// an hour. Returns true if the choice changed, or if the pause was long enough to change a later one.
+    /// Chooses the lifetime for a request, at the beginning of a turn or after a pause within one. `hour`: the server offers an hour.
+    /// Returns true if the keeper should be stored: the choice changed, or the pause was longer than `SHORT` and may change a later choice.
     pub fn choose(
         &mut self,
         turn: Turn,
@@ -103,13 +105,13 @@ impl Keeper {
         self.written += tokens;
     }
 
-    /// True if one more request that only keeps `tokens` warm pays. `sent`: such requests since the last real one.
+    /// True if one more request that only keeps `tokens` warm pays. `sent`: number of such requests since the last real one.
     pub fn warms(&self, tokens: u64, sent: u32) -> bool {
         tokens >= WORTH && sent < self.warm
     }
 
-    /// Returns what the pauses so far would have cost on average with this lifetime, in dollars for a million tokens of
-    /// context, and the number of warming requests at which they cost least.
+    /// Computes the cost of the pauses so far with this lifetime, for the number of warming requests at which it is lowest. Returns the
+    /// average cost of a pause in dollars per million tokens of context, and that number.
     fn best(&self, lifetime: CacheLifetime, warm: CacheWarm, prices: &Prices) -> (f64, u32) {
         let most = if warm == CacheWarm::Off { 0 } else { most_warm(prices, lifetime) };
         let each = |most| self.average(lifetime, most, prices);
@@ -134,7 +136,7 @@ impl Keeper {
         sum / (self.pauses.len().max(1) * SPREAD.len()) as f64
     }
 
-    /// Reads what an earlier process recorded. Older versions recorded the lifetime alone.
+    /// Reads the keeper that an earlier process stored. Older versions stored the lifetime alone.
     pub fn from_state(value: &serde_json::Value) -> Option<Self> {
         let alone = || serde_json::from_value(value.clone()).ok();
         serde_json::from_value(value.clone())
@@ -142,7 +144,7 @@ impl Keeper {
             .or_else(|| alone().map(|lifetime| Self { lifetime, ..Self::default() }))
     }
 
-    /// The pause since the previous request, as [`Turn::pause`] wants it.
+    /// Makes a [`Pause`] of this length. `idle`: no turn was running.
     pub fn pause(elapsed: Millis, idle: bool) -> Pause {
         Pause { seconds: elapsed.0 / 1_000, idle }
     }
@@ -155,7 +157,7 @@ mod tests {
 
     const SONNET: Prices = Prices { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75 };
 
-    /// Plays turns of 15,000 tokens after these pauses of so many minutes. Returns the last choice.
+    /// Simulates turns of 15,000 tokens, separated by pauses of these lengths in minutes. Returns the last choice.
     fn after(minutes: &[u64], warm: CacheWarm) -> (CacheLifetime, u32) {
         let mut keeper = Keeper::default();
         for (n, minutes) in [0].iter().chain(minutes).enumerate() {
@@ -177,12 +179,12 @@ mod tests {
         for (minutes, warm, want) in [
             (&[][..], Auto, (FiveMinutes, 0)),
             (&[1, 1, 3, 3], Auto, (FiveMinutes, 0)),
-            // One small request is cheaper than dearer writes.
+            // Two warming requests are cheaper than the higher price of each write with an hour.
             (&[8], Auto, (FiveMinutes, 2)),
             (&[8, 8, 8, 8], Auto, (FiveMinutes, 2)),
             (&[40], Auto, (Hour, 0)),
             (&[40, 40, 40], Auto, (Hour, 0)),
-            // A night is never kept warm, and one pause says little among many short ones.
+            // A night (840 minutes) is never bridged. One pause of 8 minutes among ten short ones does not make an hour pay.
             (&[1, 1, 840], Auto, (FiveMinutes, 0)),
             (&[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 8], Auto, (FiveMinutes, 2)),
             (&[8, 8], Off, (Hour, 0)),

@@ -8,9 +8,8 @@
 //! - Only lines that the model was shown are attached: after a partial read, only those lines.
 //! - Only current content is attached. A file that was changed or deleted is mentioned in one line.
 //! - No text is shown twice: lines that a read in the kept tail still shows are omitted.
-//! - The files get the space that the summary and the kept messages leave, within the configured share, and
-//!   only so much that the next compaction is not due soon. If the tail had to be shortened, nothing is
-//!   attached.
+//! - The files get the space that the summary and the kept messages leave, within the configured share, and only so much that the next
+//!   compaction is not due soon. If the tail had to be shortened ([`Layout::level`] above 0), nothing is attached.
 
 use super::Snapshot;
 use super::layout::{Layout, Measured};
@@ -24,25 +23,25 @@ use std::sync::Arc;
 
 /// Maximum number of files that the driver is asked to read.
 pub const MAX_FILES: usize = 20;
-/// Maximum share of the usable window that a view with attached files may fill …
+/// Maximum share of the usable window that a view with attached files may fill.
 const FULL_SHARE: f64 = 0.45;
-/// … and maximum share of the accepted size, or of the threshold for the next compaction.
+/// Maximum share of the largest accepted view, and of the threshold for the next compaction, that a view with attached files may fill.
 const BELOW: f64 = 0.80;
 /// Minimum space in base tokens for another file.
 const MIN_ROOM: u64 = 200;
 /// Maximum number of characters shown of a line; the same as in the read tool.
 const LINE_CHARS: usize = 2_000;
 
-/// One use of a file by a call. The path is as the call named it.
+/// One use of a file by a call. The path is written as in the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileUse {
     pub path: String,
-    /// Index of the result in the snapshot's messages; `None`: attached by the previous compaction.
+    /// Index in the snapshot's messages of the message with the result; `None`: the previous compaction attached the file.
     pub at: Option<usize>,
     pub kind: UseKind,
 }
 
-/// The way in which the model last used a file.
+/// The way in which one call used a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UseKind {
     /// Lines `from..=to` of `total` were shown. For some large files the total is unknown.
@@ -58,7 +57,7 @@ pub enum UseKind {
 pub struct FileNow {
     /// Name that the model sees.
     pub path: String,
-    /// The names under which [`uses`] found the file.
+    /// The names that [`uses`] found for this file; calls may name one file in several ways.
     pub names: Vec<String>,
     pub content: FileContent,
 }
@@ -72,7 +71,7 @@ pub enum FileContent {
     Changed,
     /// The file no longer exists.
     Gone,
-    /// The file is not attached, for example because `it is larger than 256 kB`.
+    /// The file is not attached, for this reason, such as `it is larger than 256 kB`.
     Skipped(&'static str),
 }
 
@@ -103,7 +102,7 @@ pub fn uses(snapshot: &Snapshot) -> Vec<FileUse> {
                 Part::ToolCall { call_id, input, .. } => {
                     inputs.insert(call_id, input);
                 }
-                // A read whose output was cut did not show all of its lines.
+                // If the output of a read was cut, the model did not see all of its lines, so the read does not count.
                 Part::ToolResult { call_id, is_error: false, details, .. }
                     if message.role == Role::Tool && !snapshot.outputs.cuts.contains_key(call_id) =>
                 {
@@ -185,7 +184,7 @@ fn room(measured: &Measured, after: Tokens) -> u64 {
     measured.base(share.min(full.saturating_sub(after.0))).0
 }
 
-/// Returns the indices of results whose text the new view shows.
+/// Returns the indices of the messages that the new view keeps and whose output is not a stub.
 fn visible(measured: &Measured, layout: &Layout) -> HashSet<usize> {
     let snapshot = &measured.snapshot;
     let stubbed: HashSet<&CallId> =
@@ -213,7 +212,7 @@ fn render(
     let mine: Vec<&FileUse> = uses.iter().filter(|u| file.names.contains(&u.path)).collect();
     let name = escape_tags(&file.path);
     let note = |text: &str| Some((format!("{name}: {text}"), None));
-    // If the tail shows the file, it also shows everything that happened to it.
+    // Every use that showed text of the file is still in the new view. An edit shows none, so a hidden edit does not count.
     let hidden = |u: &&&FileUse| u.at.is_none_or(|at| !visible.contains(&at));
     if mine.iter().all(|u| !hidden(&u) || u.kind == UseKind::Edited) {
         return None;
@@ -288,8 +287,7 @@ fn visible_lines(uses: &[&FileUse], total: u64) -> Option<Vec<(u64, u64)>> {
             UseKind::Written => (whole, moved) = (true, false),
             UseKind::Edited => moved = true,
             UseKind::Read { from, to, total: of } => {
-                // These lines belong to another version of the file, unless the model saw all of it and made
-                // the edit itself.
+                // The earlier ranges belong to another version of the file, unless the model saw all of it and made the edit itself.
                 if told.is_some_and(|told| told != *of) && !(moved && whole) {
                     ranges.clear();
                     whole = false;
@@ -309,7 +307,7 @@ fn visible_lines(uses: &[&FileUse], total: u64) -> Option<Vec<(u64, u64)>> {
     (!ranges.is_empty() && (!moved || same)).then_some(ranges)
 }
 
-/// Returns the lines that one use has shown.
+/// Returns the lines that one use has shown. `None` for an edit, which shows no lines.
 fn lines_of(one: &FileUse, total: u64) -> Option<(u64, u64)> {
     match one.kind {
         UseKind::Read { from, to, .. } => Some((from, to)),

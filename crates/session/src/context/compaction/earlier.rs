@@ -1,7 +1,7 @@
 //! The summary of an earlier compaction, as input of the next one.
 //!
-//! Owns how its text is read again: without the blocks that each compaction adds, and with another template if
-//! the user has changed it. Changes nothing in the stored summary.
+//! Reads its text without the blocks that each compaction adds (anchor and quotes), also if the user has changed the template since.
+//! Changes nothing in the stored summary.
 
 use super::Snapshot;
 use super::prepared::NEWER;
@@ -18,7 +18,7 @@ pub(super) fn nothing_added(snapshot: &Snapshot) -> bool {
     !snapshot.messages.iter().any(is_new)
 }
 
-/// Returns an earlier summary as text for the summariser: the anchor's words stay, its block does not.
+/// Returns an earlier summary as text for the summariser. The anchor's block is removed; its words are repeated in one line at the end.
 pub(super) fn earlier_text(summary: &str) -> String {
     let body = own_text(summary);
     let last = tail_anchor::carried(summary);
@@ -26,7 +26,7 @@ pub(super) fn earlier_text(summary: &str) -> String {
     escape_tags(&format!("{body}{last}"))
 }
 
-/// Returns a summary without its anchor, its quotes and the mark of a prepared one.
+/// Returns a summary without its anchor, its quotes and the note [`NEWER`] of a summary that was prepared in the background.
 pub(super) fn own_text(summary: &str) -> String {
     Quotes::strip(&tail_anchor::strip(summary)).replace(NEWER, "")
 }

@@ -15,16 +15,18 @@ use becket_types::{
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Number of characters of a message that a list shows.
+/// Maximum number of characters of a message that the list of removed messages shows.
 const WORDS: usize = 80;
 
-/// The effect of one compaction; see the module.
+/// The effect of one compaction: removed messages, lost facts, and the check of protected content.
 #[derive(Clone, Debug)]
 pub struct CompactionEffect {
     /// Messages that leave the view.
     pub gone: Vec<Arc<Message>>,
+    /// Facts in these messages that the new view no longer contains.
     pub loss: Loss,
-    /// Protected content, with the proof that each piece is still there.
+    /// Each piece of protected content (pins, the user's last message and the like), with the result of the check that it is still in the
+    /// view.
     pub present: Vec<Present>,
 }
 
@@ -39,7 +41,7 @@ impl CompactionEffect {
         Self::between(view.live(), &mut next)
     }
 
-    /// Computes the effect from the messages before and the view after.
+    /// Computes the effect from the messages before the compaction and the view after it.
     pub fn between<'a>(before: impl Iterator<Item = &'a Arc<Message>>, after: &mut View) -> Self {
         let stays: HashSet<MessageId> = after.live().map(|m| m.id).collect();
         let gone: Vec<Arc<Message>> = before.filter(|m| !stays.contains(&m.id)).cloned().collect();
@@ -53,7 +55,8 @@ impl CompactionEffect {
         Self { gone, loss, present: present::check(after) }
     }
 
-    /// Makes the plan for display, which is confirmed by the number `plan`. `scale`: that of the context before.
+    /// Makes the plan for display. The user confirms it by the number `plan`. `scale`: converts the sizes of the context before the
+    /// compaction.
     pub fn plan(self, plan: u64, outcome: &Outcome, scale: ContextScale) -> CompactionPlan {
         let report = &outcome.report;
         let both = report.before.categories().into_iter().zip(report.after.categories());

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Line above the assistant's texts in the section Discoveries.
 const SAID: &str = "The assistant's own words, newest first:";
-/// Base tokens of that line, plus a reserve for inaccuracy of the estimate.
+/// Base tokens of the line [`SAID`], plus a reserve because the estimate is inexact.
 const SAID_FRAME: u64 = 24;
 /// Maximum number of characters of one assistant text.
 const SAID_CHARS: usize = 1_500;
@@ -49,8 +49,8 @@ pub(super) fn fallback<M: Borrow<Message>>(
             Err(_) => sections.set("## Discoveries", escape_tags(text.trim())),
         }
     }
-    // Earlier releases put the user's last message there. Now it is quoted after the sections, or it follows
-    // the summary.
+    // Earlier releases put the user's last message into the section Goal. Now it is quoted after the sections or follows the summary, so it
+    // is removed from there.
     let goal = sections
         .get("## Goal")
         .split("\nLatest message of the user:\n")
@@ -74,7 +74,7 @@ pub(super) fn fallback<M: Borrow<Message>>(
     assemble(sections, facts, max)
 }
 
-/// Adds what no model wrote: open questions, the newest errors, and the next steps if there are none.
+/// Adds lists that are made without a model: open questions and the newest errors. If there are no next steps, adds a standard one.
 pub(super) fn complete<M: Borrow<Message>>(sections: &mut Sections, messages: &[M], todo: Option<&str>) {
     append(sections, "### Blocked", "Open questions:", &questions(messages));
     append(sections, "## Discoveries", "Newest errors:", &errors(messages));
@@ -87,14 +87,14 @@ pub(super) fn complete<M: Borrow<Message>>(sections: &mut Sections, messages: &[
     }
 }
 
-/// Returns the assistant's texts that leave the view, newest first, within `room` base tokens; then those of
-/// an earlier summary.
+/// Returns the assistant's texts that leave the view, newest first, then those that an earlier fallback summary quoted (`before`), within
+/// `room` base tokens.
 fn own_words<M>(sources: &Sources<'_, M>, before: &str, room: u64) -> String {
     let mut out = String::new();
     let mut left = room.saturating_sub(SAID_FRAME);
     let texts = sources.gone.iter().rev().filter(|m| m.role == Role::Assistant).map(|m| words(m));
     let texts = texts.map(|text| text.trim().to_owned()).filter(|text| !is_blank(text));
-    // The newest text, or at least its end, already follows the summary as the anchor.
+    // Skips the newest text: all of it, or its end, already follows the summary as the anchor.
     let texts =
         texts.filter(|text| sources.anchor.is_none_or(|a| !text.ends_with(a.trim_start_matches(TRUNCATED))));
     let quoted = texts.map(|text| {

@@ -11,14 +11,14 @@ use serde_json::Value;
 
 /// Maximum number of compactions between two successful steps.
 const MAX_IN_A_ROW: u32 = 2;
-/// Maximum number of consecutive compactions that leave no room for messages that are new to the model.
+/// Maximum number of consecutive compactions after which the view shows nothing of the messages that are new to the model.
 const MAX_BLIND: u32 = 2;
-/// Growth in tokens before the next automatic compaction; 2 % of the window if that is more.
+/// Minimum growth in tokens before the next automatic compaction; 2 % of the window if that is more.
 const MIN_GROWTH: u64 = 2_048;
 const MAX_FAILURES: u32 = 3;
 const HOUR: u64 = 3_600_000;
 
-/// The reason for the question.
+/// The occasion on which [`Governor::owed`] is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompactionReason {
     /// Before a request: is the threshold reached?
@@ -29,7 +29,7 @@ pub enum CompactionReason {
     Manual,
 }
 
-/// The decision.
+/// The decision of [`Governor::owed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owed {
     /// No compaction: send the request.
@@ -39,9 +39,9 @@ pub enum Owed {
     Stop(StopReason),
 }
 
-/// Keeps the limits: at most two compactions between two successful steps; a new one only after growth; a
-/// pause after three failures; a stop after two in a row that show nothing new; and the stopped state while
-/// automatic compaction is off.
+/// Keeps the limits: at most two compactions between two successful steps; a new one only after growth; a pause of an hour after three
+/// failures; a stop after two in a row that show nothing new. While automatic compaction is off, it also remembers a request that was
+/// refused as too long, and stops further ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Governor {
@@ -88,11 +88,11 @@ impl Governor {
             CompactionReason::Threshold => CompactionTrigger::Auto,
         };
         if self.blind >= MAX_BLIND {
-            // Every further step would be like the last two: calls whose results the model never sees.
+            // After the last two compactions the model did not see its newest results. Every further step would end the same way.
             return Owed::Stop(StopReason::NothingShown);
         }
         let usable = budget.usable();
-        // A larger window or a shorter context ends the stopped state.
+        // If the window is larger or the context shorter than at the refusal, requests are allowed again.
         self.refused = self.refused.filter(|(then, window)| usable <= *window && used.0 >= *then);
         let full = need == CompactionReason::Overflow || self.refused.is_some();
         if !full && used < budget.threshold(policy.threshold) {
@@ -141,7 +141,7 @@ impl Governor {
         self.blind = if blind { self.blind.saturating_add(1) } else { 0 };
     }
 
-    /// Records the start of a turn. The user may have made room or chosen another model.
+    /// Records the start of a turn. The user may have made room or chosen another model, so the count of blind compactions begins again.
     pub fn turn_started(&mut self) {
         self.blind = 0;
     }

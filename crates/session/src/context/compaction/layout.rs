@@ -1,10 +1,9 @@
 //! The division of the history at each level: what leaves, what is kept, what the tail is, and the cost of
 //! each.
 //!
-//! Levels: 0 the configured tail; 1 one user turn in half the space; 2 only the user's last message; 3 the
-//! same in a fuller window; 4 also without images. Messages that the model has not answered yet stay at every
-//! level (`unseen`). Costs are base estimates times one factor, so that sizes before and after are comparable
-//! with the provider's counts.
+//! Levels: 0 the configured tail; 1 one user turn in half the space; 2 only the user's last message; 3 as 2, but the new view may fill more
+//! of the window; 4 as 3, and new images become text. Messages that the model has not answered yet stay at every level (`unseen`). Costs
+//! are base estimates times one factor, so that sizes before and after are comparable with the provider's counts.
 
 use super::Snapshot;
 use super::nested_rules::{self, NestedRules};
@@ -22,9 +21,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Number of levels. Level 0 removes the least.
 pub(super) const LEVELS: usize = 5;
-/// From this level on a fuller window is accepted, to show messages that the model has not answered yet.
+/// From this level on, the new view may fill more of the window, to show messages that the model has not answered yet.
 pub(super) const FULLER: usize = 3;
-/// Tokens of a media part as text: `[Attached image/png: name, WxH, N bytes, id m12]`.
+/// Tokens of an image or file that is shown as a line of text: `[Attached image/png: name, WxH, N bytes, id m12]`.
 const PLACEHOLDER: u64 = 32;
 /// Tokens of the summary message in addition to the summary's own text.
 const SUMMARY_FRAME: u64 = 24;
@@ -118,7 +117,7 @@ impl Measured {
         Tokens(self.before.0.saturating_sub(self.freed_by_pruning().0))
     }
 
-    /// True if something can be pruned or cut, and that frees at least a quarter.
+    /// True if something can be pruned or cut, and that frees at least a quarter of the context.
     pub(super) fn pruning_pays(&self) -> bool {
         let outputs = &self.snapshot.outputs;
         let can = outputs.inputs.is_some() || !outputs.prunable.is_empty();
@@ -131,7 +130,7 @@ impl Measured {
         self.base(part_of(self.snapshot.request.budget.usable(), share))
     }
 
-    /// Returns the largest accepted view; `None` if the floor alone is too large.
+    /// Returns the size in tokens of the largest view that is accepted; `None` if the floor alone is too large.
     pub(super) fn target(&self) -> Option<Tokens> {
         target(self.before, self.floor(), self.snapshot.request.budget.usable())
     }
@@ -153,7 +152,8 @@ impl Measured {
         }
     }
 
-    /// Returns the sizes of the floor, with this size for rules below the working directory.
+    /// Returns the sizes of system prompt, rules, skills and tools. `nested_rules`: base tokens of the rules files below the working
+    /// directory.
     fn frame(&self, nested_rules: u64) -> Breakdown {
         let floor = &self.snapshot.request.floor;
         Breakdown {
@@ -188,7 +188,7 @@ fn cost<'a>(
     MESSAGE_FRAME + message.parts.iter().enumerate().map(part).sum::<u64>()
 }
 
-/// The division at one level. Indices refer to the snapshot's messages and are ascending.
+/// The division of the history at one level. Indices refer to the snapshot's messages and are ascending.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) level: usize,
@@ -198,15 +198,15 @@ pub(super) struct Layout {
     /// Messages before the cut that stay: pinned ones, the user's last message.
     pub(super) kept: Vec<usize>,
     pub(super) tail: Vec<usize>,
-    /// Index of the unanswered prompt that the continuation repeats.
+    /// Index of the unanswered prompt that leaves the view because the continuation repeats it.
     pub(super) taken_out: Option<usize>,
     pub(super) unseen: Shortened,
     /// Messages with rules at or after the cut. Their text is shown after the summary instead.
     pub(super) rules_out: Vec<usize>,
-    /// Media that become text.
+    /// Images and files that become a line of text, as message and index of the part.
     pub(super) media: Vec<(MessageId, u32)>,
     pub(super) costs: LayoutCosts,
-    /// State text that is repeated at this level.
+    /// Text of the state message (todo list, loaded skills and the like), within the limit of this level.
     pub(super) state: String,
     /// The user's messages that are no longer in the view, quoted in a block after the summary's sections.
     pub(super) quotes: String,
@@ -217,9 +217,9 @@ pub(super) struct Layout {
 pub(super) struct Shortened {
     /// Outputs of the unanswered step that are shortened.
     pub(super) cuts: Vec<CutOutput>,
-    /// True if a smaller tail or summary would leave more space for these outputs.
+    /// True if a smaller tail or summary would leave more space for these outputs, so that the next level is tried.
     pub(super) squeezed: bool,
-    /// True if nothing that is new to the model would be shown.
+    /// True if the new view would show nothing that the model has not seen yet.
     pub(super) blind: bool,
 }
 
@@ -239,15 +239,14 @@ impl LayoutCosts {
 }
 
 impl Layout {
-    /// Returns the base tokens of everything except the summary's own text.
+    /// Returns the base tokens of everything in this layout except the summary's own text.
     pub(super) fn fixed(&self) -> u64 {
         self.costs.total() + estimate_text(&self.state).0 + estimate_text(&self.quotes).0
     }
 }
 
 impl Measured {
-    /// Returns the texts that a request shows in addition to the summary. Of cut outputs, the beginning and
-    /// the end.
+    /// Returns the texts that a request shows in addition to the summary. Outputs that are cut count with their beginning and end.
     pub(super) fn shown_texts(&self, layout: &Layout) -> ShownTexts {
         let snapshot = &self.snapshot;
         let hidden: HashSet<&CallId> =
@@ -287,7 +286,7 @@ impl Measured {
         self.layout_until(level, usize::MAX)
     }
 
-    /// Divides the history at a level. The tail begins at the border `end` at the latest.
+    /// Divides the history at a level. The tail begins at `end` or earlier; `end` must be a border ([`split::borders`]).
     pub(super) fn layout_until(&self, level: usize, end: usize) -> Layout {
         let messages = &self.snapshot.messages;
         let user = last_user(messages);
@@ -333,8 +332,8 @@ impl Measured {
         layout
     }
 
-    /// Quotes the user's messages that leave the view, within their share and within a third of the available
-    /// space. If outputs are cut, they leave this space to the user's words.
+    /// Quotes the user's messages that leave the view, within their share of the window and within a third of the available space. Outputs
+    /// that the model has not answered yet do not reduce that space: they are cut instead.
     fn quotes(&self, layout: &Layout) -> String {
         let leaving: HashSet<usize> = layout.head.iter().copied().collect();
         let previous = self.snapshot.previous.as_ref().map(|previous| previous.summary.as_str());
@@ -375,8 +374,8 @@ impl Measured {
             .collect()
     }
 
-    /// Returns the media that the new view shows as text: those of the user's last message if it was
-    /// answered, and from level 1 on all answered ones. At the last level also those that are new.
+    /// Returns the media that the new view shows as text: those of the user's last message if it was answered, and from level 1 on all
+    /// answered ones. At the last level also those that the model has not answered yet.
     fn media_to_text(
         &self,
         level: usize,
@@ -409,8 +408,8 @@ impl Measured {
         saved.map(|(_, p)| estimate_part(p).0.saturating_sub(PLACEHOLDER)).sum()
     }
 
-    /// True if a message leaves the view at this level that says something. The message with which an earlier
-    /// compaction continued the turn does not.
+    /// True if a message worth summarising leaves the view at this level. The message with which an earlier compaction continued the turn
+    /// is not, unless it repeats words of the user.
     pub(super) fn summarises(&self, layout: &Layout) -> bool {
         layout
             .head
@@ -436,7 +435,7 @@ impl Measured {
         self.snapshot.request.floor.total().0 + self.rules.cost + layout.fixed() + SUMMARY_FRAME
     }
 
-    /// Returns the base tokens that unanswered outputs leave for the summary at a level.
+    /// Returns the base tokens that are reserved for the summary at a level when unanswered outputs are fitted into the view.
     pub(super) fn reserved(&self, level: usize) -> u64 {
         let most = self.most().0;
         [most, most / 2, most / 4, MIN_SUMMARY, MIN_SUMMARY][level.min(LEVELS - 1)].max(MIN_SUMMARY)

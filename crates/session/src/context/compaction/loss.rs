@@ -1,5 +1,5 @@
-//! The facts that a compaction would lose: identifiers, paths, decisions of the model and sentences of the
-//! user that leave the view and are missing from the rest.
+//! The facts that a compaction would lose: identifiers, paths, decisions of the model and sentences of the user that leave the view and are
+//! missing from the text that stays.
 //!
 //! Reads the texts of the user and the model, and the inputs of calls. Outputs of tools are only counted,
 //! because `recall` can fetch each of them. A sentence counts as kept if one remaining line has most of its
@@ -92,7 +92,7 @@ impl<'a> Left<'a> {
         Self { text, lines: lines.filter(|stems| !stems.is_empty()).collect() }
     }
 
-    /// True if a line has most of the sentence's words.
+    /// True if one line has at least 60 % of the sentence's different words ([`SAME`]).
     fn says(&self, sentence: &str) -> bool {
         let words: HashSet<u64> = stems(sentence).collect();
         let enough = (words.len() as f64 * SAME).ceil() as usize;
@@ -136,7 +136,7 @@ fn strings(value: &Value, take: &mut dyn FnMut(&str)) {
     }
 }
 
-/// Returns words that name something: paths, URLs, identifiers, numbers of tickets and errors.
+/// Returns the words that name something: paths, URLs, identifiers, and numbers such as those of tickets and errors.
 fn tokens(text: &str) -> Vec<String> {
     let outside = |c: char| !(c.is_alphanumeric() || "_./:-#@~".contains(c));
     text.split(outside)
@@ -181,8 +181,8 @@ fn sentences_of(text: &str) -> Vec<String> {
     let pieces = text.lines().flat_map(|line| {
         line.split_inclusive(ENDS).fold(Vec::<String>::new(), |mut out, piece| {
             match out.last_mut() {
-                // A full stop inside a name does not end a sentence; the punctuation of scripts without
-                // spaces always does.
+                // A full stop inside a name such as `lib.rs` does not end a sentence. The punctuation of scripts without spaces always
+                // does.
                 Some(last)
                     if !last.ends_with([' ', '。', '！', '？', '；', '।']) && !piece.starts_with(' ') =>
                 {
@@ -199,7 +199,7 @@ fn sentences_of(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// True for at least three words, or for as many letters of a script without spaces as three words have.
+/// True for at least three words, or for at least six letters of a script without spaces.
 fn is_sentence(text: &str) -> bool {
     const WORDS: usize = 3;
     const LETTERS: usize = 6;
@@ -253,7 +253,7 @@ mod tests {
         assert!(loss.is_empty(), "{loss:?}");
     }
 
-    /// A lost rule is reported in any language, and is not reported while a line still contains it.
+    /// A rule that left the view is reported in any language. It is not reported while a remaining line contains it.
     #[test]
     fn a_lost_sentence_of_the_user_is_named_in_every_language() {
         let rules = [

@@ -1,12 +1,11 @@
 //! Rules files below the working directory, and the position of their text after a compaction.
 //!
-//! A rules file that is found during the session is sent to the model as a message. A compaction removes all
-//! these messages from the view and stores the texts in its own entry (`Compaction::rules`). The view then
-//! shows each of them as a message after the summary. So each text appears only once, undoing the compaction
-//! brings the messages back unchanged, and the system prompt stays cached at the provider.
+//! A rules file that is found during the session is sent to the model as a message. A compaction removes all these messages from the view
+//! and stores the texts in its own entry (`Compaction::repeated`). The view then shows each of them as a message after the summary. So each
+//! text appears only once, undoing the compaction brings the messages back unchanged, and the system prompt stays cached at the provider.
 //!
-//! The texts come from the files ([`super::Snapshot::rules`]). Without them (a preview of an imported ledger,
-//! a test), the newest text of each file in the view is used.
+//! The texts come from the files ([`super::OnDisk::rules`]). Without them (a preview of an imported ledger, a test), the newest text of
+//! each file in the view is used.
 //!
 //! A message that the user pinned stays in its place. Its text is then omitted from the entry.
 
@@ -29,7 +28,7 @@ pub(super) struct NestedRules {
     pub(super) items: Vec<SystemItem>,
     /// Base tokens of the items when sent as messages.
     pub(super) cost: u64,
-    /// Indices of the messages that leave the view, ascending.
+    /// Indices of the messages with rules files that are not pinned, ascending. They leave the view.
     pub(super) messages: Vec<usize>,
 }
 

@@ -12,20 +12,20 @@ use becket_types::{
 use std::fmt;
 use std::sync::Arc;
 
-/// The origin of a summary.
+/// The author of a summary, and the requests that it took.
 #[derive(Clone, Debug)]
 pub(super) struct SummaryInfo {
     pub(super) source: CompactionSource,
     pub(super) model: String,
-    /// The kind of request; `prepared` if the summary comes from a `prepared_summary` entry.
+    /// The name of the kind of request ([`super::InputKind::name`]); `prepared` if the summary comes from a `prepared_summary` entry.
     pub(super) input: &'static str,
     pub(super) model_calls: u32,
     /// Text of the model that was not accepted.
     pub(super) left_out: Vec<LeftOut>,
 }
 
-/// Returns the anchor for a layout, short enough to leave room for the summary. If the assistant says nothing
-/// in the part that leaves, the earlier anchor stays.
+/// Returns the anchor for a layout, short enough to leave room for the summary. If the assistant says nothing in the head, the anchor of
+/// the previous compaction is used again.
 pub(super) fn anchor(measured: &Measured, layout: &Layout, room: Tokens) -> Option<String> {
     let head: Vec<Arc<Message>> =
         layout.head.iter().map(|i| Arc::clone(&measured.snapshot.messages[*i])).collect();
@@ -47,7 +47,7 @@ fn newer_follow(snapshot: &Snapshot, layout: &Layout) -> bool {
     })
 }
 
-/// Builds the entries, the report and the size of the new context, however large; the caller checks the size.
+/// Builds the entries, the report and the size of the new context. The size may be larger than accepted: the caller checks it.
 pub(super) fn build(
     measured: &Measured,
     layout: &Layout,
@@ -72,7 +72,7 @@ pub(super) fn build(
     let message = |i: &usize| &snapshot.messages[*i];
     let previous = snapshot.previous.as_ref();
     let mut taken_out = previous.map(|p| p.taken_out.clone()).unwrap_or_default();
-    // Also for rules before the cut: otherwise they would be kept there as the user's last words.
+    // Messages with rules in the tail leave the view too: their text follows the summary.
     taken_out.extend(layout.rules_out.iter().map(|i| message(i).id));
     taken_out.extend(layout.taken_out.map(|i| message(&i).id));
     let shortened = shortened(snapshot, layout);

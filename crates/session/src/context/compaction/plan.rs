@@ -20,12 +20,11 @@ use becket_types::{CallId, CompactionSource, CompactionTrigger, LeftOut, Message
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Maximum number of pieces that a head is cut into. If there would be more, outputs are shortened first; in
-/// the end no model is asked.
+/// Maximum number of pieces that a head is cut into. With more, outputs are shortened first; if that is not enough, no model is asked.
 const MAX_PIECES: usize = 24;
-/// Size in tokens of the text from the kept tail that is used to check the summary.
+/// Maximum size in tokens of the excerpt of the kept tail in the last request. With it, the section "Next steps" is not outdated.
 const AUDIT_TOKENS: u64 = 2_000;
-/// Minimum space in tokens for a piece of the head. A window that leaves less is too small for a summariser.
+/// Minimum space in base tokens for a piece of the head. A window that leaves less is too small for a summariser.
 const MIN_PIECE: u64 = 300;
 
 /// The reasons why a manual compaction does nothing.
@@ -44,7 +43,7 @@ pub enum Step {
     Ask(Box<Ask>),
     /// Append these entries as one commit.
     Commit(Box<Outcome>),
-    /// Nothing helps in this window.
+    /// No compaction frees enough for this window. The turn ends with this message.
     Stop(Stop),
     /// A manual compaction found nothing to compact; the reason for people.
     Nothing(&'static str),
@@ -63,7 +62,7 @@ pub struct Ask {
     template: Template,
     kind: InputKind,
     head: HeadPieces,
-    /// The newest summary so far, escaped, without the anchor block.
+    /// The previous summary, or the one of the pieces that were answered so far. Escaped, without the anchor block.
     so_far: String,
     attempt: Attempt,
     /// Base tokens that summary and anchor may take.
@@ -79,7 +78,7 @@ struct HeadPieces {
     texts: Vec<String>,
     /// Index of the piece of the current request.
     at: usize,
-    /// Text from the kept tail that is used to check the summary; part of the last request.
+    /// Excerpt of the kept tail, for the last request: see [`AUDIT_TOKENS`].
     audit: String,
     /// Index of the first message of the head that is not yet covered by the summary so far.
     from: usize,
@@ -94,7 +93,7 @@ impl HeadPieces {
 /// Earlier tries of the current request.
 #[derive(Debug, Default)]
 struct Attempt {
-    /// True if the last answer did not follow the template.
+    /// True if the last answer did not follow the template, so the request is repeated once.
     again: bool,
     /// True if the provider refused a piece as too long.
     halved: bool,
@@ -117,7 +116,7 @@ pub fn stop(snapshot: &Snapshot, reason: StopReason) -> Stop {
     Stop { reason, breakdown: Measured::new(snapshot.clone()).breakdown() }
 }
 
-/// Starts a compaction: prune, check the floor, divide. Returns the first step.
+/// Starts a compaction: checks if pruning alone is enough and if the floor leaves room, then divides the history. Returns the first step.
 pub fn begin(snapshot: Snapshot) -> Step {
     begin_with(snapshot, None)
 }
@@ -141,10 +140,10 @@ pub fn begin_with(snapshot: Snapshot, prepared: Option<&Prepared>) -> Step {
     if let Some(outcome) = ready.as_ref().and_then(|ready| ready.outcome(&measured)) {
         return Step::Commit(Box::new(outcome));
     }
-    // The user asked for a summary, so a level must have something new. Levels are divided one by one: the first usually does.
+    // A manual compaction uses only a level with something to summarise. Layouts are computed lazily: the first level usually has it.
     let levels = (0..LEVELS).map(|level| measured.layout(level));
     let mut layouts = levels.filter(|layout| automatic || measured.summarises(layout)).peekable();
-    // With nothing to summarise, shorter inputs alone must do.
+    // Without a level that frees enough, pruning and cutting the inputs of the newest step must be enough.
     let cuts_alone = snapshot.outputs.inputs.is_some() && pays && pruned.0 < usable;
     if !automatic {
         if layouts.peek().is_none() && !cuts_alone {
@@ -163,7 +162,7 @@ pub fn begin_with(snapshot: Snapshot, prepared: Option<&Prepared>) -> Step {
     let ask = Ask::new(measured, layout, room);
     match (ready, prepared.map(|p| &p.outcome)) {
         (Some(ready), _) => ask.start_from(ready),
-        // The model failed a moment ago, so it is not asked again.
+        // The model failed during the preparation, so it is not asked again.
         (None, Some(PreparedOutcome::Failed { why })) => ask.fall_back(why),
         (None, _) => ask.start(),
     }
@@ -183,7 +182,7 @@ pub fn prepare(snapshot: Snapshot) -> Option<Box<Ask>> {
     }
     let mut layout = measured.layout(LEVELS - 1);
     let messages = &measured.snapshot.messages;
-    // The current request still shows the newest step; its outcome will be known when the compaction is due.
+    // Everything up to the last border is covered. Calls that are still open have their results only when the compaction is due.
     layout.at = borders(messages).iter().rposition(|border| *border).unwrap_or(0);
     // Messages that would be kept now may be in the head when the compaction is due.
     layout.head = (0..layout.at).filter(|i| !measured.rules.holds(*i)).collect();
@@ -224,7 +223,7 @@ impl Ready {
         Some(Self { at, summary: summary.clone(), info })
     }
 
-    /// Returns the compaction whose tail begins where the summary ends, if it is accepted.
+    /// Returns the compaction whose tail begins where the summary ends, if its size is accepted.
     fn outcome(&self, measured: &Measured) -> Option<Outcome> {
         let layout = measured.layout_until(0, self.at);
         let room = measured.room(&layout)?;
@@ -348,7 +347,7 @@ impl Ask {
         self.so_far = shorten(&self.so_far, (limit * 36 / 10 / 4) as usize);
         let taken = overhead(&self.template, snapshot.request.focus.as_deref()).0
             + estimate_text(&self.head.audit).0
-            // The partial summary may still grow up to the summary's limit.
+            // The summary of the pieces so far may still grow to the limit of the summary.
             + estimate_text(&self.so_far).0.max(self.room.0);
         let piece = limit.saturating_sub(taken);
         if piece < MIN_PIECE {
@@ -428,7 +427,7 @@ impl Ask {
         };
         let sections = self.complete(answer);
         if !self.head.is_last() {
-            // This piece is summarised. The next one is added on top of the result.
+            // The next piece is summarised together with the summary of the pieces so far.
             self.so_far = sections.clamp(self.room);
             self.head.at += 1;
             self.attempt.again = false;
@@ -474,8 +473,7 @@ impl Ask {
         sections.set("## Discoveries", format!("{body}\n{outside}").trim().to_owned());
     }
 
-    /// Handles a request that was too long: first a shorter separate request, then half the size, then no
-    /// model.
+    /// Handles a request that was too long: first a separate request with the pruned head, then pieces of half the size, then no model.
     fn too_long(mut self) -> Step {
         if self.kind == InputKind::PrunedHead {
             if self.attempt.halved {
@@ -540,7 +538,7 @@ impl Ask {
         let level = self.layout.level;
         let mut earlier = self.so_far.clone();
         if let Some(answer) = self.attempt.partial.take() {
-            // An incomplete text of the model is better than none.
+            // Text that ignores the template is better than none: it becomes a part of the fallback summary.
             let mut sections = read_any(&self.template, &earlier).unwrap_or_else(|| self.template.empty());
             self.keep_outside(&mut sections, &answer.outside);
             if answer.outside.len() > GREETING {

@@ -27,18 +27,18 @@ pub(super) const NEWER: &str =
 /// The messages that a prepared summary covers: the first ones of a view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoveredMessages {
-    /// The compaction in force when the summary was requested.
+    /// The compaction in force when the summary was requested; `None`: there was none.
     pub after: Option<Seq>,
     /// Number of messages.
     pub messages: usize,
-    /// Hash of their ids. Another release may compute it differently; then the summary is not used.
+    /// Hash of the ids of these messages. Another release may compute it differently; then the summary is not used.
     pub digest: u64,
     /// The newest covered message.
     pub through: Seq,
 }
 
 impl CoveredMessages {
-    /// Describes the first `messages` of a snapshot.
+    /// Describes the first `messages` messages of a snapshot.
     pub(super) fn from_snapshot(snapshot: &Snapshot, messages: usize) -> Self {
         let covered = &snapshot.messages[..messages.min(snapshot.messages.len())];
         let mut hasher = DefaultHasher::new();
@@ -54,7 +54,7 @@ impl CoveredMessages {
     }
 }
 
-/// A preparation: the messages that it covers, and its outcome.
+/// A preparation: the messages that it covers, and its progress.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Prepared {
     #[serde(flatten)]

@@ -12,8 +12,8 @@ use std::collections::HashSet;
 /// Output limit of a summary request in tokens. Reasoning models need more than the summary itself.
 pub(super) const MAX_OUTPUT: u64 = 8_192;
 
-/// Chooses the cheaper kind of request by the model's prices. A cached prefix needs a warm cache, space after
-/// the current request, and a provider that did not just refuse that request.
+/// Chooses the cheaper kind of request by the model's prices. [`InputKind::CachedPrefix`] is possible only if the cache is warm, the
+/// instruction and the answer fit after the current request, and the provider did not just refuse that request.
 pub(super) fn kind(measured: &Measured) -> InputKind {
     let snapshot = &measured.snapshot;
     let Some(summariser) = &snapshot.request.summariser else { return InputKind::PrunedHead };

@@ -12,13 +12,15 @@ const STATE_KEYS: [&str; 7] = ["todo", "read_files", "skills", "mode", "cwd", "s
 /// The driver's part of a compaction request.
 #[derive(Clone, Debug)]
 pub struct Request {
+    /// The reason for the compaction: the threshold, a refused request, or the user.
     pub trigger: CompactionTrigger,
-    /// `/compact focus`.
+    /// The text after `/compact`: what the summary should pay special attention to.
     pub focus: Option<String>,
     /// Base tokens of system prompt, rules, skills and tools (`budget::estimate_*`).
     pub floor: Floor,
     /// Current size of the context according to `Meter::used`; 0 if unknown.
     pub used: Tokens,
+    /// Limits of the session's model; the summariser has its own.
     pub budget: Budget,
     /// The model that writes the summary; `None`: use the fallback at once.
     pub summariser: Option<Summariser>,
@@ -81,8 +83,8 @@ impl Snapshot {
     }
 }
 
-/// Returns the messages with their inputs as the view shows them, or would show them after this compaction. Also
-/// returns the entry that cuts the inputs of the newest step: without it, a large input could never leave.
+/// Returns the messages with their inputs as the view shows them, or would show them after this compaction. Also returns the entry that
+/// cuts the inputs of the newest step: without it, a large input would stay in the window, because no compaction removes the newest step.
 fn with_inputs_cut(view: &View, request: &Request) -> (Vec<Arc<Message>>, Option<EntryKind>) {
     let space = request.budget.usable().saturating_sub(request.floor.total().0);
     let entry = due::input_cut(view, Tokens(part_of(space, input::SHARE)));

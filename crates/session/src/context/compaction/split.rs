@@ -21,7 +21,8 @@ pub struct Tail {
 /// For each position 0..=len, returns true if a tail may begin there.
 pub fn borders<M: Borrow<Message>>(messages: &[M]) -> Vec<bool> {
     let n = messages.len();
-    // Spans (from, to] without a border inside are counted by a difference array.
+    // A difference array: its running sum at a position is the number of forbidden spans that contain this position. A span (from, to] may
+    // not be divided.
     let mut delta = vec![0i32; n + 2];
     let mut forbid = |from: usize, to: usize| {
         delta[from + 1] += 1;
@@ -106,9 +107,8 @@ pub fn cut<M: Borrow<Message>>(messages: &[M], costs: &[u64], tail: Tail) -> usi
     best.min(from)
 }
 
-/// Returns the index of the first message that the model has not answered yet. If the newest answer has
-/// calls, it is that answer, because the results are new; otherwise the message after it. `messages.len()` if
-/// nothing is new.
+/// Returns the index from which messages are new to the model. If the newest answer has calls, it is that answer, because their results are
+/// new; otherwise the message after it. `messages.len()` if nothing is new.
 pub fn first_unseen<M: Borrow<Message>>(messages: &[M]) -> usize {
     let Some(at) = messages.iter().rposition(|m| m.borrow().role == Role::Assistant) else { return 0 };
     let calls = messages[at].borrow().call_ids().next().is_some();

@@ -1,11 +1,9 @@
-//! The step that the model has not answered yet. It stays at every level, and its outputs share the remaining
-//! space.
+//! The step that the model has not answered yet. It stays at every level, and its outputs share the remaining space.
 //!
-//! A result, an image or a message is unseen if no answer of the model is newer ([`super::first_unseen`]).
-//! Its calls are the model's own words and stay whole. Its outputs are cut, the largest first, until the view
-//! is accepted. From level 3 on a fuller view is accepted, and at the last level unseen images become text,
-//! because a request that shows little is better than none. If even that does not fit, the compaction stops
-//! and reports what fills the window.
+//! A result, an image or a message is unseen if the model wrote no answer after it ([`super::first_unseen`]). The calls of the step are the
+//! model's own words and stay whole. Their outputs are cut, the largest first, until the view is accepted. From level 3 on the view may
+//! fill more of the window, and at the last level unseen images become text, because a request that shows little is better than none. If
+//! even that does not fit, the compaction stops and reports what fills the window.
 
 use super::Snapshot;
 use super::layout::{FULLER, LEVELS, Layout, Measured, Shortened};
@@ -18,8 +16,8 @@ use crate::context::media;
 use becket_types::{CutOutput, Message, MessageId, Part, Role, Tokens};
 use std::collections::HashSet;
 
-/// While a level leaves less than this share of the space above the floor for outputs that must be cut, or
-/// shows none of them, the next level is tried.
+/// Minimum share of the space above the floor that a level must leave for outputs that have to be cut. If it leaves less, or if it shows
+/// none of them, the next level is tried.
 const FAIR_SHARE: f64 = 0.30;
 
 /// Maximum number of times that outputs are cut again because their cuts cost more than estimated.
@@ -94,7 +92,7 @@ impl Measured {
         let tail = layout.tail.clone();
         let outputs: Vec<Output<'_>> = self.unseen_outputs(&tail).collect();
         let whole: u64 = outputs.iter().map(|o| o.tokens).sum();
-        // Outputs are cut only to make room, never to make a compaction free enough.
+        // Outputs are cut only until the view fits the window ([`Self::most_at`]), not until the compaction frees its required share.
         let Some(target) = self.most_at(layout.level).filter(|_| whole > 0) else { return };
         let rest = self.fixed(layout).saturating_sub(whole) + self.reserved(layout.level);
         let room = self.base(target.0).0.saturating_sub(rest);
@@ -115,8 +113,8 @@ impl Measured {
         layout.unseen = Shortened { cuts, squeezed, blind };
     }
 
-    /// Returns the cuts that bring the outputs to `room` base tokens. The cost of a cut output is known only when it is
-    /// made, so what is too much is taken from the room, and the outputs are cut again.
+    /// Returns the cuts that bring the outputs to `room` base tokens. The cost of a cut output is known only when it is made. So if the
+    /// cuts cost more than `room`, they are made again for less, at most [`MAX_CUTS`] times.
     fn cut_to_fit(&self, layout: &Layout, outputs: &[Output<'_>], room: u64) -> Vec<CutOutput> {
         let whole: u64 = outputs.iter().map(|o| o.tokens).sum();
         let most = layout.costs.tail.saturating_sub(whole) + room;

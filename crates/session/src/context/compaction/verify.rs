@@ -5,12 +5,12 @@ use super::super::budget::{Budget, Estimator, estimate_json, estimate_text, part
 use becket_types::{Millis, SystemItem, SystemKind, Tokens, ToolSpec};
 use std::fmt;
 
-/// Maximum share of the usable window for the view after an accepted compaction …
+/// Maximum share of the usable window that the view after an accepted compaction may fill.
 pub(super) const ACCEPT_SHARE: f64 = 0.60;
-/// … and minimum share of the used tokens that it must free.
+/// Minimum share of the used tokens that an accepted compaction must free.
 const FREED_SHARE: f64 = 0.25;
-/// Maximum share of the usable window at the last level, used for messages that the model has not answered
-/// yet.
+/// From level 3 on, the view may grow to this share of the compaction threshold and of its previous size, to show messages that the model
+/// has not answered yet.
 pub(super) const LAST_SHARE: f64 = 0.92;
 /// If the floor exceeds this share of the usable window, no compaction can help.
 const FLOOR_SHARE: f64 = 0.70;
@@ -18,7 +18,7 @@ const FLOOR_SHARE: f64 = 0.70;
 /// floor. Otherwise a small window with a long system prompt could never be compacted.
 const TIGHT_SHARE: f64 = 0.45;
 
-/// Below this share of the usable window the context does not count as full.
+/// Below this share of the usable window, a manual compaction that frees too little is no sign of a full context.
 const FULL_SHARE: f64 = 0.70;
 
 /// Tokens that the provider's format adds to each tool.
@@ -62,8 +62,8 @@ impl Floor {
         self.system + self.rules + self.skills + self.tools
     }
 
-    /// True if this model's window has room for a conversation after the floor. Otherwise no compaction could
-    /// make room.
+    /// True if the system prompt, rules and tools take at most 70 % of this model's usable window. Otherwise no compaction could make room
+    /// for a conversation.
     pub fn leaves_room(&self, budget: &Budget, estimator: &Estimator) -> bool {
         estimator.scale(self.total()).0 <= part_of(budget.usable(), FLOOR_SHARE)
     }
@@ -72,21 +72,26 @@ impl Floor {
 /// Size of the context by category, in tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Breakdown {
+    /// The model's context window: input and output together.
     pub window: Tokens,
     /// Tokens that a request may fill: the window without the reserve for the answer.
     pub usable: Tokens,
+    /// System prompt and environment, without rules and skills.
     pub system: Tokens,
+    /// Rules files, in the system prompt and below the working directory.
     pub rules: Tokens,
+    /// List of skills.
     pub skills: Tokens,
+    /// Specifications of the tools.
     pub tools: Tokens,
     pub summary: Tokens,
     /// Session state: todos, mode, changed files.
     pub state: Tokens,
-    /// Contents of files that were attached for the model.
+    /// Contents of files that a compaction attached for the model.
     pub files: Tokens,
     /// Pinned messages and the user's last message, if they are before the tail.
     pub kept: Tokens,
-    /// Messages that stay word for word; before a compaction, the whole conversation.
+    /// Messages after the cut, which stay word for word; before a compaction, the whole conversation.
     pub tail: Tokens,
     /// The message after a compaction that tells the model to continue.
     pub continuation: Tokens,
@@ -132,8 +137,9 @@ impl fmt::Display for Breakdown {
     }
 }
 
-/// Returns the largest size of the new view that is accepted: at most 0.60 of the usable window, and at least
-/// a quarter freed. `None` if the floor alone takes more than 0.70 of the window.
+/// Returns the largest size of the new view that is accepted: at most 0.60 of the usable window, and at least a quarter freed. If the floor
+/// is tight ([`TIGHT_SHARE`]): at most half of the space above it, and a quarter of the conversation freed. `None` if the floor alone takes
+/// more than 0.70 of the usable window.
 pub(super) fn target(before: Tokens, floor: Tokens, usable: u64) -> Option<Tokens> {
     if floor.0 > part_of(usable, FLOOR_SHARE) {
         return None;
@@ -201,8 +207,7 @@ impl Stop {
             StopReason::FloorTooBig => {
                 "switch to a model with a larger window (/model), or begin a session with shorter rules files or fewer tools"
             }
-            // A compaction was tried or would free nothing, so the last message or its results fill the
-            // window.
+            // No compaction helps: the last message or its results alone fill the window.
             StopReason::NotEnough | StopReason::NothingShown => {
                 "go back and send less, such as the name of a file in place of its text (/rewind), or switch to a model with a \
                  larger window (/model)"
@@ -216,8 +221,8 @@ impl Stop {
 }
 
 impl Stop {
-    /// Returns the message for a requested compaction while there is still room: only the reason why it was
-    /// not made. The other reasons come up only when the next request does not fit.
+    /// Returns the message for a manual compaction that would not free enough while the context is not full: only that reason, without
+    /// advice. `None` if the context is full or for any other reason.
     fn with_room(&self) -> Option<String> {
         let full = part_of(self.breakdown.usable.0, FULL_SHARE);
         (self.reason == StopReason::NotEnough && self.breakdown.total().0 < full).then(|| {

@@ -22,13 +22,13 @@ use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 
-/// Line above becket's list under Done. Everything after it is becket's.
+/// Line above becket's list in the section Done. Everything after this line was written by becket.
 const JOURNAL_MARK: &str = "From the tool journal:";
 /// Line above the actions that the model reports.
 const REPORTED_MARK: &str = "As the assistant reports it:";
 /// Mark after a next step whose command already ran.
 const RAN_MARK: &str = " [ran already: ";
-/// Goal of a summary whose author names none.
+/// Text of the section Goal if neither the model nor an earlier summary wrote one.
 const GOAL_POINTER: &str =
     "As the user's messages say: those quoted at the end of this summary, and those that follow it.";
 /// Sections that state what the user wants.
@@ -37,15 +37,15 @@ const INTENT: [&str; 2] = ["## Goal", "## Instructions"];
 /// The facts for one summary, computed once.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
-    /// Calls that changed something or ran, newest last: line and subject.
+    /// Calls that changed something or ran a command, newest last: the line for the summary, and the call's subject (its command or path).
     done: Vec<(String, String)>,
-    /// Calls whose effect is unknown.
+    /// Lines for calls that were started and have no result, so their effect is unknown.
     unknown: Vec<String>,
     /// Path and newest event of each file, newest first.
     files: Vec<(String, &'static str)>,
     /// Path and hash of files that were read.
     hashes: Vec<(String, String)>,
-    /// The texts of users and tools.
+    /// The texts of users and tools, with which the model's lines are compared.
     provenance: Provenance,
     /// Commands that ran, with their outcome.
     ran: Vec<(String, String)>,
@@ -53,8 +53,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Computes the facts. `messages`: all messages of the snapshot. `previous`: the text of the previous
-    /// summary; `earlier`: its sections.
+    /// Computes the facts. `messages`: all messages of the snapshot. `previous`: the text of the previous summary; `earlier`: its sections.
+    /// `cut`: calls whose outputs the model saw only in part.
     pub fn new<M: Borrow<Message>>(
         journal: &Journal,
         messages: &[M],
@@ -143,7 +143,7 @@ impl Facts {
                 left_out.push(LeftOut { section: title(section), text, why: why.to_owned() });
             }
         };
-        // A percentage of the limit in bytes, at 3 bytes per token.
+        // Converts a percentage of `max` to bytes, at 3 bytes per token.
         let share = |percent: u64| (max.0 * 3 * percent / 100) as usize;
         for heading in
             ["## Goal", "## Progress", "### Blocked", "## Decisions", "## Discoveries", "## Next steps"]
@@ -203,7 +203,7 @@ impl Facts {
                 }
             })
             .collect();
-        // This list starts with the newest, so its beginning is kept.
+        // The list starts with the file that was used last, so the beginning of the list is kept.
         let mut kept = String::new();
         for (index, line) in lines.iter().enumerate() {
             if kept.len() + line.len() > bytes && index > 0 {
@@ -224,8 +224,8 @@ impl Facts {
         known.map(|(_, hash)| hash.as_str())
     }
 
-    /// Splits the model's report of what it has done: lines to keep, and lines about commands that never ran.
-    /// becket's own lines are dropped.
+    /// Splits the model's report of its work: lines to keep, and lines with a command that never ran. The list that becket wrote itself is
+    /// dropped, because it is written again.
     fn unrefuted(&self, done: &str) -> (String, Vec<String>) {
         let prose = done.split(JOURNAL_MARK).next().unwrap_or_default();
         let (mut reported, mut refuted) = (Vec::new(), Vec::new());
@@ -256,13 +256,13 @@ impl Facts {
     }
 }
 
-/// True if `path`, as a call wrote it, may be the file with the absolute path `known`.
+/// True if `path`, written as in a call, may be the file with the absolute path `known`.
 fn is_same(known: &str, path: &str) -> bool {
     let relative = path.strip_prefix("./").unwrap_or(path);
     known == path || known.strip_suffix(relative).is_some_and(|folder| folder.ends_with('/'))
 }
 
-/// Returns the note after the hash in a line of an earlier list.
+/// Returns the text after the hash in a note that an earlier list had about a file.
 fn without_hash(note: &str) -> &str {
     let is_hash = |start: &str| start.chars().all(|c| c.is_ascii_hexdigit());
     match note.split_at_checked(HASH) {
@@ -277,7 +277,7 @@ const KINDS: [&str; 5] = ["changed", "added", "deleted", IN_PART, "read"];
 /// Event of a file whose only `read` output was cut before the model saw it.
 const IN_PART: &str = "read in part";
 
-/// Returns a heading as people read it.
+/// Returns a heading without its `#` signs.
 fn title(heading: &str) -> String {
     heading.trim_start_matches('#').trim().to_owned()
 }
@@ -314,8 +314,7 @@ fn without_unknown(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n").trim().to_owned()
 }
 
-/// Returns the newest lines that fit into `bytes`, in order and at least one, with a count of the omitted
-/// ones.
+/// Returns the newest lines that fit into `bytes`, oldest first; at least one. If lines are omitted, the first line gives their number.
 fn newest<'a>(lines: impl DoubleEndedIterator<Item = &'a str> + ExactSizeIterator, bytes: usize) -> String {
     let total = lines.len();
     let (mut kept, mut size) = (Vec::new(), 0);

@@ -85,7 +85,7 @@ fn attribute(text: &str) -> String {
     escape_tags(cut_end(text, 120)).replace(['"', '\n', '\r'], "'")
 }
 
-/// Makes the text `[Attached image/png: name]`.
+/// Returns the text `[Attached image/png: name]` for an image or file; empty for any other part.
 pub(super) fn placeholder(part: &Part) -> String {
     let (Part::Image { media_type, name, .. } | Part::File { media_type, name, .. }) = part else {
         return String::new();
@@ -151,7 +151,7 @@ fn slices(text: &str, max: u64) -> Vec<String> {
     out
 }
 
-/// Part of the tail as text for the summariser, limited in size, so that "Next steps" is not outdated.
+/// An excerpt of the tail as text for the summariser. With it, the section "Next steps" of the summary is not outdated.
 #[derive(Debug)]
 pub struct TailExcerpt;
 

@@ -10,15 +10,14 @@ use std::collections::HashSet;
 
 /// Mark after a line that the user's words do not support.
 const MARK: &str = " (not in the user's own words)";
-/// Mark above a section without any line in the user's words, for example a translation: one mark for all
-/// lines.
+/// Mark above a section in which no line is supported by the user's words, for example a translation. It replaces the marks of the lines.
 const MARK_ALL: &str = "(None of this is in the user's own words.)";
-/// Number of consecutive words that are compared.
+/// Number of consecutive words that are hashed and compared together.
 const RUN: usize = 4;
-/// Minimum length of a copy of a tool's text: this many consecutive words, or this many letters.
+/// Minimum length of text that counts as copied from a tool: this many consecutive words, or words of this many letters.
 const WORDS: usize = 12;
 const LETTERS: usize = 60;
-/// Share of a line's words that a single message of the user must have, or all of them together.
+/// A line is supported if one message of the user has this share of its words, or if all of them together have the larger share.
 const BY_ONE: f64 = 0.5;
 const BY_ALL: f64 = 0.8;
 /// Words that a summary typically adds to the user's words.
@@ -26,7 +25,8 @@ const FILLERS: [&str; 16] = [
     "the", "and", "for", "with", "that", "this", "user", "users", "wants", "want", "asked", "asks", "please",
     "must", "should", "needs",
 ];
-/// Weights of letters. Letters of a script without spaces count more: a word has about two of them.
+/// Weights of one letter, for the comparison with [`LETTERS`]. A letter of a script without spaces weighs more, because a word has about
+/// two of them.
 const WIDE_LETTER: usize = 5;
 const NARROW_LETTER: usize = 2;
 
@@ -102,7 +102,7 @@ impl Provenance {
         Some(share(&self.stems) >= BY_ALL || self.messages.iter().any(|message| share(message) >= BY_ONE))
     }
 
-    /// True if a long sequence of the line is in a tool's output and not in the user's words.
+    /// True if at least [`WORDS`] consecutive words or [`LETTERS`] letters of the line are in a tool's output and not in the user's words.
     fn is_a_tools(&self, line: &str) -> bool {
         let (mut words, mut weight) = (0, 0);
         for run in runs(line) {
@@ -110,7 +110,7 @@ impl Provenance {
                 (words, weight) = (0, 0);
                 continue;
             }
-            // The first run counts with all of its words, each further one adds only its last word.
+            // The first run of a sequence counts with all of its words. Each further run overlaps it and adds only its last word.
             let add = |sum: &mut usize, all: usize, last: usize| *sum += if *sum == 0 { all } else { last };
             add(&mut words, run.words, run.last_words);
             add(&mut weight, run.weight, run.last_weight);
@@ -140,8 +140,8 @@ pub(crate) fn is_wide(c: char) -> bool {
         || matches!(c, '\u{0E00}'..='\u{0EFF}' | '\u{1000}'..='\u{109F}' | '\u{1780}'..='\u{17FF}')
 }
 
-/// Returns hashes of the word stems of a text: the first letters of words of at least three letters, in lower
-/// case; pairs of letters in scripts without spaces.
+/// Returns hashes of the word stems of a text: the first five letters of each word of at least three letters, in lower case; in scripts
+/// without spaces, each pair of letters.
 pub(crate) fn stems(text: &str) -> impl Iterator<Item = u64> + '_ {
     const STEM: usize = 5;
     text.split(|c: char| !c.is_alphanumeric()).flat_map(|word| {
@@ -161,7 +161,7 @@ pub(crate) fn stems(text: &str) -> impl Iterator<Item = u64> + '_ {
 /// A sequence of consecutive words.
 pub(super) struct Run {
     pub(super) hash: u64,
-    /// Twice the number of words. A letter of a script without spaces counts as half a word.
+    /// Twice the number of words, because a letter of a script without spaces counts as half a word.
     words: usize,
     pub(super) weight: usize,
     /// Value of `words` for the last word alone.

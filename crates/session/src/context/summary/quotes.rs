@@ -27,14 +27,14 @@ whole\"";
 /// Line above the quotes in summaries of earlier releases, in the section Instructions.
 pub(super) const OLD_MARK: &str = "The user's own words, oldest first:";
 const NAMED: &str = " not quoted; `recall` gives each";
-/// Number of first letters by which two quotes are recognised as the same.
+/// Number of leading characters that must be equal for two quotes, at least one of them cut, to count as the same message.
 const LETTERS: usize = 48;
-/// Maximum number of ids in one line.
+/// Maximum number of ids, or of ranges of ids, in one line.
 const NAMES: usize = 24;
 /// Minimum size of a cut quote in base tokens. If less is available, the message is listed instead.
 const LEAST: u64 = 40;
 
-/// One quoted message, or several listed ones.
+/// One quoted message, or several messages that are only listed by id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Quote {
     /// Numbers of the messages, oldest first, as the first and last number of a run. For a single message
@@ -85,8 +85,7 @@ impl Quotes {
             added.push(Quote::new(message.seq, whole));
         }
         let newer: HashSet<Seq> = added.iter().map(Quote::first).collect();
-        // A message that is back in the conversation, or leaves it again now, replaces its quote from the
-        // previous summary.
+        // Such a message has a quote in the previous summary if it was restored in the meantime. The new quote replaces it.
         quotes.0.retain(|quote| quote.said.is_none() || !newer.contains(&quote.first()));
         quotes.0.extend(added);
         quotes.keep_once(&stays);
@@ -94,7 +93,7 @@ impl Quotes {
         quotes
     }
 
-    /// Keeps only the newest of equal quotes, and none whose text is still in the conversation.
+    /// Of quotes with equal text, keeps only the newest. Drops quotes whose text is still in the conversation.
     fn keep_once(&mut self, stays: &HashSet<String>) {
         let mut seen = HashSet::new();
         let mut kept: Vec<Quote> = Vec::new();
@@ -110,7 +109,8 @@ impl Quotes {
         self.0 = kept;
     }
 
-    /// Combines consecutive listed messages to one line. If there are very many, the oldest become one run.
+    /// Combines consecutive listed messages to one line. If one line would have more than [`NAMES`] ids or ranges, the oldest are combined
+    /// to one range.
     fn join_named(&mut self) {
         let mut joined: Vec<Quote> = Vec::new();
         for quote in std::mem::take(&mut self.0) {
@@ -163,7 +163,7 @@ impl Quotes {
         out
     }
 
-    /// Returns the quotes, cut or listed so that they take `max` base tokens.
+    /// Returns the quotes with some of them cut or only listed, so that they take at most `max` base tokens if possible.
     fn fitted(&self, max: u64) -> Self {
         let total = |quotes: &Self| quotes.0.iter().map(Quote::cost).sum::<u64>();
         if total(self) <= max {
@@ -187,9 +187,9 @@ impl Quotes {
         let mut left = max;
         let mut chosen = HashSet::new();
         for index in self.by_weight() {
-            // Each quote first gets its minimum size; the rest is shared afterwards.
+            // Each quote first gets its minimum size. The remaining space is shared afterwards.
             let least = costs[index].min(LEAST);
-            // Listing the messages that are not quoted takes up to two lines of that size.
+            // Room is kept for the line that lists messages which are not quoted. The first two messages are always quoted.
             if least + LEAST > left && chosen.len() >= 2 {
                 continue;
             }
@@ -206,8 +206,8 @@ impl Quotes {
         Self(quotes.collect())
     }
 
-    /// Returns the indices of quotes in order of importance: the newest, the oldest, then two old ones for
-    /// each new one.
+    /// Returns the indices of quotes in order of importance: the newest, then repeatedly the two oldest and the newest of those that
+    /// remain.
     fn by_weight(&self) -> Vec<usize> {
         let mut rest: std::collections::VecDeque<usize> =
             (0..self.0.len()).filter(|index| self.0[*index].said.is_some()).collect();
@@ -223,8 +223,7 @@ impl Quotes {
     /// Parses the block of a summary, and the quotes that earlier releases put under Instructions.
     fn read(summary: &str) -> Self {
         let mut quotes = Vec::new();
-        // Only becket's own list counts. A list in another section, or in addition to a block, was written by
-        // the model.
+        // Only the list in Instructions of a summary without a block is becket's own. Any other list was written by the model.
         let instructions = summary.split_once("## Instructions\n").map_or("", |(_, rest)| rest);
         let instructions = instructions.split("\n## ").next().unwrap_or_default();
         if let (Some((_, old)), None) = (instructions.split_once(OLD_MARK), span(summary)) {
@@ -300,9 +299,8 @@ impl Quote {
 }
 
 impl Said {
-    /// True if two quotes have the same words, because a continuation repeats a message that an earlier
-    /// compaction quoted. If one of them is cut: the same beginning and about the same length, because
-    /// cutting and parsing trim lines.
+    /// True if two quotes have the same words: a continuation repeats a message that an earlier compaction quoted. If one of the quotes is
+    /// cut, the same beginning and about the same length are enough, because cutting and parsing trim lines.
     fn is_same(&self, other: &Self) -> bool {
         if self.gone == 0 && other.gone == 0 {
             return self.start == other.start;
@@ -332,15 +330,14 @@ impl Said {
         }
     }
 
-    /// Cuts the words to at most `max` base tokens if anything remains. Keeps a little more of the start than
-    /// of the end.
+    /// Cuts the words to at most `max` base tokens, but never to nothing. Keeps a little more of the start than of the end.
     fn cut(&self, id: Seq, max: u64) -> Self {
         let cost = |said: &Self| Quote::new(id, said.clone()).cost();
         if cost(self) <= max {
             return self.clone();
         }
         let whole = self.start.chars().count() + self.end.chars().count() + self.gone;
-        // If the quote is already cut, each side is shortened at the cut.
+        // In a quote that is already cut, the start loses characters at its end, and the end loses characters at its beginning.
         let (head, tail) = if self.gone == 0 {
             (self.start.as_str(), self.start.as_str())
         } else {
@@ -370,7 +367,7 @@ fn typed_text(message: &Message) -> String {
     for part in &message.parts {
         match part {
             Part::Text { text, synthetic: false, ignored: false, .. } if !is_blank(text) => {
-                // Escapes a line that only looks like the mark of a cut.
+                // A line of the user that looks like becket's mark of a cut gets a backslash.
                 let line = |line: &str| match read_cut_mark(line.trim()) {
                     Some(_) => format!("\\{}", line.trim()),
                     None => line.trim_end().to_owned(),

@@ -10,11 +10,11 @@ use super::sections::Sections;
 use becket_types::LeftOut;
 use std::collections::HashSet;
 
-/// Minimum length of a repeated sequence, in letters doubled as in [`Run`].
+/// Minimum length of a repeated sequence: 80 letters, doubled as in [`Run`].
 const REPEATED: usize = 2 * 80;
-/// Minimum length under Goal and Instructions, where the user's own words belong.
+/// The same for Goal and Instructions, where the user's own words belong: 200 letters.
 const REPEATED_INTENT: usize = 2 * 200;
-/// A repeated sequence of this length is a copy, even if the line has other words.
+/// A repeated sequence of 400 letters is a copy, even if most of the line consists of other words.
 const COPIED: usize = 2 * 400;
 const INTENT: [&str; 2] = ["## Goal", "## Instructions"];
 
@@ -50,13 +50,13 @@ impl ShownTexts {
         left_out
     }
 
-    /// True if a sequence of shown words in the line weighs at least `most` and more than all other words of
-    /// the line. A very long sequence is enough by itself, because of a cut quote only the ends are shown.
+    /// True if the line has a sequence of shown words that is at least `most` long and longer than all other words of the line together. A
+    /// sequence of [`COPIED`] is enough by itself: of a cut quote, only the ends are shown, so the rest of a copy is unknown.
     fn repeats(&self, line: &str, most: usize) -> bool {
         let (mut longest, mut now, mut all) = (0, 0, 0);
         for Run { hash, weight, last_weight, .. } in runs(line) {
             all += if all == 0 { weight } else { last_weight };
-            // The first run counts with all of its words, each further one adds only its last word.
+            // The first run of a sequence counts with all of its words. Each further run overlaps it and adds only its last word.
             now = match (self.0.contains(&hash), now) {
                 (false, _) => 0,
                 (true, 0) => weight,
@@ -103,7 +103,7 @@ mod tests {
             (1, "Discoveries", format!("- {long}").as_str())
         );
         assert!(shown.leave_out(&mut sections).is_empty(), "once is enough");
-        // Goal and Instructions may not contain a copy of several hundred letters either.
+        // Even in Goal and Instructions, a copy of several hundred letters is removed.
         let many = said.repeat(2);
         shown.learn(&many);
         sections.set("## Instructions", many.as_str());

@@ -1,8 +1,7 @@
 //! A summary as sections: parsing a model's text with a template, and rendering it in the template's order.
 //!
-//! Parsing is lenient about the spelling of a heading (level, case, colon, bold) and strict about the set:
-//! each heading counts once, in the template's order ([`headings`]). Any other line that looks like one is
-//! text, and is escaped.
+//! Parsing is lenient about the spelling of a heading (level, case, colon, bold) and strict about the set: each heading counts once, in the
+//! template's order ([`headings`]). Any other line that looks like a heading is text, and gets a backslash.
 
 mod headings;
 
@@ -11,7 +10,7 @@ use becket_types::{LeftOut, Tokens, cut_end, cut_start, is_blank};
 
 /// Headings that a text must have to count as a filled default template.
 const REQUIRED: [&str; 3] = ["## Goal", "## Progress", "## Next steps"];
-/// Maximum number of bytes recorded of a cut section.
+/// Maximum number of bytes of a section's removed text that are recorded.
 const LEFT_OUT_BYTES: usize = 16_384;
 const CUT_MARK: &str = "\n[… cut …]\n";
 
@@ -80,7 +79,7 @@ impl Template {
         let follows = if self.custom.is_some() {
             found.iter().filter(|f| **f).count() * 2 >= found.len()
         } else {
-            // A text that starts with "### Done" still has the shape of Progress.
+            // A text that has "### Done" or "### In progress" without "## Progress" above it is accepted too.
             REQUIRED
                 .iter()
                 .all(|r| has(r) || (*r == "## Progress" && (has("### Done") || has("### In progress"))))
@@ -176,7 +175,7 @@ impl Sections {
         }
         let cut = before.items.iter().filter(|(heading, _)| heading != "## Relevant files");
         let cut = cut.filter(|(_, body)| !body.is_empty() && !text.contains(body.as_str()));
-        // Only the middle was removed; the text before and after it is in the summary.
+        // Clamping removes text from the middle of a section. The lines at its start that are still in the summary are not reported.
         let left_out = cut.map(|(heading, body)| {
             let start = body.len() - longest_end(body, |start| text.contains(start)).len();
             LeftOut {
@@ -215,7 +214,7 @@ impl Sections {
     }
 }
 
-/// Returns the body without the leading lines for which `there` is true.
+/// Returns the body without the leading lines for which `there` is true, except the last line.
 fn longest_end(body: &str, there: impl Fn(&str) -> bool) -> &str {
     let mut rest = body;
     while let Some((line, behind)) = rest.split_once('\n') {

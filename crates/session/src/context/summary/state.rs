@@ -21,8 +21,7 @@ pub(crate) const FILES_HEAD: &str = "Files that you read or edited last, as they
 
 /// Makes the text of the state message, at most `max` base tokens; empty if there is no state.
 ///
-/// Skills are attached for reference: the summary says how far they were carried out, and they must not be
-/// run again.
+/// Skills are attached for reference. The text tells the model that the summary says how far they were carried out.
 pub(crate) fn state_text(state: &BTreeMap<String, Value>, max: Tokens) -> String {
     let mut blocks = Vec::new();
     if let Some(mode) = state.get("mode").and_then(Value::as_str) {
@@ -63,7 +62,7 @@ pub(super) fn todo(value: &Value) -> Option<String> {
         .filter_map(|item| {
             let text = item.as_str().or_else(|| field(item, &["content", "text", "title", "task"]))?;
             let status = field(item, &["status", "state"]).unwrap_or("pending");
-            // Open items must be complete; the todo tool accepts at most 500 characters.
+            // Open items stay whole: the todo tool accepts at most 500 characters.
             let room = if status == "completed" { 300 } else { OTHER_BYTES };
             Some(format!("- [{}] {}", escape_tags(status), one_line(text, room)))
         })
@@ -82,7 +81,7 @@ fn jobs(value: &Value) -> Option<String> {
     (!lines.is_empty()).then(|| format!("Background jobs:\n{}", lines.join("\n")))
 }
 
-/// Returns path and hash of files that were read: `[{path, hash}]` or `{path: hash}`.
+/// Returns path and hash of files that were read. Accepts `[{path, hash}]` and `{path: hash}`.
 pub(super) fn read_files(value: &Value) -> Vec<(String, String)> {
     let hash = |value: &Value| {
         value.as_str().or_else(|| field(value, &["hash", "sha256"])).unwrap_or_default().to_owned()

@@ -12,10 +12,10 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Position of a call's result: slot and part.
+/// Position of a call's result: index of the message in the log, and index of the part.
 pub(super) type ResultPosition = (usize, usize);
 
-/// Position of a call's result among the messages that the view shows.
+/// The result of a call, as far as the view shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Answer {
     /// The call itself is not shown.
@@ -25,12 +25,12 @@ pub(super) enum Answer {
     At(ResultPosition),
 }
 
-/// The permanent record of a call, also after its texts have left memory.
+/// The permanent record of a call. It stays when the messages of the call have left memory.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct CallRecord {
-    /// The message with the call.
+    /// The entry of the message with the call.
     pub(super) at: Seq,
-    /// The message with its first result.
+    /// The entry of the message with its first result.
     pub(super) result: Option<Seq>,
     /// Number of its line in the journal.
     line: Option<u32>,
@@ -50,10 +50,10 @@ pub(super) struct Calls {
     /// Ledger ids that are shown differently or were used more than once: the newest shown id, and the number
     /// of uses.
     aliases: HashMap<CallId, (CallId, u32)>,
-    /// Shared with checkpoints and snapshots, which only read it. It grows for the whole session and is too
+    /// The journal of all calls. Checkpoints and snapshots share it and only read it, because it grows for the whole session and is too
     /// long to copy.
     pub(super) journal: Arc<Journal>,
-    /// Journal lines of calls that are in no message.
+    /// Number of the journal line of each call that no message contains.
     strays: HashMap<CallId, u32>,
 }
 
@@ -140,8 +140,8 @@ impl Calls {
         }
     }
 
-    /// Updates positions after messages were moved. `places` has the new position for each old one. Entries
-    /// without a new position were not shown.
+    /// Updates positions after messages were moved. `places` has the new position for each old one. Messages that were removed from memory
+    /// had no shown result.
     pub(super) fn moved(&mut self, places: &[usize]) {
         for (_, answer) in &mut self.answers.0 {
             if let Answer::At((at, _)) = answer {
@@ -212,16 +212,15 @@ impl Calls {
     }
 }
 
-/// Results of the calls that are shown, ordered by number. Most look-ups are for the newest, which are at the
-/// end.
+/// Results of the calls that are shown, ordered by the number of the call. Most look-ups are for the newest calls, which are at the end.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Answers(Vec<(usize, Answer)>);
 
 impl Answers {
-    /// Number of last entries that are searched first.
+    /// Number of entries at the end that are searched first.
     const NEWEST: usize = 16;
 
-    /// Returns the index of an entry, or the index at which to insert it.
+    /// Returns the index of the entry of this call, or the index at which to insert one as an error.
     fn place(&self, number: usize) -> Result<usize, usize> {
         let newest = self.0.len().saturating_sub(Self::NEWEST);
         let by_number = |(other, _): &(usize, Answer)| other.cmp(&number);

@@ -1,6 +1,6 @@
-//! The changes of the conversation since the context was built last, as far as the context depends on them.
+//! The changes of the conversation since the context was last built, as far as they affect messages that the context already contains.
 //!
-//! Most entries only add something at the end, and nothing is recorded for them. Owns no decision about what is shown.
+//! Most entries only add something at the end, and nothing is recorded for them. Does not decide what is shown.
 
 use super::calls::ResultPosition;
 
@@ -29,14 +29,14 @@ impl Changes {
 
     /// Records a result of a call that had none.
     pub(super) fn answer(&mut self, place: ResultPosition) {
-        // A context that is built from the start has no use for it.
+        // If the context is built from the start anyway, single results need not be recorded.
         if !self.rebuild {
             self.answered.push(place);
         }
     }
 
-    /// True if the context must be built from the start. `next`: number of live messages that it contains. `is_repaired`: it
-    /// contains something else in place of this result.
+    /// True if the context must be built from the start. `next`: number of live messages that it contains. `is_repaired`: returns true if
+    /// the context contains a substitute for this result, such as `interrupted`.
     pub(super) fn concern(&self, next: usize, is_repaired: impl Fn(ResultPosition) -> bool) -> bool {
         self.rebuild
             || self.grown.is_some_and(|position| position < next)

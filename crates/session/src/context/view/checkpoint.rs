@@ -25,7 +25,7 @@ use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// A view without the texts that it does not show; see the module.
+/// The state of a view, without the texts that it does not show; see the module.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Checkpoint {
     last_seq: Option<Seq>,
@@ -47,7 +47,7 @@ pub struct Checkpoint {
     used: Used,
 }
 
-/// The facts about messages that are not in the checkpoint.
+/// Facts about messages that the checkpoint does not contain.
 #[derive(Debug, Serialize, Deserialize)]
 struct LostRecord {
     left: Words,
@@ -72,7 +72,7 @@ struct SizesRecord {
 #[derive(Debug, Serialize, Deserialize)]
 struct NoticesRecord {
     noticed: Vec<String>,
-    /// Notices that were not returned yet.
+    /// Notices that [`super::View::take_notices`] has not returned yet.
     notices: Vec<String>,
 }
 
@@ -167,7 +167,7 @@ impl Checkpoint {
         checkpoint
     }
 
-    /// Restores the conversation; `None` if the checkpoint contradicts itself.
+    /// Restores the conversation; `None` if indices in the checkpoint are invalid.
     pub(super) fn restore(self) -> Option<Conversation> {
         if !self.is_consistent() {
             return None;
@@ -215,7 +215,7 @@ impl Checkpoint {
         self.last_seq.unwrap_or_default()
     }
 
-    /// True if all indices are valid. A checkpoint is derived data, but it is read from a disk.
+    /// True if all indices are valid. A checkpoint is read from a disk, so it may be damaged.
     fn is_consistent(&self) -> bool {
         let part = |(at, part): (usize, usize)| {
             self.slots
@@ -230,9 +230,9 @@ impl Checkpoint {
     }
 }
 
-/// Returns the control without data that is no longer needed: excerpts for stubs of calls that left the
-/// view, texts of compactions that were replaced. The flag is true if nothing was removed; otherwise an
-/// undo that needs the data computes the view again.
+/// Returns the control without data that is no longer needed: excerpts for stubs of calls that left the view, texts of compactions that
+/// were replaced. The flag is true if nothing was removed. If it is false, an undo of this control must compute the view from the whole
+/// ledger.
 fn slim(conversation: &Conversation, control: &Control) -> (ControlRecord, bool) {
     let (mut whole, mut replaced) = (true, false);
     let mut calls = |calls: &[PrunedCall]| {

@@ -43,9 +43,9 @@ pub(super) enum Act {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RepeatedPrompt {
     pub(super) id: MessageId,
-    /// The compaction that it follows.
+    /// The compaction after which it was appended.
     pub(super) of: Seq,
-    /// The message that it repeats.
+    /// The message that it repeats, and the entry of that message.
     pub(super) said: MessageId,
     pub(super) said_at: Seq,
 }
@@ -53,7 +53,7 @@ pub(super) struct RepeatedPrompt {
 /// The combined effect of all controls in force.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
-    /// Entries that are cancelled.
+    /// Entries that reverts have cancelled.
     pub(super) dead: HashSet<Seq>,
     pub(super) wrapped: HashSet<MessageId>,
     pub(super) pruned: HashMap<CallId, Mark>,
@@ -65,9 +65,9 @@ pub(super) struct Effects {
     /// entry.
     media: HashMap<(MessageId, u32), Seq>,
     pub(super) pinned_messages: HashSet<MessageId>,
-    /// Pinned messages that are in the view under another id.
+    /// Messages that a continuation repeats, with the id of that continuation. A pin on the message applies to the continuation too.
     pub(super) repeated: HashMap<MessageId, MessageId>,
-    /// Continuations that repeat a message, with the position of that message.
+    /// Continuations that repeat a message, with the entry of that message.
     said: HashMap<MessageId, Seq>,
     pub(super) pinned_calls: HashSet<CallId>,
     pub(super) compaction: Option<(Seq, Arc<Compaction>)>,
@@ -115,12 +115,13 @@ impl Effects {
         !self.inputs.is_empty() && message.call_ids().any(|id| self.inputs.contains_key(id))
     }
 
-    /// True if a media part of a message at `seq` is shown as text.
+    /// True if a media part of the message in entry `seq` is shown as text.
     pub(super) fn is_text(&self, message: MessageId, part: u32, seq: Seq) -> bool {
         self.media.get(&(message, part)).is_some_and(|by| seq < *by)
     }
 
-    /// Returns the position at which the message's words were first said.
+    /// Returns the entry in which the user first wrote the words of this message: for a continuation that repeats a message, the entry of
+    /// that message; otherwise the message's own.
     pub(super) fn said_at(&self, message: &Message) -> Seq {
         self.said.get(&message.id).copied().unwrap_or(message.seq)
     }
@@ -164,7 +165,7 @@ impl Effects {
         }
     }
 
-    /// The newest decision counts, because a later compaction may have less space for the same step.
+    /// A newer cut of the same output replaces an earlier one, because a later compaction may have less space for the same step.
     fn cut(&mut self, cuts: &[CutOutput]) {
         self.cuts.extend(cuts.iter().map(|cut| (cut.call_id.clone(), cut.clone())));
     }
@@ -212,8 +213,8 @@ impl Controls {
         self.list.binary_search_by_key(&seq, |control| control.seq).ok().map(|at| &self.list[at])
     }
 
-    /// True if the effect of a compaction can depend on this entry. Entries that only change how messages are
-    /// shown do not matter.
+    /// True if the effect of a compaction can depend on this entry: a message, a compaction, a pin, a restore, or a continuation that
+    /// repeats a message. Other controls only change how messages are shown.
     fn decides(&self, seq: Seq) -> bool {
         self.find(seq).is_none_or(|control| {
             matches!(control.act, Act::Compaction(_) | Act::Pin(_) | Act::Restore(_) | Act::Repeat(..))
@@ -230,7 +231,7 @@ impl Controls {
                 dead.insert(target);
             }
         }
-        // A continuation must not repeat a message that was reverted.
+        // If a message was reverted, the continuation that repeats it is cancelled too.
         for control in &self.list {
             if let Act::Repeat(repeated) = control.act
                 && dead.contains(&repeated.said_at)
@@ -261,10 +262,10 @@ impl Controls {
     }
 }
 
-/// The consequences of a revert.
+/// The consequences of a revert for the compactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Revision {
-    /// The first entry whose compaction must be applied again.
+    /// The earliest entry from which compactions and restores must be applied again.
     pub(super) since: Seq,
     /// True if an entry that was cancelled is in force again.
     pub(super) revived: bool,

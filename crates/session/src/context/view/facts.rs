@@ -8,13 +8,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Turn {
     pub(super) newest: Words,
-    /// Newest assistant message ever, even if it was reverted since. All messages before it had been sent to
-    /// the model.
+    /// Entry of the newest assistant message ever, even if it was reverted since. All messages before it had been sent to the model.
     pub(super) shown_up_to: Seq,
     pub(super) ended: Option<(Seq, TurnState)>,
     pub(super) last_end: Seq,
     pub(super) interrupted: bool,
-    /// All ends of turns and interruptions, in order. After a rewind, the newest one of the turns that remain counts.
+    /// All ends of turns and interruptions, in order. After a rewind, only those of the remaining turns determine the state.
     stops: Vec<Stop>,
 }
 
@@ -28,10 +27,10 @@ struct Stop {
     state: Option<TurnState>,
 }
 
-/// The newest messages of each kind.
+/// The entry of the newest message of each kind.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Words {
-    /// Newest message with the user's own words, and true if it has media.
+    /// Newest message with the user's own words; the flag is true if it has media.
     user: Option<(Seq, bool)>,
     /// Newest message with the role `user`, by any author.
     pub(super) input: Option<Seq>,
@@ -84,8 +83,8 @@ impl Turn {
         self.stops.push(Stop { seq, prompt: self.newest.user.map(|(at, _)| at), state });
     }
 
-    /// Computes the state again after a revert, from the messages in memory (with their entry, and true if finished) and those
-    /// that have left it. `is_reverted` tells if the message of an entry is cancelled.
+    /// Computes the state again after a revert, from the messages in memory (each with its entry, and true if it is finished) and from
+    /// `left`, the facts about those that have left memory. `is_reverted` tells if the message of an entry is cancelled.
     pub(super) fn rescan<'a>(
         &mut self,
         left: &Words,
@@ -96,7 +95,8 @@ impl Turn {
         for (message, seq, finished) in messages {
             self.newest.see(message, seq, finished);
         }
-        // Becket's own messages do not begin a turn: those before a prompt stay when the prompt is rewound.
+        // Only prompts and answers begin a turn. becket's own messages before a prompt stay when the prompt is rewound, so they do not
+        // count here.
         let newest = self.newest.assistant.max(self.newest.user.map(|(at, _)| at));
         let remaining = self
             .stops
@@ -119,7 +119,7 @@ impl Turn {
         if let Some((_, state)) = self.ended {
             return state;
         }
-        // Without a prompt and an answer, becket's own messages at the start are waiting for the first prompt.
+        // Without any prompt and answer, the session waits for the user: becket's own messages at the start begin no turn.
         if self.interrupted || (self.newest.user.is_none() && self.newest.assistant.is_none()) {
             return TurnState::AwaitingUser;
         }

@@ -23,7 +23,7 @@ use becket_types::{
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Maximum unused capacity of a text in bytes.
+/// Maximum unused capacity of a text in bytes. With more, the text is reallocated.
 const SPARE: usize = 1_024;
 
 /// The state of a ledger after its last applied entry.
@@ -50,7 +50,7 @@ impl Conversation {
         self.live.slots.iter().map(|at| &self.log[*at].message)
     }
 
-    /// True if the entry is newer than the last one. It then becomes the last one.
+    /// True if the entry is newer than the last one. If so, stores it as the last one.
     fn is_next(&mut self, seq: Seq) -> bool {
         let is = self.last_seq.is_none_or(|last| seq > last);
         if is {
@@ -97,8 +97,8 @@ impl Conversation {
             }
             EntryKind::Restore { messages } => self.restore(entry, messages),
             EntryKind::Reminder { message, .. } => {
-                // A message that a request has already sent without a reminder stays so. A reminder that
-                // comes too late has no effect.
+                // If a request has already sent the message without a reminder, the message stays so: a reminder that comes too late has no
+                // effect.
                 if self.can_remind(message) {
                     self.control(entry, Act::Remind(*message));
                     self.recount();
@@ -176,8 +176,8 @@ impl Conversation {
         }
     }
 
-    /// Returns the message that the continuation repeats: one that the compaction removed for it, or one
-    /// whose media are no longer shown. `None` if it repeats none.
+    /// Returns the message that a continuation repeats: the one that the compaction removed for it, or the user's last message, if the
+    /// continuation quotes its text without its media. `None` for any other message.
     fn repeated_prompt(&mut self, message: &Message, of: Seq) -> Option<RepeatedPrompt> {
         let at = if continuation::is_replay(message) {
             let compaction = self.effects().compaction.as_ref().filter(|(seq, _)| *seq == of)?;
@@ -193,7 +193,7 @@ impl Conversation {
         Some(RepeatedPrompt { id: message.id, of, said: slot.message.id, said_at: slot.seq })
     }
 
-    /// Gives a call or result the id under which it is shown.
+    /// Replaces the id of a call or result by the id under which it is shown.
     fn own_ids(&mut self, at: Seq, part: &mut Part) {
         match part {
             Part::ToolCall { call_id, .. } => {
@@ -241,7 +241,7 @@ impl Conversation {
         }
     }
 
-    /// Registers the calls and results of a live message, from a part on.
+    /// Registers the calls and results in the parts of a live message, beginning with part `from`.
     fn attach(&mut self, at: usize, from: usize) {
         let slot = &self.log[at];
         for (nth, part) in slot.message.parts.iter().enumerate().skip(from) {
@@ -249,7 +249,7 @@ impl Conversation {
                 (Role::Assistant, Part::ToolCall { call_id, .. }) => {
                     self.calls.ask(call_id);
                 }
-                // The context may contain a repair in place of this result.
+                // The context may already contain a substitute for this result.
                 (Role::Tool, Part::ToolResult { call_id, .. }) if self.calls.reply(call_id, (at, nth)) => {
                     self.changes.answer((at, nth));
                 }
@@ -273,7 +273,7 @@ impl Conversation {
     }
 
     fn restore(&mut self, entry: &Entry, messages: &[MessageId]) {
-        // The requested messages, or those that belong to them, may have left memory.
+        // The requested messages, or calls and results that belong to them, may have left memory. Then the view becomes stale.
         self.log.miss();
         let before = std::mem::take(&mut self.live.slots);
         self.live.slots = live::restored(&mut self.log, &self.controls.effects, before, messages);
@@ -291,10 +291,10 @@ impl Conversation {
         self.refold();
     }
 
-    /// Computes again what a revert has changed. The effect of a compaction depends on all messages that were
-    /// live at that time, including those that later ones removed and that have left memory. So compactions
-    /// before the first change keep their effect (recorded in `out`). The later ones are applied again, and
-    /// the view is stale if any message they depended on has left memory.
+    /// Computes again what a revert has changed. The effect of a compaction depends on all messages that were live at that time, including
+    /// messages that later compactions removed and that have left memory. So compactions before the first change keep their effect
+    /// (recorded in [`super::log::Slot::out`]). The later compactions are applied again, and the view is stale if any message they depended
+    /// on has left memory.
     fn refold(&mut self) {
         let Revision { since, revived } = self.controls.revise();
         let log = &mut self.log;
@@ -304,7 +304,7 @@ impl Conversation {
         }
         let (mut live, mut next) = (Vec::new(), 0);
         let Controls { list, effects } = &mut self.controls;
-        // Each compaction is applied with the effects of the controls before it.
+        // The effects start empty, so that each compaction is applied with the effects of the controls before it only.
         *effects = Effects::without(std::mem::take(&mut effects.dead));
         for control in list {
             if effects.is_dead(control.seq) {
@@ -343,7 +343,7 @@ impl Conversation {
         self.recount();
     }
 
-    /// Estimates everything that is shown again.
+    /// Estimates all live messages again, because the form in which they are shown may have changed.
     fn recount(&mut self) {
         let Self { log, calls, live, controls: Controls { effects, .. }, .. } = self;
         live.tokens = live.slots.iter().map(|at| weight::shown(&log[*at], effects, calls)).sum();
@@ -366,8 +366,8 @@ impl Conversation {
         self.calls.moved(&places);
     }
 
-    /// Returns the messages that must stay in memory: shown messages, those that determine the turn state,
-    /// and those that may still be wrapped in a reminder. Reverted pins need not stay.
+    /// For each message in memory, returns true if it must stay: shown messages, those that determine the turn state, those that may still
+    /// be wrapped in a reminder, and reverted ones with a pin. Without the latter, [`Self::lost_pins`] would report their pins as lost.
     pub(super) fn needed(&self) -> Vec<bool> {
         let (turn, effects) = (&self.turn, self.effects());
         let has_pin = |message: &Message| {
@@ -421,8 +421,8 @@ impl Conversation {
         })
     }
 
-    /// Returns pinned messages that are not shown for any reason except a rewind by the user. A message that
-    /// a continuation repeats counts as shown.
+    /// Returns the pinned messages that are missing from the view. A message that the user has reverted is not missing, nor is one that a
+    /// continuation repeats.
     pub(super) fn lost_pins(&self) -> Vec<MessageId> {
         let effects = self.effects();
         let mut shown: HashSet<MessageId> = self.live().map(|m| m.id).collect();
@@ -439,7 +439,7 @@ impl Conversation {
         lost
     }
 
-    /// Returns pinned outputs that are not shown for any reason except a rewind by the user.
+    /// Returns the pinned outputs that are missing from the view, except those that the user has reverted.
     pub(super) fn lost_pinned_calls(&self) -> Vec<CallId> {
         let pinned = &self.effects().pinned_calls;
         if pinned.is_empty() {

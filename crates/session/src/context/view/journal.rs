@@ -28,7 +28,7 @@ impl Line<'_> {
     }
 }
 
-/// Lines in the order in which calls were first mentioned.
+/// All calls of a session, in the order in which they were first mentioned.
 #[derive(Clone, Default, Deserialize)]
 #[serde(from = "Vec<Saved>")]
 pub struct Journal {
@@ -208,7 +208,7 @@ mod tests {
         let mut journal = Journal::default();
         journal.push(line("a"));
         journal.push(line("b"));
-        // Amends the last line and an earlier one.
+        // Amends the last line, whose text is replaced, and an earlier one, whose new text is appended.
         for at in [1, 0] {
             journal.amend(at, JournalState::Started, Some("bash"), Some("make"), None);
             journal.amend(at, JournalState::Finished, None, None, Some("{\"exit_code\":0}"));

@@ -18,15 +18,16 @@ use std::collections::HashSet;
 /// The live messages and their estimated size.
 #[derive(Debug, Default)]
 pub(super) struct Live {
-    /// Slots that the view shows, in ledger order.
+    /// Indices into the log of the messages that the view shows, in ledger order.
     pub(super) slots: Vec<usize>,
-    /// Estimate of these messages.
+    /// Base estimate of these messages as they are sent.
     pub(super) tokens: Tokens,
-    /// Estimate of the messages before them: summary, state, rules.
+    /// Base estimate of the messages that the view puts before them: summary, state, rules.
     pub(super) lead_tokens: Tokens,
 }
 
-/// Adds the messages before `until` that are in force and not removed, starting at slot `next`. Returns the slot after them.
+/// Adds to `live` the messages before entry `until` that are in force and that no compaction removed, starting at slot `next`. Returns the
+/// first slot that was not examined.
 pub(super) fn take(log: &Log, effects: &Effects, live: &mut Vec<usize>, next: usize, until: Seq) -> usize {
     let end = log.slots().partition_point(|slot| slot.seq < until).max(next);
     let shown = |slot: &Slot| slot.out.is_none() && effects.counts(slot);
@@ -58,7 +59,8 @@ fn kept(log: &Log, effects: &Effects, live: &[usize], compaction: &Compaction) -
     let out: HashSet<MessageId> = compaction.retained.taken_out.iter().copied().collect();
     let kept: HashSet<MessageId> = compaction.retained.kept.iter().copied().collect();
     let message = |at: &usize| &log[*at].message;
-    // A restored message may be newer than the message that a continuation repeats.
+    // The user's last words are the newest by the time at which they were written. A restored message may be newer than the message that a
+    // continuation repeats.
     let words = live.iter().filter(|at| continuation::is_users_words(message(at)));
     let last_words = words.max_by_key(|at| effects.said_at(message(at))).copied();
     let stays = |at: &usize| {

@@ -17,21 +17,22 @@ pub(super) struct Slot {
     /// The ledger's message, with `seq` filled in and call ids made unique.
     pub(super) message: Arc<Message>,
     pub(super) seq: Seq,
-    /// True if no part will follow. False only for an assistant message without its `finish`.
+    /// True if the message is complete. False only for an assistant message whose `finish` entry has not come yet.
     pub(super) done: bool,
     pub(super) finish: Option<FinishReason>,
     pub(super) tokens: Tokens,
-    /// The compaction that this continuation belongs to. They are undone together.
+    /// If this is a continuation: the compaction that it follows. Both are undone together.
     pub(super) owner: Option<Seq>,
-    /// The compaction that removed it from the view.
+    /// The compaction that removed this message from the view.
     pub(super) out: Option<Seq>,
 }
 
-/// Slots by message id. Most look-ups are for the newest messages, so the map is filled only when needed.
+/// Slots by message id. Most look-ups are for the newest messages, which are searched directly. The map is filled only when an older
+/// message is needed.
 #[derive(Debug, Default)]
 struct Ids {
     map: HashMap<MessageId, usize>,
-    /// Number of slots that are in the map.
+    /// Number of slots that are in the map: all before this index.
     upto: usize,
 }
 
@@ -101,13 +102,13 @@ impl Log {
         self.slots.binary_search_by_key(&seq, |slot| slot.seq).ok().map(|at| &self.slots[at])
     }
 
-    /// Records that an entry needs a message which is not in memory. It may have left, or it does not exist.
+    /// Records that an entry names messages that may not be in memory. If any message has left memory, the log becomes stale.
     pub(super) fn miss(&mut self) {
         self.stale |= self.forgotten.is_some();
     }
 
-    /// Removes messages that need not stay, oldest first; the newest `room` tokens of them stay. `counts` says if a message is
-    /// in force. Returns the new index for each old one; `None` if nothing was removed.
+    /// Removes messages from memory for which `stays` is false, oldest first; the newest `room` tokens of them stay. `counts` says if a
+    /// message is in force. Returns the new index for each old one; `None` if nothing was removed.
     pub(super) fn release(
         &mut self,
         mut stays: Vec<bool>,

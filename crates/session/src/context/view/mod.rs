@@ -122,9 +122,8 @@ impl View {
         self.rendering.context()
     }
 
-    /// Removes messages from memory that no request would show, except the newest `room` tokens of them. For
-    /// callers that process a long ledger and need little memory. An entry that brings back a removed message
-    /// makes the view [`Self::stale`].
+    /// Removes messages from memory that the view does not show, except the newest `room` tokens of them. For callers that process a long
+    /// ledger with little memory. An entry that brings back a removed message makes the view [`Self::stale`].
     pub fn let_go(&mut self, room: Tokens) {
         self.conversation.forget(room);
     }
@@ -134,9 +133,8 @@ impl View {
         self.rendering.set_scope(scope);
     }
 
-    /// Sets if calls of the newest answer may be running. If so, contexts that are built meanwhile (for
-    /// display, counting or a summary) do not claim that these calls were interrupted, and give no notices
-    /// about them.
+    /// Sets whether calls of the newest answer may be running. If so, contexts that are built meanwhile (for display, counting or a
+    /// summary) do not claim that these calls were interrupted, and give no notices about them.
     pub fn set_calls_may_run(&mut self, may_run: bool) {
         self.rendering.set_calls_may_run(may_run);
     }
@@ -172,12 +170,12 @@ impl View {
         self.conversation.turn_state()
     }
 
-    /// Returns the current blocks of the system prompt, as the ledger has them.
+    /// Returns the current blocks of the system prompt, as they are stored in the ledger.
     pub fn system_items(&self) -> &[SystemItem] {
         &self.conversation.record.system.items
     }
 
-    /// Returns the last applied entry; 0 before the first.
+    /// Returns the number of the last applied entry; 0 before the first.
     pub fn last_seq(&self) -> Seq {
         self.conversation.last_seq.unwrap_or_default()
     }
@@ -199,7 +197,7 @@ impl View {
         &self.conversation.calls.journal
     }
 
-    /// Returns session state by name. The last entry counts.
+    /// Returns the value of the newest state entry with this name.
     pub fn state(&self, key: &str) -> Option<&Value> {
         self.conversation.record.states.get(key)
     }
@@ -304,13 +302,13 @@ impl View {
         self.conversation.effects().pinned_calls.contains(id)
     }
 
-    /// Returns pinned messages that are not shown for any reason except a rewind by the user. A message that
-    /// a continuation repeats counts as shown.
+    /// Returns the pinned messages that are missing from the view. A message that the user has reverted is not missing, nor is one that a
+    /// continuation repeats.
     pub(crate) fn lost_pins(&self) -> Vec<MessageId> {
         self.conversation.lost_pins()
     }
 
-    /// Returns pinned outputs that are not shown for any reason except a rewind by the user.
+    /// Returns the pinned outputs that are missing from the view, except those that the user has reverted.
     pub(crate) fn lost_pinned_calls(&self) -> Vec<CallId> {
         self.conversation.lost_pinned_calls()
     }
@@ -343,24 +341,23 @@ impl View {
         self.rendering.check()
     }
 
-    /// Returns stub specifications for tools that the context calls and the model no longer has, to be sent
-    /// with `tools`. A name that the model made up gets no stub, because one mistake would then change the
-    /// head of every later request. Exception: if there are no tools at all, because providers refuse that
-    /// together with calls.
+    /// Returns stub specifications for tools that the context calls and the model no longer has, to be sent with `tools`. A name that the
+    /// model made up gets no stub, because one mistake would then change the start of every later request. If `tools` is empty, every
+    /// called tool gets a stub, because providers refuse a request with calls and without tools.
     pub fn tool_stubs(&self, tools: &[ToolSpec]) -> Vec<ToolSpec> {
         let offered = &self.conversation.record.offered;
         let is_stub = |name: &&str| tools.is_empty() || offered.contains(*name);
         repair::stub_tools(self.rendering.called().filter(is_stub), tools)
     }
 
-    /// Returns the entry that records media shown as text because the request would have too much of them;
-    /// `None` if all are recorded. Append it after the context was built; it does not change what is shown.
+    /// Returns the entry that records which media are shown as text, because the request would exceed the model's limits on media; `None`
+    /// if all are recorded. Append it after the context was built; it does not change what is shown.
     pub fn media_due(&self) -> Option<EntryKind> {
         self.rendering.media_due(&self.conversation)
     }
 
-    /// Returns the usage of all requests for messages, including reverted ones, and the usage of subagents
-    /// according to the results of their calls.
+    /// Returns the usage of all requests for messages, including messages that were reverted later, and the usage of subagents according to
+    /// the results of their calls.
     pub fn used(&self) -> Used {
         self.conversation.record.used
     }
@@ -381,7 +378,7 @@ impl View {
         VisibleContent::from_conversation(&self.conversation)
     }
 
-    /// True if the entry is reverted, by an undo or by a manual change.
+    /// True if the entry is reverted: by an undo, a rewind, or a manual change.
     pub fn is_reverted(&self, seq: Seq) -> bool {
         self.conversation.effects().is_dead(seq)
     }

@@ -1,6 +1,7 @@
-//! A table of strings with numbers, each string stored once. Designed for many short strings that are never
-//! removed: their bytes are in one piece of memory, and a look-up usually costs a hash and one comparison.
-//! The hash table contains only numbers, a few bytes per name, so most of it stays in the processor's caches.
+//! A table of strings with numbers, each string stored once.
+//!
+//! Designed for many short strings that are never removed: their bytes are in one piece of memory, and a look-up usually costs a hash and
+//! one comparison. The hash table contains only numbers, a few bytes per name, so most of it stays in the processor's caches.
 
 use hashbrown::{DefaultHashBuilder, HashTable, hash_table};
 use serde::{Deserialize, Serialize, Serializer};
@@ -10,7 +11,7 @@ use std::hash::BuildHasher as _;
 #[serde(from = "Vec<String>")]
 pub(super) struct Names {
     list: List,
-    /// Numbers of the names, by hash.
+    /// The numbers of the names, in a hash table by the hash of the name.
     numbers: HashTable<u32>,
     hasher: DefaultHashBuilder,
 }
@@ -19,7 +20,7 @@ pub(super) struct Names {
 struct List {
     /// All names, one after the other.
     text: String,
-    /// The end of each name.
+    /// The end of each name in `text`, in bytes.
     ends: Vec<usize>,
 }
 

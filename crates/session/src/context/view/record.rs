@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 #[derive(Debug, Default)]
 pub(super) struct SessionRecord {
-    /// State by name. The last entry counts.
+    /// State entries by name. A later entry replaces an earlier one.
     pub(super) states: HashMap<String, Value>,
     pub(super) system: SystemPrompt,
     /// The model of the last request, `provider/name`.
@@ -20,7 +20,7 @@ pub(super) struct SessionRecord {
     pub(super) tools: Option<(Vec<String>, String)>,
     /// Names of all tools that were ever offered.
     pub(super) offered: BTreeSet<String>,
-    /// Usage of requests for messages, including those of subagents.
+    /// Usage of requests that wrote messages, including those of subagents.
     pub(super) used: Used,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct SystemPrompt {
 }
 
 impl SystemPrompt {
-    /// Returns true if the blocks differ from the previous ones.
+    /// Stores the blocks. Returns true if they differ from the previous ones.
     pub(super) fn set(&mut self, items: &[SystemItem]) -> bool {
         if self.items == items {
             return false;
@@ -54,7 +54,7 @@ impl SystemPrompt {
 }
 
 impl SessionRecord {
-    /// Returns true if the model differs from the previous one.
+    /// Stores the model. Returns true if it differs from the previous one.
     pub(super) fn set_model(&mut self, model: &str) -> bool {
         let changed = self.model.as_deref() != Some(model);
         if changed {
@@ -63,7 +63,7 @@ impl SessionRecord {
         changed
     }
 
-    /// Returns true if the tools differ from the previous ones.
+    /// Stores the tools. Returns true if they differ from the previous ones.
     pub(super) fn set_tools(&mut self, names: &[String], hash: &str) -> bool {
         let changed = self.tools.as_ref().is_none_or(|(n, h)| n != names || h != hash);
         if changed {

@@ -20,19 +20,19 @@ use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// A message in memory, or one of its results: slot and part.
+/// The source of a sent message: index of a message in the log, and index of a result part if only that is sent.
 type Source = (usize, Option<usize>);
 
-/// The progress of the cursor, and facts about the messages it has passed.
+/// The position in the live messages up to which the context is built, and facts about the messages before it.
 #[derive(Debug, Default)]
 struct Cursor {
     /// Index of the next live message.
     next: usize,
-    /// Calls without a result in the ledger, for which a substitute is sent: `interrupted`, or `still running`.
+    /// Calls without a result in the ledger, for which a substitute is sent: [`repair::INTERRUPTED`] or [`repair::PENDING`].
     repaired: HashSet<CallId>,
     /// Names of the tools that were called.
     called: BTreeSet<String>,
-    /// Media shown as text because the request would have too many: slot and part.
+    /// Media shown as text because the request would have too many: index of the message in the log, and index of the part.
     hidden: HashSet<(usize, u32)>,
     /// Media that are sent, oldest first.
     media: VecDeque<Sent>,
@@ -59,7 +59,7 @@ pub(super) struct Rendering {
     /// True if the next context is built from the start.
     dirty: bool,
     built: bool,
-    /// Checks the messages of one generation.
+    /// Checks the messages of one generation; the number is that generation.
     validator: (u64, Validator),
 }
 
@@ -128,16 +128,16 @@ impl Rendering {
         }
         if bump || !self.built {
             let next = conversation.last_seq.unwrap_or_default().0 << 16;
-            // The number is derived from the entry at which the generation begins, so numbers only grow, even if a newly
-            // computed view replaces this one.
+            // The number is derived from the entry at which the generation begins. So numbers only grow, even if a view that is computed
+            // again from the ledger replaces this one.
             self.context.generation = next.max(self.context.generation + 1);
         }
         self.built = true;
         &self.context
     }
 
-    /// Compares the messages after a boundary with the previous ones. Returns true if all of those are unchanged; they are then
-    /// kept.
+    /// Compares the messages after a boundary with `shown`, the previous ones. Returns true if all previous ones are unchanged; their
+    /// allocations are then used again.
     fn keep(&mut self, shown: Vec<Arc<ContextMessage>>) -> bool {
         let now = &mut self.context.messages;
         let same = |(a, b): (&Arc<ContextMessage>, &Arc<ContextMessage>)| {
@@ -185,7 +185,9 @@ impl Rendering {
         }
     }
 
-    /// Moves the cursor forward. Returns true if a message before index `fresh_from` has changed; `None`: there is none.
+    /// Adds live messages to the context, up to the end or to a message that is still streaming. Returns true if a message before index
+    /// `fresh_from` has changed. `fresh_from`: number of messages that an earlier request may have sent; `None` if the context is built
+    /// from the start.
     fn advance(&mut self, conversation: &mut Conversation, fresh_from: Option<usize>) -> bool {
         let mut changed = false;
         while let Some(at) = conversation.live.slots.get(self.cursor.next).copied() {
@@ -193,7 +195,7 @@ impl Rendering {
             let message = Arc::clone(&slot.message);
             let last = self.cursor.next + 1 == conversation.live.slots.len();
             if !slot.done && last {
-                // The message is still streaming and may grow.
+                // The message is still streaming and may grow, so it is added later.
                 break;
             }
             self.cursor.next += 1;
@@ -270,7 +272,7 @@ impl Rendering {
         shape_result(raw, nth, &how)
     }
 
-    /// Adds one message, or one of its results. Returns true if a message before index `fresh_from` has changed.
+    /// Adds one message, or one of its results. Returns true if a message before index `fresh_from` has changed: see [`Self::advance`].
     fn emit(
         &mut self,
         conversation: &mut Conversation,
@@ -405,8 +407,8 @@ impl Rendering {
         result
     }
 
-    /// Returns the entry that records media shown as text because the request would have too much of them;
-    /// `None` if all are recorded. Append it after the context was built; it does not change what is shown.
+    /// Returns the entry that records which media are shown as text, because the request would exceed the model's limits on media; `None`
+    /// if all are recorded. Append it after the context was built; it does not change what is shown.
     pub(super) fn media_due(&self, conversation: &Conversation) -> Option<EntryKind> {
         let mut media: Vec<(Seq, MessageId, u32)> = self
             .cursor
@@ -430,7 +432,7 @@ impl Rendering {
     }
 }
 
-/// Adds notices about results that are not sent.
+/// Adds notices about results in a tool message that are not sent.
 fn note_strays(conversation: &mut Conversation, at: usize, message: &Message) {
     for (nth, part) in message.parts.iter().enumerate() {
         let Part::ToolResult { call_id, .. } = part else { continue };

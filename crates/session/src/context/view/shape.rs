@@ -10,17 +10,17 @@ use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// An output that is shown as a stub.
+/// The facts about an output that is shown as a stub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) bytes: u64,
     pub(crate) lines: u64,
     pub(crate) excerpt: String,
-    /// Time of the prune.
+    /// Time of the prune, for the metadata of the sent message.
     pub(crate) at: Millis,
 }
 
-/// Instructions for showing a message.
+/// Instructions for converting a message.
 pub(crate) struct RenderOptions<'a> {
     pub(crate) scope: &'a ModelScope,
     pub(crate) wrapped: bool,
@@ -72,7 +72,8 @@ impl<'a> Shaped<'a> {
             && self.parts.iter().zip(&raw.parts).all(same)
     }
 
-    /// Makes the message from the parts.
+    /// Makes the message from the parts; the ledger's own message if nothing has changed. Also returns the names of the changes, and the
+    /// notes.
     pub(crate) fn into_message(self, raw: &Arc<Message>) -> (Arc<Message>, Vec<String>, Vec<String>) {
         if self.is(raw) {
             return (Arc::clone(raw), self.applied, self.notes);
@@ -267,7 +268,8 @@ pub(crate) fn shape_result<'a>(raw: &'a Message, nth: usize, how: &RenderOptions
     out
 }
 
-/// Escapes the output. A stub that is stored in the ledger itself (by an import) keeps its tag.
+/// Escapes the output. `already`: the message is marked as pruned. A stub that the ledger stores as the output itself (from an import)
+/// keeps its tag.
 fn escape_output<'a>(output: &'a str, already: bool, out: &mut Shaped<'_>) -> Cow<'a, str> {
     let tag = if already && output.starts_with("<tool-output-compacted ") {
         output.find("/>").map_or(0, |at| at + 2)

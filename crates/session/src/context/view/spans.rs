@@ -63,10 +63,13 @@ impl KindTotals {
 /// State of a span in the provider's prompt cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheState {
+    /// The provider read the span from its cache.
     Read,
+    /// The provider wrote the span to its cache.
     Written,
+    /// The span was sent and is not in the cache.
     Fresh,
-    /// The provider reported nothing.
+    /// The provider reported no usage.
     Unknown,
 }
 
@@ -82,8 +85,8 @@ impl CacheState {
     }
 }
 
-/// Determines from the provider's report, span by span, what was read from its cache. `spans` are the
-/// estimated sizes of everything that was sent, in order; they are scaled to the report.
+/// Determines from the provider's report, span by span, if it was read from the cache, written to it, or neither. `spans` are the estimated
+/// sizes of everything that was sent, in order; they are scaled to the report.
 pub fn cache_states(spans: &[Tokens], usage: Option<Usage>) -> Vec<CacheState> {
     let sum: u64 = spans.iter().map(|tokens| tokens.0).sum();
     let Some(usage) = usage.filter(|u| u.context().0 > 0 && sum > 0) else {

@@ -11,9 +11,9 @@ use std::sync::Arc;
 pub(crate) struct VisibleContent {
     /// Live messages, with the shown call ids.
     pub(crate) messages: HashMap<MessageId, Arc<Message>>,
-    /// Outputs that are stubs or shown shortened.
+    /// Calls whose outputs are stubs or shown in part, so that a search may find the rest.
     pub(crate) stubs: HashSet<CallId>,
-    /// Shown ids of calls that have another id in the ledger, by the entry of their first result.
+    /// The shown id of each result whose call has another id in the ledger, by the entry of the result.
     pub(crate) renamed: HashMap<Seq, CallId>,
     /// Entries that are reverted.
     pub(crate) reverted: HashSet<Seq>,

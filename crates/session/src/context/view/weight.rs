@@ -42,7 +42,7 @@ pub(super) fn shown(slot: &Slot, effects: &Effects, calls: &Calls) -> Tokens {
         && results_of(message).any(is_shortened)
         && !effects.pinned_messages.contains(&message.id)
     {
-        // Media beside results are shown with the first result.
+        // Media that a tool message contains are shown after its first result, and become text if that result is a stub.
         let pruned = results_of(message).next().is_some_and(|call| effects.is_pruned(call));
         let weigh = |part| shortened(part, pruned, effects, calls);
         return FRAME + message.parts.iter().map(weigh).sum::<Tokens>();

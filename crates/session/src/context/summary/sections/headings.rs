@@ -1,12 +1,10 @@
 //! Finding the headings of a template in a text, and escaping lines that only look like one.
 //!
-//! A heading counts once, and only in the template's order. If several lines could be the heading, the
-//! spelling closest to the template's wins, then the line that leaves most other headings, then the first. So
-//! a heading inside a quoted README or message does not open its section again. Lines in a closed code fence,
-//! in a block quote or in a list are never headings.
+//! A heading counts once, and only in the template's order. If several lines could be the heading, the sequence of headings with the
+//! greatest total similarity wins; of equal ones, the first. So a heading inside a quoted README or message does not open its section
+//! again. Lines in a closed code fence, in a block quote or in a list are never headings.
 
-/// Similarity of a line to a heading of the template. One exact heading outweighs any number of less similar
-/// ones before it.
+/// Similarity of a line to a heading of the template. One exact heading must outweigh any number of less similar ones before it.
 const EXACT: u64 = 1_000;
 const OTHER_LEVEL: u64 = 40;
 const BOLD: u64 = 10;
@@ -29,7 +27,7 @@ pub(super) fn places(headings: &[String], lines: &[&str], is_default: bool) -> V
         })
         .collect();
     if found.is_empty() {
-        // A line without any mark that consists only of a title.
+        // Fallback if no line has the marks of a heading: lines that consist only of a title.
         let plain = text().flat_map(|(number, line)| {
             let name = line.trim_end().trim_end_matches(':').to_lowercase();
             let hits = (0..headings.len()).filter(|index| titles[*index] == name).collect::<Vec<_>>();
@@ -41,7 +39,7 @@ pub(super) fn places(headings: &[String], lines: &[&str], is_default: bool) -> V
     if is_default && best.len() < 3 {
         let marked: Vec<(usize, usize)> =
             text().map(|(number, line)| (number, level(line))).filter(|(_, level)| *level > 0).collect();
-        // Headings in another language: the same number with the same levels.
+        // The model translated the headings: if their number and levels are the template's, they are taken in order.
         if marked.iter().map(|(_, level)| *level).eq(headings.iter().map(|heading| level(heading))) {
             return marked.iter().enumerate().map(|(index, (number, _))| (*number, index)).collect();
         }
@@ -52,7 +50,7 @@ pub(super) fn places(headings: &[String], lines: &[&str], is_default: bool) -> V
 /// Returns the ascending sequence of lines and headings with the greatest weight; of equal ones, the
 /// earliest.
 fn best_chain(found: &[(usize, usize, u64)], headings: usize) -> Vec<(usize, usize)> {
-    // For each heading, the heaviest sequence that ends with it: its weight and its last link.
+    // For each heading, the heaviest sequence that ends with it: its weight, and the index in `links` of its last element.
     let mut ends: Vec<Option<(u64, usize)>> = vec![None; headings];
     let mut links: Vec<((usize, usize), Option<usize>)> = Vec::new();
     for (number, index, weight) in found {
@@ -98,7 +96,7 @@ pub(super) fn escape(headings: &[String], body: &str) -> String {
     text
 }
 
-/// Returns how similar a line is to a heading; `None` if not at all.
+/// Returns how similar a line with the marks of a heading is to one; `None` if it has no such marks.
 fn weight(line: &str) -> Option<u64> {
     let line = line.trim_end();
     if level(line) > 0 {

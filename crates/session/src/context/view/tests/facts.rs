@@ -4,7 +4,7 @@ use super::*;
 
 type Make = fn(&mut Ledger);
 
-/// Rules, entries, and the turn state that follows from them.
+/// Name of the case, entries, and the turn state that follows from them.
 const TURN_STATES: &[(&str, Make, TurnState)] = &[
     ("nothing yet", |_| {}, TurnState::AwaitingUser),
     (

@@ -67,7 +67,7 @@ fn a_call_that_may_be_running_is_not_called_interrupted_and_nobody_is_told_of_it
     ledger.result("a", "A");
     assert_eq!(ledger.lines()[5..], ["t #a=A", "t #b=B"]);
     assert!(ledger.view.take_notices().is_empty());
-    // For a separate request the missing result is repaired as usual.
+    // If no call can be running, as for a summary request, the missing result is repaired as usual.
     ledger.calls(&["c"]);
     let _ = ledger.lines();
     ledger.view.set_calls_may_run(false);
@@ -104,7 +104,7 @@ fn a_streaming_message_enters_when_it_can_no_longer_change() {
     ledger.push(EntryKind::Part { message: id, part: Part::text("two") });
     assert_eq!(ledger.lines(), ["u go"]);
     let generation = ledger.generation();
-    // Resumed after a crash: the next message makes it final, interrupted or not.
+    // After a crash, the next message makes the unfinished message final.
     ledger.user("go on");
     assert_eq!(ledger.lines(), ["u go", "a one|two", "u go on"]);
     assert_eq!(ledger.generation(), generation);
