@@ -1,9 +1,9 @@
 //! Export of a session for people and for other programs: Markdown, an HTML page, or the ledger's own lines.
 //!
-//! Markdown and HTML contain what people saw, with the conversations of subagents below their calls. They
-//! contain nothing that becket wrote for the model (continuations, reminders, rules). JSONL is the ledger,
-//! including damaged lines and without subagents: a copy for becket itself. Secrets are masked in all
-//! formats, and characters that nobody can see are written out. JSONL can keep both; it is then the ledger byte for byte.
+//! Markdown and HTML contain what people saw, with the conversations of subagents below their calls. They contain nothing that becket wrote
+//! for the model (continuations, reminders, rules). JSONL is the ledger, including damaged lines and without subagents: a copy for becket
+//! itself. In all formats, secrets are masked and invisible characters are replaced by their escapes. JSONL can keep both
+//! ([`Secrets::Keep`]); it is then the ledger byte for byte.
 //!
 //! Reads entries, changes nothing.
 
@@ -35,17 +35,17 @@ pub(crate) use markdown::Markdown;
 /// The format of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// The ledger unchanged, one commit per line.
+    /// The lines of the ledger, one for each commit. Unchanged if secrets are kept.
     Jsonl,
-    /// The conversation that the user saw.
+    /// The conversation that the user saw, as Markdown.
     Markdown,
-    /// The ledger followed by all blobs, one per line.
+    /// The lines of the ledger as in `Jsonl`, followed by all blobs, one per line.
     Whole,
-    /// A single page without external files.
+    /// A single HTML page without external files.
     Html,
 }
 
-/// The treatment of secrets in an export for programs. Exports for people never contain any.
+/// The treatment of secrets in `Jsonl` and `Whole`. In a stored session's Markdown and HTML they are always masked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Secrets {
     #[default]
@@ -74,7 +74,8 @@ pub fn export(
     })
 }
 
-/// Writes an open session in its current state, also what is not on disk yet. Includes secrets in JSONL and Markdown.
+/// Writes an open session in its current state, including entries that still wait for the disk. Secrets are masked only in HTML. If entries
+/// wait, or if the session is not saved, `Whole` has no blobs.
 ///
 /// # Errors
 ///
@@ -101,7 +102,7 @@ pub fn export_open(session: &Session, format: Format, out: &mut dyn Write) -> Re
     }
 }
 
-/// A writer that remembers that it failed. The user then looks at the target, not at the session.
+/// A writer that remembers that it failed. So an error message can name the target of the export and not the session.
 struct Target<'a> {
     out: &'a mut dyn Write,
     failed: bool,
@@ -176,13 +177,13 @@ fn write_to(
     })
 }
 
-/// Writes out characters that nobody would see, that a terminal would obey, or that change the direction of the text around
+/// Replaces by escapes all characters that nobody would see, that a terminal would obey, or that change the direction of the text around
 /// them. Markdown may be shown in a terminal, for example with `cat`.
 fn without_hidden(text: &str) -> Cow<'_, str> {
     show_hidden(text, is_hidden_in_export, |out, c| out.extend(c.escape_unicode()))
 }
 
-/// True for characters that exports for people write out besides those that are hidden everywhere: further controls, and
+/// True for characters that exports for people replace by escapes, in addition to those that are hidden everywhere: further controls, and
 /// separators that some programs take for the end of a line.
 fn is_hidden_in_export(c: char) -> bool {
     c.is_control() && !matches!(c, '\n' | '\t') || matches!(c, '\u{2028}' | '\u{2029}')
@@ -200,7 +201,7 @@ fn markdown_turns_no_text_around() {
 pub struct Transcript {
     title: Option<String>,
     messages: Vec<Message>,
-    /// Index of each message that may still grow.
+    /// Index of each answer whose `finish` entry has not come yet.
     places: HashMap<MessageId, usize>,
     unreadable: Vec<String>,
 }

@@ -5,8 +5,8 @@
 //! session of it. Every call and result keeps its name and id. Tools that becket does not have are sent as
 //! stubs, so any model can continue the session.
 //!
-//! A file of becket's own is stored unchanged: the same id, the same lines. Damaged lines are reported and
-//! kept. If others may have made it, one more line takes away the rights that it could grant.
+//! A file of becket's own is stored unchanged: the same id, the same lines. Damaged lines are reported and kept. If others may have made
+//! the file, a line is added that takes back what an edited ledger could grant (see [`becket_session::adopt`]).
 //!
 //! Invariants: everything that is dropped is counted; no existing session is changed. The foreign formats
 //! were derived from files that their programs write; unknown content is counted as left out.
@@ -57,7 +57,7 @@ impl Source {
     pub fn detect(text: &str) -> Option<Self> {
         let head = text::unmarked(text).trim_start();
         for line in head.lines().filter(|l| !l.trim().is_empty()).take(20) {
-            // An incomplete line is skipped, because later lines may be enough.
+            // A line that is not complete JSON is skipped, because a later line may be enough to recognise the program.
             let Some(Value::Object(record)) = text::record(line) else { continue };
             let has = |key: &str| record.contains_key(key);
             if has("prev") && has("entries") && has("hash") {
@@ -81,10 +81,12 @@ impl Source {
 /// A foreign session, ready to be written.
 #[derive(Clone, Debug, Default)]
 pub struct Conversation {
+    /// Name of the program that wrote the file.
     pub source: &'static str,
-    /// Its original id.
+    /// The id of the session in the other program.
     pub id: Option<String>,
     pub title: Option<String>,
+    /// Working directory of the session in the other program.
     pub cwd: Option<PathBuf>,
     /// The last model that answered, with its original name.
     pub model: Option<String>,
@@ -94,7 +96,7 @@ pub struct Conversation {
     pub left_out: BTreeMap<String, u64>,
     /// Hash of the file, which identifies it when it is imported again.
     pub digest: Option<String>,
-    /// The id that the session gets; a new one if there is none.
+    /// The id that the session gets; `None`: a new one.
     pub keep_id: Option<SessionId>,
 }
 
@@ -130,7 +132,8 @@ impl Conversation {
         *self.left_out.entry(what.into()).or_default() += 1;
     }
 
-    /// Returns a block that has no place here as a note that the model and the user can read. It is counted.
+    /// Returns a note, readable for the model and the user, in place of a block that becket cannot represent. The block is counted as left
+    /// out.
     fn note(&mut self, what: &str, block: &Value) -> Part {
         let kind = block["type"].as_str().unwrap_or("unknown");
         self.leave_out(format!("{what} of kind {kind} (they are kept as notes)"));
@@ -153,12 +156,12 @@ impl Conversation {
         }
     }
 
-    /// Arranges the messages in an order that every model accepts. Consecutive answers are joined. A result
-    /// without a preceding call cannot be sent as a result, and neither can a second one of the same call. It
-    /// becomes a note after the results of the calls that are open at that point.
+    /// Arranges the messages in an order that every model accepts. Consecutive answers are joined. A result without a preceding call cannot
+    /// be sent as a result, and neither can a second one of the same call. Such a result becomes a note after the other results at that
+    /// point.
     fn pair(&mut self) {
         let mut calls = HashSet::new();
-        // The calls that have a result. A later call may have the same id again.
+        // Calls that have a result. If a later call has the same id, the id is removed, so that this call can get its own.
         let mut answered: HashSet<CallId> = HashSet::new();
         let (mut orphans, mut repeated) = (0, 0);
         let mut notes: Vec<(Millis, Message)> = Vec::new();
@@ -239,7 +242,7 @@ impl Conversation {
             ..CreateOptions::default()
         };
         let mut session = Session::create(root, cwd, options, policy, scope)?;
-        // Without a title of its own, the session keeps the one that lists show. Otherwise the next turn would name it.
+        // A file without a title gets the first words of the user as its title. Otherwise the next turn would generate one.
         let words = || self.messages.iter().find_map(|(_, message)| first_words(message));
         if let Some(title) = self.title.clone().or_else(words) {
             session.append(vec![EntryKind::Title { title }], Durability::Buffered)?;
@@ -273,7 +276,8 @@ impl Conversation {
     }
 }
 
-/// Returns a value with long texts cut, because a block may contain a whole file. Encoded data says nothing to a reader.
+/// Returns a value with long texts cut, because a block may contain a whole file. Text of more than 200 characters without white space
+/// counts as encoded data, of which only 40 characters are kept.
 fn shortened(value: &Value, depth: usize) -> Value {
     const LONGEST: usize = 2_000;
     const DEEPEST: usize = 16;

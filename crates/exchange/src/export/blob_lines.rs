@@ -1,4 +1,4 @@
-//! Owns the line that holds a blob in a whole export, and writes these lines.
+//! Owns the format of a line that contains a blob, in an export of the kind [`Format::Whole`](super::Format), and writes these lines.
 //!
 //! Import reads them back: see [`import_own`](crate::import::import_own).
 

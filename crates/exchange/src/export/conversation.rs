@@ -28,12 +28,12 @@ pub(super) struct Conversation {
     pub(super) subjects: HashMap<String, String>,
     pub(super) first: Option<Entry>,
     pub(super) last_time: Millis,
-    /// Total cost of all requests with reported usage.
+    /// Total cost of all requests with reported usage, in US dollars.
     pub(super) cost: f64,
     pub(super) used: Usage,
     /// Entries that revert others: `(revert, target)`.
     reverts: Vec<(Seq, Seq)>,
-    /// Number of bytes of text that may still be added.
+    /// Number of bytes that may still be added: estimated sizes on a page ([`size`]).
     room: usize,
     /// Number of messages and parts that did not fit.
     pub(super) left_out: usize,
@@ -46,7 +46,7 @@ impl Default for Conversation {
 }
 
 impl Conversation {
-    /// Makes a conversation of at most `room` bytes. Everything after that is left out.
+    /// Makes a conversation of at most `room` bytes. The first piece that does not fit and everything after it are left out.
     pub(super) fn within(room: usize) -> Self {
         Self {
             transcript: Transcript::default(),
@@ -94,7 +94,7 @@ impl Conversation {
                 self.pieces.push(Piece::Compaction { seq, time, compaction });
             }
             EntryKind::Revert { entry: target } => self.reverts.push((seq, *target)),
-            // The step limit is reported by a notice of its own.
+            // Cuts at the end of a step are reported by a notice.
             EntryKind::Prune { reason: PruneReason::StepLimit, .. } => {}
             EntryKind::Prune { calls, freed_tokens, .. } => {
                 self.pieces.push(Piece::Prune { seq, time, calls: calls.len(), freed: freed_tokens.0 });
@@ -111,7 +111,7 @@ impl Conversation {
         }
     }
 
-    /// Adds a record that could not be read.
+    /// Adds a notice about a record that could not be read.
     pub(super) fn unreadable(&mut self, text: &str) {
         if !self.fits(text.len() + LITTLE) {
             return;
@@ -121,8 +121,7 @@ impl Conversation {
     }
 
     fn fits(&mut self, bytes: usize) -> bool {
-        // Once something was left out, everything after it is left out too, so that the conversation has only
-        // one gap.
+        // Once a piece was left out, everything after it is left out too, so that the conversation has only one gap.
         if self.left_out > 0 || bytes > self.room {
             self.left_out += 1;
             self.room = 0;
@@ -132,7 +131,7 @@ impl Conversation {
         true
     }
 
-    /// Returns the entries that are cancelled: reverted or dropped manually, and not brought back.
+    /// Returns the entries that are cancelled: reverted or dropped manually, and not brought back by a later revert.
     pub(super) fn taken_out(&self) -> HashSet<Seq> {
         let mut out = HashSet::new();
         for (at, target) in self.reverts.iter().rev() {
@@ -148,7 +147,7 @@ impl Conversation {
         self.transcript.messages.iter().filter(|m| m.role != Role::Tool).count()
     }
 
-    /// Returns the message with the result of each call.
+    /// Returns the message with the first result of each call.
     pub(super) fn results(&self) -> HashMap<CallPlace, &Message> {
         let (mut calls, mut results) = (HashMap::new(), HashMap::new());
         for message in &self.transcript.messages {
@@ -176,7 +175,7 @@ pub(super) fn report(result: &Message) -> Option<SubagentReport> {
     })
 }
 
-/// Assumed size in bytes of everything around a text.
+/// Assumed size in bytes of the markup around a text.
 const LITTLE: usize = 64;
 
 /// Estimates how many bytes a part takes on a page.

@@ -1,4 +1,4 @@
-//! A session as one HTML page: works offline, loads nothing, is readable on a phone, has folds and a search.
+//! A session as one HTML page: works offline, loads nothing, is readable on a phone, has collapsible blocks (folds) and a search.
 //!
 //! The page shows what people saw, and more that helps to understand it: calls and outputs in folds;
 //! compactions at their place with their summaries; the size and composition of the context at each request;
@@ -40,7 +40,7 @@ pub struct Page {
     talk: Conversation,
     subagents: Subagents,
     rows: Vec<Row>,
-    /// Usage without a record of its request (older sessions).
+    /// Usage reports, each with its entry, for the plot of older sessions that did not record the composition of their requests.
     points: Vec<(Seq, Usage)>,
     compactions: Vec<Seq>,
     provenance: Provenance,
@@ -70,7 +70,7 @@ impl Page {
         }
     }
 
-    /// Adds a record that could not be read.
+    /// Adds a notice about a record that could not be read.
     pub fn unreadable(&mut self, text: &str) {
         self.talk.unreadable(text);
     }
@@ -252,7 +252,7 @@ mod tests {
         assert!(!page.contains("http://") && !page.contains("https://"), "nothing from elsewhere");
     }
 
-    /// A secret is masked wherever the page, the Markdown or the lines show a text of the session, keys and names included.
+    /// A secret is masked in every place where an export shows a text of the session, keys and names included.
     #[test]
     fn a_secret_is_masked_in_every_place() {
         const TOKEN: &str = "ghp_0123456789abcdefghijABCDEFGHIJ012345";

@@ -22,7 +22,7 @@ impl Markdown {
         self.talk.take(entry);
     }
 
-    /// Adds a record that could not be read.
+    /// Adds a notice about a record that could not be read.
     pub(crate) fn unreadable(&mut self, text: &str) {
         self.talk.unreadable(text);
     }
@@ -32,7 +32,7 @@ impl Markdown {
         self.subagents = Subagents::find(session_dir, &self.talk);
     }
 
-    /// `blobs`: the source of texts that are too long for an entry.
+    /// Writes the whole Markdown text. `blobs`: the source of texts that are too long for an entry.
     pub(crate) fn write(&self, blobs: &dyn Blobs, out: &mut dyn Write) -> io::Result<()> {
         if let Some(title) = &self.talk.transcript.title {
             writeln!(out, "# {}\n", one_line(title))?;
@@ -41,11 +41,11 @@ impl Markdown {
     }
 }
 
-/// One conversation with the quotes in it.
+/// Writes one conversation, with the conversations of its subagents as block quotes.
 struct Quoting<'a> {
     talk: &'a Conversation,
     subagents: &'a Subagents,
-    /// `None` for a subagent, of whose long texts the beginning and the end are written.
+    /// Source of long texts. `None` for a subagent: only the beginning and the end of its long texts are written.
     blobs: Option<&'a dyn Blobs>,
     /// The call of each message with a result.
     calls: HashMap<MessageId, CallPlace>,
@@ -69,7 +69,7 @@ impl<'a> Quoting<'a> {
         let taken_out = self.talk.taken_out();
         let mut speaker = None;
         for message in self.talk.transcript.messages() {
-            // Tool results belong to the answer that requested them.
+            // Results are written under the heading of the answer that requested them, without a heading of their own.
             let role = if message.role == Role::Tool { Role::Assistant } else { message.role };
             let is_out = taken_out.contains(&message.seq);
             if speaker != Some((role, is_out)) {

@@ -20,22 +20,22 @@ use std::fmt::Write as _;
 /// Groups of the plot, from bottom to top. The colours are in `page.css`.
 const GROUPS: [&str; 6] =
     ["system, rules, tools", "summary, state, notes", "user", "assistant", "tool calls, outputs", "media"];
-/// Maximum number of columns in the plot. If there are more requests, the last one of each group is drawn.
+/// Maximum number of columns in the plot. With more requests, consecutive ones share a column, which shows the last of them.
 const COLUMNS: usize = 400;
 
-/// The view while the ledger is read, and its composition at each request.
+/// The view up to the entry that was read last, and the composition of the context at each request.
 pub(super) struct Provenance {
     view: View,
     kinds: KindTotals,
     tools: Option<BlobId>,
     points: Vec<Point>,
-    /// The newest request of a turn.
+    /// The newest request of the conversation itself, not of a summary or a title.
     last: Option<Last>,
 }
 
 struct Last {
     generation: u64,
-    /// Number of messages in it.
+    /// Number of messages in the request.
     messages: usize,
     usage: Option<Usage>,
 }
@@ -149,8 +149,8 @@ impl Provenance {
         out
     }
 
-    /// Returns the cache state of each span at the last request, according to the provider's report; empty
-    /// for spans that changed since. The first `fixed` spans precede the messages.
+    /// Returns the cache state of each span at the last request, according to the provider's report; `not sent yet` for spans that the
+    /// request did not contain. The first `fixed` spans precede the messages.
     fn cached(&self, spans: &[Span], fixed: usize, context: &Context) -> Vec<&'static str> {
         let Some(last) = self.last.as_ref().filter(|last| last.generation == context.generation) else {
             return vec!["not sent yet"; spans.len()];
@@ -162,7 +162,7 @@ impl Provenance {
         states
     }
 
-    /// Lists every span that the model would see now, with its origin, and if the last request had it cached.
+    /// Lists every span that the model would see now, with its origin and its cache state at the last request.
     pub(super) fn table(
         &mut self,
         subjects: &HashMap<String, String>,
@@ -207,7 +207,7 @@ impl Provenance {
     }
 }
 
-/// Returns the last point of each group, if there are more points than columns.
+/// Returns the points to draw: all of them, or the last one for each of the [`COLUMNS`] columns.
 fn sampled(points: &[Point]) -> impl Iterator<Item = &Point> {
     let columns = points.len().min(COLUMNS);
     (1..=columns).map(move |n| &points[n * points.len() / columns - 1])

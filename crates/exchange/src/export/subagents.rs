@@ -1,10 +1,11 @@
 //! Conversations of a session's subagents, for its exports. Each is placed at its call; subagents of
 //! subagents are nested.
 //!
-//! A subagent's session names the session and call that it works for. The call's result names the subagent's
-//! session, also in a fork. Both must agree on the call. Only folders beside the session's own are searched.
+//! A subagent's session names the session and call that it works for. The call's result names the subagent's session, also in a fork. A
+//! subagent is placed at the call that it names if the call's result names it, too; without such a result, at the last call with this id.
+//! Only folders of the same project are searched.
 //!
-//! The size is bounded, per subagent and in total; the first ones are included first. The number of omitted
+//! The size is bounded, per subagent and in total ([`ROOM`], [`ALL`]); subagents of earlier calls are included first. The number of omitted
 //! ones is reported.
 
 use super::conversation::{CallPlace, Conversation, report};
@@ -14,7 +15,7 @@ use becket_types::{CallId, Part, Role, SessionId, SubagentOf};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Maximum number of bytes of one subagent, and of all together.
+/// Maximum number of bytes of one subagent (`ROOM`) and of all together (`ALL`).
 const ROOM: usize = 1 << 20;
 const ALL: usize = 8 << 20;
 /// Maximum nesting depth of subagents on a page.
@@ -45,7 +46,7 @@ impl Subagents {
         let (Some(project), Some(id)) = (session_dir.parent(), id_of(session_dir)) else {
             return Self::default();
         };
-        // The session itself is exported also if its neighbours cannot be listed.
+        // If the project's folder cannot be listed, the session is exported without subagents.
         let dirs = session_dirs_in(project).unwrap_or_default();
         let mut known: Vec<LinkedSubagent> =
             dirs.iter().filter_map(|dir| LinkedSubagent::from_summary(summary(dir)?)).collect();
@@ -73,7 +74,7 @@ impl Subagents {
 }
 
 impl Subagent {
-    /// Returns the kind of subagent and its task in a few words.
+    /// Returns the name of the subagent's kind and its title, for a heading.
     pub(super) fn head(&self) -> String {
         let title = self.title.as_deref().map_or_else(String::new, |title| format!(": {title}"));
         format!("Subagent {}{title}", self.agent)
@@ -134,7 +135,8 @@ impl Finder {
                 }
             }
         }
-        // Subagents that no result names: they did not finish, or their call was interrupted.
+        // The remaining subagents of this session are named by no result: they did not finish, or their call was interrupted. They are
+        // placed at the last call with their call's id.
         loop {
             let mut call = None;
             let fits = |known: &LinkedSubagent| {
@@ -149,7 +151,7 @@ impl Finder {
         }
     }
 
-    /// Reads the first session that matches.
+    /// Takes the first known session for which `fits` is true, and reads its conversation and those of its own subagents.
     fn take(&mut self, fits: impl FnMut(&LinkedSubagent) -> bool, depth: usize) -> Option<Subagent> {
         let at = self.known.iter().position(fits)?;
         let LinkedSubagent { summary, of } = self.known.remove(at);

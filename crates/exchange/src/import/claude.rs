@@ -65,7 +65,7 @@ fn branch(records: &[Value], gaps: bool) -> HashSet<&str> {
         let record = by_id.get(id);
         let parent =
             record.and_then(|r| r["parentUuid"].as_str().or_else(|| r["logicalParentUuid"].as_str()));
-        // The parent may be on an unreadable line. The previous record in the file is the best substitute.
+        // A missing parent may be on a line that could not be read. The previous record in the file is the best substitute.
         let lost = gaps && parent.is_some_and(|parent| !by_id.contains_key(parent));
         at = if lost { before(id) } else { parent };
     }
@@ -90,11 +90,11 @@ fn branch(records: &[Value], gaps: bool) -> HashSet<&str> {
 
 struct Reader {
     out: Conversation,
-    /// The session of the last record. A file may contain several sessions.
+    /// Id of the session to which the last record belongs. A file may contain several sessions; records of others are skipped.
     session: Option<String>,
-    /// Index of each answer by its original id.
+    /// Index of the message of each answer, by its original `message.id`.
     answers: HashMap<String, usize>,
-    /// Tool of each call.
+    /// Name of the tool of each call, by the call's id.
     names: HashMap<String, String>,
 }
 
@@ -123,7 +123,8 @@ impl Reader {
                 if let Some(cwd) = record["cwd"].as_str() {
                     out.cwd.get_or_insert_with(|| cwd.into());
                 }
-                // At the start of a file, the summary is all that is left of the earlier conversation.
+                // A summary of a compaction is skipped, because the file has the original messages. At the start of a file, the summary is
+                // all that is left of them, so it is kept.
                 if record["isCompactSummary"] == true && !out.messages.is_empty() {
                     return out.leave_out("summaries of compactions (their originals are carried)");
                 }
@@ -145,8 +146,8 @@ impl Reader {
         }
     }
 
-    /// Gives the last message of a record, if it made one, the record's id, so that a program that keeps the records can link new ones to
-    /// it. `before`: the number of messages before the record.
+    /// Gives the last message that a record made the record's id, if it made any. So a program that keeps the original records can link new
+    /// ones to it. `before`: the number of messages before the record.
     fn keep_id(&mut self, record: &Value, before: usize) {
         let id = record["uuid"].as_str().and_then(|id| id.parse::<MessageId>().ok());
         let made = self.out.messages.get_mut(before..).and_then(<[_]>::last_mut);
@@ -175,7 +176,7 @@ impl Reader {
         }
     }
 
-    /// Returns a person's text. Text that the program wrote in a person's name is left out.
+    /// Returns a text that a person typed. Notes that the program wrote as user messages are left out.
     fn words(&mut self, text: &str) -> Option<Part> {
         const NOTES: [&str; 5] =
             ["<command-name>", "<command-message>", "<local-command-", "<bash-", "<system-reminder>"];
@@ -196,7 +197,7 @@ impl Reader {
         let data = source["media_type"].as_str().zip(source["data"].as_str());
         match (block["type"].as_str(), source["type"].as_str(), data) {
             (Some("image"), Some("base64"), Some((kind, data))) => Some(image(kind, data)),
-            // Data that no part can hold. A document's text would be the only readable form of it.
+            // becket has no part for these data. For a document, its text would be needed, and the file does not contain it.
             (Some("document" | "image"), ..) => {
                 self.out
                     .leave_out(format!("attachments of kind {}", block["type"].as_str().unwrap_or_default()));
@@ -254,7 +255,7 @@ impl Reader {
                     self.names.insert(text("id").to_owned(), text("name").to_owned());
                     parts.push(Part::tool_call(text("id"), text("name"), super::arguments(&block["input"])));
                 }
-                // Some versions put results beside their calls.
+                // Some versions put results into the same record as their calls.
                 Some("tool_result") => results.push(self.result(block)),
                 _ => parts.push(self.out.note("blocks", block)),
             }

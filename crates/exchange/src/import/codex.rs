@@ -42,8 +42,7 @@ impl Reader {
                 }
             }
             Some("response_item") => self.item(time, payload),
-            // These records repeat the conversation for front ends. Only content without another record is
-            // counted as left out.
+            // These records repeat the conversation for front ends. Only content that no other record has is counted as left out.
             Some("event_msg") => {
                 if payload["type"] == "turn_aborted" {
                     self.out.leave_out("marks of interrupted turns");
@@ -54,7 +53,7 @@ impl Reader {
         }
     }
 
-    /// Reads a record of the older format.
+    /// Reads a record of the older format, an item without the wrapper.
     fn bare(&mut self, time: Millis, record: &Value) {
         if record["type"].is_string() {
             self.item(time, record);
@@ -65,7 +64,8 @@ impl Reader {
 
     fn meta(&mut self, meta: &Value) {
         let text = |key: &str| meta[key].as_str().map(str::to_owned);
-        // The first record is the session's own. Records of sessions that it was forked from may follow.
+        // The first `session_meta` is the session's own. Further ones belong to sessions that it was forked from, so they do not replace
+        // its facts.
         self.out.id = self.out.id.take().or_else(|| text("id"));
         self.out.cwd = self.out.cwd.take().or_else(|| text("cwd").map(Into::into));
         if meta["instructions"].is_string() || meta["base_instructions"].is_object() {

@@ -79,7 +79,7 @@ fn assistant(out: &mut Conversation, time: Millis, info: &Value, parts: &[Value]
             Some("step-start" | "step-finish") => step.flush(out),
             Some("text") if text.trim().is_empty() => {}
             Some("text") => {
-                // Text after a result belongs to the next answer.
+                // Text after a result belongs to the next answer, so this step's results are written first.
                 step.flush_results(out);
                 step.parts.push(Part::text(text));
             }
@@ -137,7 +137,7 @@ impl Step {
         let (output, failed) = match state["status"].as_str() {
             Some("completed") => (text(&state["output"]), false),
             Some("error") => (text(&state["error"]), true),
-            // The call never finished. The view reports that.
+            // The call never finished, so it has no result. The view shows it as interrupted.
             _ => return,
         };
         let mut result = Message::tool_result(CallId::from(id.as_str()), name, output, failed);

@@ -20,7 +20,8 @@ pub fn import_own(root: &Path, bytes: &[u8], cwd: Option<&Path>) -> Result<Impor
     adopt(root, copy(bytes), cwd, None)
 }
 
-/// Stores the session of a file that others may have made. The session gives up the undo of its changes and these `states`.
+/// Stores the session of a file that others may have made. Its file changes cannot be undone here, and its state entries `states` are
+/// reset.
 ///
 /// # Errors
 ///
@@ -39,7 +40,7 @@ fn copy(bytes: &[u8]) -> SessionCopy {
     for line in bytes.split_inclusive(|b| *b == b'\n') {
         match line.starts_with(BLOB).then(|| serde_json::from_slice::<BlobLine>(line)) {
             Some(Ok(BlobLine { blob: id, zstd })) => {
-                // Bytes that cannot be decoded fit no id, so the blob is reported as damaged.
+                // If the base64 is invalid, the blob stays empty. Then it does not match its id, so it is reported as damaged.
                 let packed = STANDARD.decode(zstd).unwrap_or_default();
                 copy.blobs.push(CopiedBlob { id, packed });
             }

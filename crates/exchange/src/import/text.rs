@@ -17,7 +17,7 @@ pub(super) fn record(line: &str) -> Option<Value> {
     })
 }
 
-/// Replaces each single half of a surrogate pair by U+FFFD.
+/// Replaces each half of a surrogate pair without its other half by U+FFFD.
 fn mended(json: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let (mut rest, mut found) = (json, false);

@@ -12,9 +12,9 @@ use becket_types::{
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
-/// Maximum size in bytes of images that are included in the page.
+/// Maximum size in bytes of an image that is included in the page. A larger one is only named.
 const IMAGE_BYTES: usize = 512 * 1024;
-/// Number of bytes shown of a longer output.
+/// Maximum number of bytes that are shown of an output.
 const OUTPUT_BYTES: usize = 64 * 1024;
 
 /// Writes the messages, calls and compactions of one conversation.
@@ -26,8 +26,7 @@ pub(super) struct Writer<'a> {
     masked: &'a mut usize,
     results: HashMap<CallPlace, &'a Message>,
     taken_out: HashSet<Seq>,
-    /// True for a conversation inside another one. Its content is found by the search together with the
-    /// enclosing message.
+    /// True for a conversation inside another one. The search treats its content as a part of the enclosing message.
     nested: bool,
 }
 
@@ -79,7 +78,7 @@ impl<'a> Writer<'a> {
         self.subagents(&self.subagents.others, out);
     }
 
-    /// Returns the attributes of an element that the search counts and that links can point to.
+    /// Returns the attributes that make an element a result of the search and a target of links; none for a nested conversation.
     fn item(&self, id: &str) -> String {
         if self.nested { String::new() } else { format!(" data-item id=\"{id}\"") }
     }
@@ -211,7 +210,7 @@ impl<'a> Writer<'a> {
         let _ = write!(out, "<p class=\"dim\">[Attached {kind}: {name}]</p>");
     }
 
-    /// Writes one line about an event.
+    /// Writes one line about an event, such as a prune or a notice.
     fn note(&mut self, time: Millis, words: &str, out: &mut String) {
         let words = text(words, self.masked);
         let item = if self.nested { "" } else { " data-item" };

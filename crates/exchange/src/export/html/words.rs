@@ -13,7 +13,7 @@ pub(in super::super) fn text(text: &str, masked: &mut usize) -> String {
     escape(&text)
 }
 
-/// Escapes a text. Characters that nobody would see, or that change the direction of text, are shown as on the screen of the
+/// Escapes a text. Characters that nobody would see, or that change the direction of text, are replaced by a visible form, as in the
 /// terminal.
 pub(in super::super) fn escape(text: &str) -> String {
     let text = show_hidden(text, is_hidden_in_export, |out, c| {
@@ -41,7 +41,8 @@ pub(in super::super) fn thousands(n: u64) -> String {
 pub(super) fn moment(time: Millis) -> String {
     let days = i64::try_from(time.0 / 86_400_000).unwrap_or(0);
     let of_day = time.0 % 86_400_000 / 60_000;
-    // Converts days since 1970 to a date with eras of 400 years and years that begin in March.
+    // Converts days since 1970 to a date. The calculation uses eras of 400 years, and years that begin in March, so that a leap day is the
+    // last day of its year.
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let of_era = shifted.rem_euclid(146_097);
