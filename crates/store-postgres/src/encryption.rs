@@ -28,7 +28,7 @@ use tokio_rustls::TlsConnector;
 /// Protocol name (ALPN) that PostgreSQL 17 and later require if the TLS handshake comes first.
 const PROTOCOL: &[u8] = b"postgresql";
 
-/// Checks that the server's certificate must pass.
+/// The checks that the server's certificate must pass, by `sslmode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trust {
     /// `require`: any certificate.
@@ -39,7 +39,7 @@ enum Trust {
     Host,
 }
 
-/// Encryption settings in an address.
+/// The encryption settings that were found in an address.
 #[derive(Debug, Default)]
 struct EncryptionSettings {
     mode: Option<String>,
@@ -67,7 +67,7 @@ pub(crate) fn read(address: &str) -> Result<(Config, Encryption), ConnectError> 
     let sockets_alone = far.is_none() && config.get_hosts().iter().all(|host| !matches!(host, Host::Tcp(_)));
     let trust = match (wishes.mode.as_deref(), far) {
         (Some("disable"), _) | (None, None) => None,
-        // Like every client: a Unix socket on this machine is never encrypted.
+        // As in every PostgreSQL client: a Unix socket on this machine is never encrypted.
         _ if sockets_alone => None,
         (Some("require"), _) if wishes.roots.is_none() => Some(Trust::Anybody),
         (Some("require" | "verify-ca"), _) => Some(Trust::Issuer),
@@ -87,7 +87,7 @@ pub(crate) fn read(address: &str) -> Result<(Config, Encryption), ConnectError> 
     Ok((config, Encryption { tls }))
 }
 
-/// Names of this machine.
+/// True for names of this machine, and for the path of a Unix socket.
 fn is_here(host: &str) -> bool {
     matches!(host, "localhost" | "127.0.0.1" | "::1") || host.starts_with('/')
 }
@@ -175,7 +175,7 @@ impl EncryptionSettings {
     }
 }
 
-/// Splits `key=value` words with the white space that follows them. Values may be quoted.
+/// Splits an address of the form `key=value key=value` into its words, each with the white space after it. Values may be quoted.
 fn words(text: &str) -> Vec<&str> {
     let (mut out, mut start, mut quoted, mut escaped, mut space) = (Vec::new(), 0, false, false, false);
     for (at, c) in text.char_indices() {
@@ -210,7 +210,7 @@ impl ServerCertVerifier for Check {
     ) -> Result<ServerCertVerified, Error> {
         let Some(issuer) = &self.issuer else { return Ok(ServerCertVerified::assertion()) };
         match issuer.verify_server_cert(certificate, between, host, ocsp, now) {
-            // The verifier checks the host name last. If only the name is wrong, everything else has passed.
+            // The verifier checks the host name last. If only the name is wrong, the certificate has passed every other check.
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
             )) if !self.host => Ok(ServerCertVerified::assertion()),
@@ -243,7 +243,7 @@ impl ServerCertVerifier for Check {
     }
 }
 
-/// Hint for a server that did not prove its identity; `None` for every other error.
+/// Returns a hint for the user if the server's certificate was refused; `None` for every other error.
 pub(crate) fn advice(error: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -282,7 +282,7 @@ where
     type Error = io::Error;
 
     fn make_tls_connect(&mut self, host: &str) -> io::Result<Handshake> {
-        // Without encryption the name is not needed, and it may be missing.
+        // The name is used only for encryption. Without encryption it may be missing or invalid.
         let name = ServerName::try_from(host.to_owned());
         Ok(Handshake { tls: self.tls.clone().zip(name.ok()) })
     }

@@ -1,20 +1,19 @@
 //! Sessions of teams in PostgreSQL: the same sessions, opened on any machine.
 //!
-//! Owns an [`Io`](becket_session::store::Io), the interface that all session storage uses. The database holds
-//! the truth: pieces of ledgers, each stored under the byte offset where it begins, and blobs. A folder on
-//! this machine is a copy in the usual session format. Everything is read, listed and searched in the copy.
+//! Owns an [`Io`](becket_session::store::Io), the interface that all session storage uses. The database has the authoritative data: pieces
+//! of ledgers, each stored under the byte offset where it begins, and blobs. A folder on this machine has a copy in the usual session
+//! format. Everything is read, listed and searched in that copy.
 //!
-//! A line is written to the database first, in one statement, and then to the copy. So an acknowledged line
-//! is in the database. A server that cannot be reached is treated like a failing disk: the session continues
-//! in memory, reports this once, and writes everything that is pending in order when the server is back. An
-//! advisory lock on the writing connection ensures one writer at a time. A process that takes over a session
-//! increases the session's number (`epoch`). Each line is written with the number that its writer knows, so a
-//! process that was suspended or disconnected can no longer add anything.
+//! A line is written to the database first, in one statement, and then to the copy. So an acknowledged line is in the database. A server
+//! that cannot be reached is treated like a failing disk: the session continues in memory, reports this once, and writes everything that is
+//! pending in order when the server is back. An advisory lock on the writing connection ensures one writer at a time. A process that takes
+//! over a session increases the session's number `epoch` in the database. A line is accepted only if its writer knows the current number,
+//! so a process that was suspended or disconnected can no longer add anything.
 //!
 //! Invariant: every row belongs to the database user that wrote it, and row level security hides it from all
 //! others.
 //!
-//! Knows nothing about conversations, and does not decide where the copy is.
+//! Does not interpret the content of sessions, and does not decide in which folder the copy is.
 
 mod encryption;
 mod place;

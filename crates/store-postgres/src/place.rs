@@ -34,13 +34,13 @@ pub struct Postgres {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Open files, identified by device and inode, and their place in the session.
+    /// The session and path of each open file, by device and inode number of the file.
     files: HashMap<(u64, u64), Spot>,
     /// Sessions that another process took over. Nothing more is written to them.
     lost: HashSet<Uuid>,
 }
 
-/// A file or folder of a session.
+/// A file or folder of a session, as found from its path in the copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Spot {
     place: String,
@@ -65,7 +65,7 @@ impl Postgres {
         Ok(store)
     }
 
-    /// Updates the copy from the database: lines, sessions, moves and deletions from other machines.
+    /// Updates the copy from the database: takes over lines, sessions, moves and deletions that other machines wrote.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl Postgres {
             let dir = self.dir(&row.place, &row.project, row.id);
             Disk.create_dir(&dir)?;
             let lock = Disk.open(&dir.join(LOCK), OpenMode::Touch)?;
-            // If another process of this machine holds the lock, it keeps the copy up to date itself.
+            // If another process of this machine has the session open, that process keeps the copy up to date.
             if lock.try_lock().is_ok() {
                 let pulled = self.pull_session(row, &dir);
                 lock.unlock()?;
@@ -95,7 +95,7 @@ impl Postgres {
         self.root.join(place).join(project).join(id.to_string())
     }
 
-    /// Removes folders of the copy whose sessions were moved or deleted.
+    /// Removes folders of the copy whose sessions were moved or deleted in the database, unless a process has them open.
     fn drop_others(&self, rows: &[Row]) -> io::Result<()> {
         let kept: HashSet<PathBuf> =
             rows.iter().map(|row| self.dir(&row.place, &row.project, row.id)).collect();
@@ -112,7 +112,7 @@ impl Postgres {
         Ok(())
     }
 
-    /// Updates one session. The caller must hold the copy's lock.
+    /// Updates one session of the copy from the database. The caller must hold the lock of its folder.
     fn pull_session(&self, row: &Row, dir: &Path) -> io::Result<()> {
         let path = dir.join(LEDGER);
         let have = fs::metadata(&path).map_or(0, |m| m.len());
@@ -120,11 +120,11 @@ impl Postgres {
             let mut from = if have < row.bytes { have } else { 0 };
             let mut bytes = self.read(row.id, from)?;
             if from > 0 && from + (bytes.len() as u64) < row.bytes {
-                // The copy ends inside a piece, so it is read again from the start.
+                // The copy ends inside a piece, so no piece begins there, and the ledger is read from its start.
                 from = 0;
                 bytes = self.read(row.id, 0)?;
             }
-            // The file is not replaced, because another process may have it open for reading.
+            // The file is emptied or extended, not replaced by another, because another process may have it open for reading.
             let file = Disk.open(&path, if from == 0 { OpenMode::Fresh } else { OpenMode::Append })?;
             write_all(&file, &bytes)?;
         }
@@ -194,7 +194,7 @@ impl Postgres {
         io::Error::other("the session was taken over")
     }
 
-    /// After the file lock was taken, takes the database lock and checks that the copy is up to date.
+    /// Takes the database lock of a session and updates its copy. Called after the file lock was taken.
     fn locked(&self, spot: &Spot) -> Result<(), TryLockError> {
         let ask = if spot.rest == LOCK_NEW { Ask::TakeOver(spot.id) } else { Ask::Lock(spot.id) };
         match self.server.ask(ask).map_err(TryLockError::Error)? {

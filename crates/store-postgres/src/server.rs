@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 const CONNECT: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(20);
-/// Number of attempts, and the pause between them, to get the lock of a process that was asked to exit.
+/// Number of attempts to get a lock after the connection of its holder was ended, and the pause between them.
 const TRIES: u32 = 100;
 const APART: Duration = Duration::from_millis(20);
 
@@ -61,11 +61,11 @@ const SCHEMA: &str = "
     GRANT USAGE ON SCHEMA becket TO PUBLIC;
 ";
 
-/// Request to the database.
+/// A request to the database. An id is that of a session.
 #[derive(Clone, Debug)]
 pub(crate) enum Ask {
     Lock(Uuid),
-    /// Takes the lock away from its current holder, who can write no more.
+    /// Takes the lock away from its current holder, which can no longer write.
     TakeOver(Uuid),
     Unlock(Uuid),
     /// Creates a session with its first line.
@@ -95,7 +95,7 @@ pub(crate) enum Ask {
     },
     Delete(Uuid),
     List(Option<Uuid>),
-    /// Reads the ledger from this byte on.
+    /// Reads the ledger from the byte offset `from` on.
     Read {
         id: Uuid,
         from: u64,
@@ -110,14 +110,14 @@ pub(crate) enum Ask {
 #[derive(Debug)]
 pub(crate) enum Answer {
     Yes,
-    /// Another process holds the lock.
+    /// Refused: another process holds the lock or took the session over, or the session to create already exists.
     No,
     Sessions(Vec<Row>),
     Bytes(Vec<u8>),
     Names(Vec<String>),
 }
 
-/// A stored session.
+/// A stored session, as the database lists it.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub id: Uuid,
@@ -176,7 +176,7 @@ struct Worker {
     config: Config,
     encryption: Encryption,
     client: Option<Client>,
-    /// Locked sessions, each with the `epoch` that its lines are written with.
+    /// Locked sessions, each with the `epoch` that this process knows and sends with its lines.
     held: HashMap<Uuid, i64>,
 }
 
@@ -242,7 +242,8 @@ impl Worker {
                     .await
                     .map_err(|e| io_error(&e))?;
                 if !locked.get::<_, bool>(0) {
-                    // No session has this number, so no further line of it is accepted.
+                    // Another process has locked the session meanwhile. No session has this epoch, so no further line of this process is
+                    // accepted.
                     *epoch = -1;
                 }
             }
@@ -251,8 +252,8 @@ impl Worker {
         self.client.as_ref().ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
-    /// Sends a request, and repeats it if the connection turns out to be broken. Every request except `Begin`
-    /// has the same effect if it is carried out twice.
+    /// Sends a request, and repeats it if the connection turns out to be broken. `Begin` is not repeated: if the first attempt reached the
+    /// database, the second would report that the session exists. Every other request has the same effect if it is carried out twice.
     async fn answer_again(&mut self, ask: Ask) -> io::Result<Answer> {
         let again = (!matches!(ask, Ask::Begin { .. })).then(|| ask.clone());
         match (self.answer(ask).await, again) {
@@ -317,8 +318,8 @@ impl Worker {
                     .map_err(|e| io_error(&e))?;
                 let mut bytes = Vec::new();
                 for row in rows {
-                    // A piece that does not follow directly is left out, because it is not part of a
-                    // contiguous ledger.
+                    // A piece is skipped if it does not begin where the previous one ends, because the ledger would have a gap or a
+                    // repetition.
                     if row.get::<_, i64>(0) as u64 == from + bytes.len() as u64 {
                         bytes.extend_from_slice(row.get(1));
                     }
@@ -365,8 +366,8 @@ impl Worker {
     }
 
     async fn take_over(&mut self, id: Uuid) -> io::Result<Answer> {
-        // The number is increased first, so no line of the old holder is accepted from here on. Then its
-        // connection is ended to free the lock.
+        // The epoch is increased first, so that no line of the old holder is accepted from here on. Then the connection of the old holder
+        // is ended, which frees its lock.
         let sql = "UPDATE becket.sessions SET epoch = epoch + 1 WHERE owner = current_user AND id = $1";
         self.execute(sql, &[&id]).await?;
         let sql = format!(
@@ -395,8 +396,8 @@ impl Worker {
         Ok(if made == 1 { Answer::Yes } else { Answer::No })
     }
 
-    /// Shortens the ledger, if this process still has the right to write it (`epoch`), as for a new line. Lines that
-    /// another process wrote since are not removed.
+    /// Shortens the ledger, if this process may still write it, which the `epoch` shows, as for a new line. So lines of a process that took
+    /// the session over are not removed.
     async fn cut(&mut self, id: Uuid, len: i64) -> io::Result<Answer> {
         let Some(epoch) = self.held.get(&id).copied() else { return Ok(Answer::No) };
         let sql = "WITH mine AS (SELECT 1 FROM becket.sessions

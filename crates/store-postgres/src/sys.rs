@@ -11,7 +11,7 @@ pub(crate) fn identity(file: &File) -> io::Result<(u64, u64)> {
     Ok((metadata.dev(), metadata.ino()))
 }
 
-/// Not available on this platform, so sessions in PostgreSQL are not supported here.
+/// Returns an error: this platform has no such identity, so sessions in PostgreSQL are not supported on it.
 #[cfg(not(unix))]
 pub(crate) fn identity(_: &File) -> io::Result<(u64, u64)> {
     Err(io::ErrorKind::Unsupported.into())
