@@ -1,12 +1,11 @@
 //! An open directory, in which files are created and renamed by name.
 //!
-//! Owns writing without races: after a path was judged and before something is written, a directory on the
-//! way may be replaced by a symbolic link. A [`Dir`] is opened without following any link. Every later
-//! operation uses a name inside that open directory, never the path again. After a swap the operation
-//! therefore fails, or happens in the directory that was judged.
+//! Owns writing without races: between the check that a path is allowed and the write, somebody may replace a directory on the way by a
+//! symbolic link. A [`Dir`] is opened without following any link. Every later operation uses a name inside that open directory, never the
+//! path again. So after such a replacement the operation fails, or it happens in the directory that was checked.
 //!
-//! The same holds for files that becket itself keeps where a confined command can write: such a command can put a link, a pipe
-//! or a file of another name under each name there. [`Dir::read_own`] reads only what an ordinary program wrote there, and
+//! The same is needed for becket's own files in a directory where a confined command can write: such a command can put a link, a pipe or a
+//! hard link to another file under each name there. [`Dir::read_own`] reads only what an ordinary program wrote there, and
 //! [`Dir::create_new`] writes through nothing that exists.
 //!
 //! Names are single path components. Knows no permission rule.
@@ -59,8 +58,7 @@ impl Dir {
                     match mkdirat(&parent.fd, name, Mode::from_raw_mode(0o777)) {
                         Ok(()) => made.push(at.clone()),
                         Err(Errno::EXIST) => {}
-                        // The directory may exist already and only refuse `mkdir`. Opening it below reports
-                        // if it is missing.
+                        // `mkdir` may report one of these errors although the directory exists. Opening it below reports if it is missing.
                         Err(Errno::ROFS | Errno::ACCESS | Errno::PERM) if at.is_dir() => {}
                         Err(e) => return Err(e.into()),
                     }
@@ -148,8 +146,8 @@ impl Dir {
         self.open_file(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL, mode)
     }
 
-    /// Returns the content of a small file that becket or one of its commands wrote: a regular file of this user with one
-    /// name, of at most `max` bytes. Follows no link, and never waits.
+    /// Returns the content of a small file that becket or one of its commands wrote: a regular file of this user without further hard
+    /// links, of at most `max` bytes. Follows no link, and never waits.
     ///
     /// # Errors
     ///
@@ -158,7 +156,7 @@ impl Dir {
         use std::os::unix::fs::MetadataExt as _;
         let file = self.read(name)?;
         let meta = file.metadata()?;
-        // A second name can be a hard link to a file that the command itself may not read.
+        // If the file has a second name, a command may have made a hard link to a file that it may not read itself.
         let is_own = meta.is_file() && meta.nlink() == 1 && meta.uid() == rustix::process::geteuid().as_raw();
         if !is_own {
             return Err(io::Error::new(
@@ -252,7 +250,7 @@ impl Dir {
         }
     }
 
-    /// Moves an entry to another directory of the same file system, without replacing an existing entry.
+    /// Moves an entry to another directory of the same file system and names it `to` there. Does not replace an existing entry.
     ///
     /// # Errors
     ///
@@ -287,8 +285,8 @@ impl Dir {
         Ok(unlinkat(&self.fd, name, AtFlags::empty())?)
     }
 
-    /// Flushes the directory's entries to disk. Some file systems cannot flush a directory; the error is
-    /// ignored because there is no alternative.
+    /// Flushes the directory's entries to disk. Some file systems cannot flush a directory; errors are ignored, because nothing else can be
+    /// done.
     pub fn sync(&self) {
         let whole = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         if let Ok(fd) = openat(&self.fd, ".", whole, Mode::empty()) {

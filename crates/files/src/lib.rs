@@ -1,8 +1,7 @@
 //! Reads files that becket opens by itself: rules, settings, git's own files, ignore files.
 //!
-//! Owns one promise: reading such a file ends. A repository can put a named pipe, a device, a socket, a folder or
-//! a file of many gigabytes under any name that becket looks for. An ordinary `open` waits until somebody writes
-//! into a pipe, and `/dev/zero` never ends.
+//! Guarantees that reading such a file ends. A repository can put a named pipe, a device, a socket, a folder or a file of many gigabytes
+//! under any name that becket looks for. An ordinary `open` waits until somebody writes into a pipe, and `/dev/zero` never ends.
 //!
 //! Invariants:
 //! - Only regular files are opened. Symbolic links are followed; the target must be regular.
@@ -10,11 +9,10 @@
 //!   events returns an error.
 //! - Every read has a limit in bytes, which the caller names.
 //!
-//! [`dir`] also writes: files that becket makes or puts back where somebody else can put links. [`private`] writes
+//! [`dir`] also writes: files that becket creates or restores in directories where somebody else can create links. [`private`] writes
 //! becket's own files.
 //!
-//! Does not decide if a file may be read. Tools that read paths of the model use `becket_tool::paths`, which also
-//! refuses links.
+//! Does not decide if a file may be read. Tools that read a path which the model named use `becket_tool::paths`, which also refuses links.
 
 pub mod dir;
 pub mod private;
@@ -36,8 +34,8 @@ pub const MAX_IGNORE_BYTES: u64 = 1 << 20;
 /// Fails with `IsADirectory` for a folder, with `InvalidInput` for a pipe, socket or device, and like
 /// [`File::open`] otherwise.
 pub fn open(path: &Path) -> io::Result<(File, Metadata)> {
-    // Opening a device can have an effect of its own, so its kind is checked before. The check after the opening
-    // counts if the file was replaced in between.
+    // Opening a device can have side effects, so the kind of the file is checked before. It is checked again after opening, because the
+    // file may have been replaced in between.
     regular(std::fs::metadata(path)?.file_type())?;
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
@@ -87,8 +85,8 @@ pub fn read(path: &Path, max: u64) -> io::Result<Vec<u8>> {
 pub fn read_start(path: &Path, max: u64) -> io::Result<(Vec<u8>, u64)> {
     let (file, meta) = open(path)?;
     let mut bytes = Vec::new();
-    // The size of a file that the kernel generates is 0, and any file can grow. One byte more than the limit shows
-    // that there is more.
+    // The reported size of a file that the kernel generates is 0, and any file can grow while it is read. So one byte more than the limit
+    // is read: it shows that there is more.
     file.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
     let size = meta.len().max(bytes.len() as u64);
     bytes.truncate(usize::try_from(max).unwrap_or(usize::MAX));
@@ -105,11 +103,11 @@ pub fn read_text(path: &Path, max: u64) -> io::Result<String> {
         .map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
 
-/// True if a walk can read the ignore rules of this folder: each file is missing, or a regular file of at most
-/// [`MAX_IGNORE_BYTES`]. A link must lead to another file of ignore rules, because the rules show parts of their text
-/// by the names that they hide.
+/// True if the library that walks folders can safely read the ignore rules of this folder: each file is missing, or a regular file of at
+/// most [`MAX_IGNORE_BYTES`]. A link must lead to another file of ignore rules. If it led to any other file, the files that the walk hides
+/// would reveal parts of its text.
 ///
-/// The library that walks folders opens these files itself and would wait for a pipe.
+/// The library opens these files itself, and would wait for a pipe.
 pub fn ignore_rules_are_plain(dir: &Path) -> bool {
     const NAMES: [&str; 5] = [".gitignore", ".ignore", ".git", ".git/info/exclude", ".git/commondir"];
     NAMES.iter().all(|name| is_plain(&dir.join(name))) && directory_of_git_is_plain(dir)
@@ -118,21 +116,22 @@ pub fn ignore_rules_are_plain(dir: &Path) -> bool {
 fn is_plain(path: &Path) -> bool {
     match std::fs::metadata(path) {
         Ok(meta) if meta.is_file() => meta.len() <= MAX_IGNORE_BYTES && !leads_to_another_kind(path),
-        // Opening a folder does no harm: reading it fails.
+        // A folder under this name does no harm: the library cannot read it as a file.
         Ok(meta) => meta.is_dir(),
-        // The library cannot open the file either, so it goes on without it.
+        // The library cannot open the file either, and continues without it.
         Err(_) => true,
     }
 }
 
-/// The library follows a `.git` file to the directory that it names, and from there to the common one.
+/// Does the same check for the directories of git that a `.git` file names: the library follows the file to its directory, and from there
+/// to the common one.
 fn directory_of_git_is_plain(dir: &Path) -> bool {
     let line = |path: &Path| {
         let text = read_text(path, MAX_IGNORE_BYTES).ok()?;
         text.lines().next().map(str::to_owned)
     };
     let Some(named) = line(&dir.join(".git")) else { return true };
-    // The library takes relative names from its own working directory. Both are examined.
+    // The library resolves a relative name from the working directory of the process, git from `dir`. Both are examined.
     let Some(named) = named.strip_prefix("gitdir:").map(str::trim) else { return true };
     [dir.join(named), Path::new(named).to_path_buf()].iter().all(|git_dir| {
         let common = git_dir.join("commondir");
@@ -141,8 +140,8 @@ fn directory_of_git_is_plain(dir: &Path) -> bool {
     })
 }
 
-/// True if a path is a link to a file of another kind: one that holds no ignore rules by its name, or a generated
-/// one. Some generated files wait for events although they look regular.
+/// True if a path is a link to something else than ignore rules: to a file with another name, or to a generated file. Some generated files
+/// wait for events although they look regular.
 fn leads_to_another_kind(path: &Path) -> bool {
     path.is_symlink()
         && path.canonicalize().is_ok_and(|real| {

@@ -2,10 +2,10 @@
 //! noted about servers and models.
 //!
 //! Invariants:
-//! - New folders have mode 0700 and new files mode 0600, whatever the umask is. This includes missing parents, so
-//!   that nobody else can exchange a folder on the way.
-//! - [`append`] takes the access of others away from a file that an older version left open to them.
-//! - [`replace`] leaves the old file or the new one, never a part.
+//! - New folders have mode 0700 and new files mode 0600, whatever the umask is. This includes missing parents, so that nobody else can
+//!   exchange a folder on the way.
+//! - [`append`] removes the access of others from a file that an older version created readable for them.
+//! - After [`replace`], also if it fails, the file has the complete old or the complete new content.
 //!
 //! Does not change the mode of folders that exist: they may be the user's own.
 
@@ -24,7 +24,8 @@ pub fn dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)
 }
 
-/// Appends to a file in one write, so that what several processes append does not mix. Creates the file and its folder.
+/// Appends to a file in one write, so that the data of processes that append at the same time does not mix. Creates the file and its
+/// folder.
 ///
 /// # Errors
 ///
@@ -40,7 +41,7 @@ pub fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)
 }
 
-/// Writes a new file beside the old one and renames it into place, so that no reader sees a part. Creates the folder.
+/// Writes a new file beside the old one and renames it into place, so that no reader sees a part of the content. Creates the folder.
 ///
 /// # Errors
 ///
@@ -60,7 +61,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .and_then(|mut file| file.write_all(bytes))
         .and_then(|()| std::fs::rename(&new, path));
     if written.is_err() {
-        // The old file stays; only the half of a new one goes. There is none if it could not be created.
+        // The old file stays. Only the incomplete new file is removed, if it exists.
         let _ = std::fs::remove_file(&new);
     }
     written

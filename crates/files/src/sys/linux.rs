@@ -24,8 +24,8 @@ pub(crate) fn open_dir_at(dir: impl AsFd, name: &OsStr) -> io::Result<OwnedFd> {
 
 /// Sets the permission bits of an open directory.
 pub(crate) fn change_mode(dir: impl AsFd, mode: u32) -> io::Result<()> {
-    // The descriptor only names the directory, so `fchmod` refuses it. This name needs no right to enter the directory, which
-    // `.` would need.
+    // The descriptor is opened with `O_PATH`, so `fchmod` refuses it. This path of `/proc` works without the right to enter the directory,
+    // which `.` would need.
     let name = format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd());
     Ok(rustix::fs::chmodat(CWD, name, Mode::from_raw_mode(mode), AtFlags::empty())?)
 }
