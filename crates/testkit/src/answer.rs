@@ -150,7 +150,7 @@ impl Answer {
         self.usage
     }
 
-    /// The stop reason, where the test names one.
+    /// Returns the stop reason that the test set, if it set one.
     pub(crate) fn stop_word(&self) -> Option<&str> {
         self.stop.as_deref()
     }

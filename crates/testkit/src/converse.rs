@@ -5,10 +5,10 @@ use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
 use serde_json::{Value, json};
 
-/// Content type of such a body.
+/// Content type of a response body that consists of such messages.
 pub const CONTENT_TYPE: &str = "application/vnd.amazon.eventstream";
 
-/// One message with the event `name`, or with the exception `name` if it ends in `Exception`.
+/// Returns one message with this payload: the event `name`, or the exception `name` if it ends in `Exception`.
 pub fn frame(name: &str, payload: &Value) -> Vec<u8> {
     let kind = if name.ends_with("Exception") { "exception" } else { "event" };
     let header = |name: String, value: &str| Header::new(name, HeaderValue::String(value.to_owned().into()));
@@ -21,7 +21,7 @@ pub fn frame(name: &str, payload: &Value) -> Vec<u8> {
     out
 }
 
-/// The messages of the answer, in order.
+/// Returns the messages of the answer in order, each as bytes.
 pub fn frames(answer: &Answer) -> Vec<Vec<u8>> {
     let mut out = vec![frame("messageStart", &json!({"role": "assistant", "p": "abc"}))];
     for (index, piece) in answer.pieces().iter().enumerate() {

@@ -1,10 +1,10 @@
-//! A gate at which the server waits until the test opens it: a delay without a clock.
+//! A gate at which the server waits until the test opens it: a delay that does not depend on time.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Time limit of a blocking wait, so that a test fails instead of hanging.
+/// Time limit of a wait in a blocking test, so that the test fails and does not hang.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A flag that is set once and can be awaited, from async and from blocking code.
@@ -51,17 +51,17 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A closed gate.
+    /// Makes a closed gate.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Lets the response continue, now or when it arrives here.
+    /// Opens the gate. A response that waits here continues, and a later one does not wait.
     pub fn open(&self) {
         self.open.set();
     }
 
-    /// Waits until the response has arrived here. Everything before the gate has then been sent.
+    /// Waits until the response has arrived here. Then everything before the gate has been sent.
     pub async fn reached(&self) {
         self.reached.wait().await;
     }

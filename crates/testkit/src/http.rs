@@ -16,7 +16,7 @@ pub struct Recorded {
     /// Headers in order; names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Bytes,
-    /// Number of the connection, from 0.
+    /// Number of the connection on which the request arrived, from 0.
     pub connection: usize,
 }
 
@@ -36,7 +36,7 @@ impl Recorded {
         serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("request body: {e}: {}", self.text()))
     }
 
-    /// Returns `messages` of the body.
+    /// Returns the array `messages` of the JSON body; empty if there is none.
     pub fn messages(&self) -> Vec<Value> {
         self.json()["messages"].as_array().cloned().unwrap_or_default()
     }

@@ -50,7 +50,7 @@ impl Project {
         std::fs::read(self.path(relative)).unwrap_or_else(|e| panic!("{relative}: {e}"))
     }
 
-    /// True if a file or folder exists. Symbolic links are followed.
+    /// True if the file or folder exists. Symbolic links are followed.
     pub fn exists(&self, relative: &str) -> bool {
         self.path(relative).exists()
     }

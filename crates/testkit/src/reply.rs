@@ -25,7 +25,7 @@ pub struct Reply {
 enum Content {
     Answer(Box<Answer>),
     Body(Bytes),
-    /// The bytes of the whole response. The connection closes after them.
+    /// The bytes of the whole response, including its head. The connection closes after them.
     Raw(Bytes),
 }
 
@@ -57,7 +57,7 @@ pub(crate) enum Action {
 }
 
 impl From<Answer> for Reply {
-    /// Makes an event stream for the API of the request's path.
+    /// Makes a stream of events in the format of the API to which the request's path belongs.
     fn from(answer: Answer) -> Self {
         Self::new(200, Content::Answer(Box::new(answer)), Framing::Chunked)
             .header("content-type", "text/event-stream; charset=utf-8")
@@ -91,12 +91,12 @@ impl Reply {
         Self::new(status, Content::Body(Bytes::new()), Framing::Length(None))
     }
 
-    /// Makes a response from these bytes, including the status line. The connection closes after them.
+    /// Makes a response of exactly these bytes, including the status line. The connection closes after them.
     pub fn raw(response: impl Into<Bytes>) -> Self {
         Self::new(200, Content::Raw(response.into()), Framing::Chunked)
     }
 
-    /// Reads the request and closes the connection without a response.
+    /// Makes a reply without any bytes: the server reads the request and closes the connection.
     pub fn nothing() -> Self {
         Self::raw(Bytes::new())
     }
@@ -114,7 +114,7 @@ impl Reply {
         Self::json(status, &error)
     }
 
-    /// Adds a header. A header of the same name stays as well.
+    /// Adds a header. Headers of the same name that were added before stay.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
@@ -128,14 +128,14 @@ impl Reply {
         self
     }
 
-    /// Declares this content length, regardless of the real one.
+    /// Declares this content length, even if the body has another length.
     #[must_use]
     pub fn declared_length(mut self, length: usize) -> Self {
         self.framing = Framing::Length(Some(length));
         self
     }
 
-    /// Writes (and frames) the body in pieces of `bytes`.
+    /// Writes the body in pieces of this many bytes. With chunked encoding, each piece is a chunk.
     #[must_use]
     pub fn pieces(mut self, bytes: usize) -> Self {
         self.piece = bytes;
@@ -245,7 +245,7 @@ impl Reply {
         }
     }
 
-    /// The head of the response. `framed`: the body consists of binary messages, whatever the headers say.
+    /// The head of the response. `framed`: the body consists of the binary messages of Converse, which have a content type of their own.
     fn head(&self, length: usize, framed: bool) -> Bytes {
         let mut head = format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status));
         for (name, value) in &self.headers {

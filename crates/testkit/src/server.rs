@@ -28,8 +28,8 @@ pub struct MockServer {
 }
 
 impl MockServer {
-    /// Answers each POST with the next reply. After the last one, the server returns status 500 with a
-    /// message and forbids retries.
+    /// Answers each POST with the next reply. Once all replies are used, the server answers with status 500, a message, and a header that
+    /// forbids retries.
     pub fn start<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> Self {
         let mut replies: VecDeque<Reply> = replies.into_iter().map(Into::into).collect();
         Self::with(move |_| replies.pop_front().unwrap_or_else(used_up))
@@ -79,7 +79,7 @@ impl MockServer {
         self.address
     }
 
-    /// Returns every POST so far, in the order in which they were complete.
+    /// Returns every POST so far, in the order in which the requests were received completely.
     pub fn requests(&self) -> Vec<Recorded> {
         let recorded = self.shared.recorded.lock().unwrap();
         recorded.iter().filter(|r| r.method == "POST").cloned().collect()
@@ -95,7 +95,7 @@ impl MockServer {
         *self.shared.connections.lock().unwrap()
     }
 
-    /// Waits until `count` POSTs have arrived.
+    /// Waits until `count` POSTs have arrived, and returns them.
     pub async fn received(&self, count: usize) -> Vec<Recorded> {
         loop {
             let notified = self.shared.notify.notified();
@@ -145,7 +145,7 @@ async fn serve(mut stream: TcpStream, number: usize, shared: Arc<Shared>) {
     let mut buffer = Vec::new();
     while let Some(request) = read_request(&mut stream, &mut buffer, number).await {
         let reply = if request.method == "POST" {
-            // A panic in a test's handler must not make later requests fail because of the poisoned lock.
+            // If a test's handler panics, the lock is poisoned. Later requests must not fail because of that.
             let mut handler = shared.handler.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             handler(&request)
         } else {
@@ -162,7 +162,7 @@ async fn serve(mut stream: TcpStream, number: usize, shared: Arc<Shared>) {
     }
 }
 
-/// Carries out the actions. Returns false if the connection is closed.
+/// Carries out a response's actions on the socket. Returns false if the connection is closed afterwards.
 async fn carry_out(stream: &mut TcpStream, actions: Vec<Action>) -> bool {
     for action in actions {
         match action {
@@ -170,7 +170,7 @@ async fn carry_out(stream: &mut TcpStream, actions: Vec<Action>) -> bool {
                 if stream.write_all(&bytes).await.is_err() {
                     return false;
                 }
-                // Gives the reader a chance to receive each piece separately.
+                // Yields between two writes, so that the client can receive each piece separately.
                 tokio::task::yield_now().await;
             }
             Action::Gate(gate) => gate.pass().await,

@@ -1,12 +1,13 @@
-//! Rendering of requests for people and assertions: numbered lines, and the prefix rule.
+//! Rendering of requests for people and assertions: numbered lines, and the check that each request begins with the bytes of the previous
+//! one.
 
 use crate::http::Recorded;
 use serde_json::Value;
 
-/// Maximum number of characters of a text that are shown. The rest is shown as a count.
+/// Maximum number of characters that are shown of a text. For a longer one, the number of further characters is shown.
 const SHOWN: usize = 120;
 
-/// One line per block of the request, both wires alike:
+/// Returns one line for each block of the request, in the same form for Anthropic Messages and Chat Completions:
 ///
 /// ```text
 /// system "You are …" *

@@ -31,7 +31,7 @@ impl Answer {
         }
     }
 
-    /// Returns the event stream for `wire`, which is one of those made of text.
+    /// Returns the event stream for `wire` as text. Not for [`Wire::Converse`], whose stream is binary.
     pub fn sse(&self, wire: Wire) -> String {
         self.events(wire).concat()
     }

@@ -11,7 +11,7 @@ fn numbered(out: Vec<Value>) -> Vec<Value> {
     out.into_iter().enumerate().map(number).collect()
 }
 
-/// The item of a piece, whole.
+/// Returns a piece of an answer as a complete output item of the Responses API.
 fn item(index: usize, piece: &Piece) -> Value {
     match piece {
         Piece::Text(text) => json!({"type": "message", "id": format!("msg_{index}"), "role": "assistant",
@@ -114,7 +114,7 @@ fn chunk(parts: Vec<Value>, finish: Option<&str>) -> Value {
     json!({"candidates": [candidate], "modelVersion": "mock", "responseId": "r_mock"})
 }
 
-/// A signature of reasoning is on the first call, or on a part of its own at the end.
+/// Returns the chunks of Gemini's stream. A signature of reasoning is sent with the first call, or in a part of its own at the end.
 pub(crate) fn gemini(answer: &Answer) -> Vec<Value> {
     let mut out = Vec::new();
     let signature = answer.pieces().iter().find_map(|piece| match piece {
