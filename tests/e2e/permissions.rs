@@ -453,6 +453,9 @@ fn a_script_that_changes_while_the_user_is_asked_does_not_run() {
             "\"type\":\"result\"",
         );
         running.wait();
+        let by_program =
+            |e: &Value| e["kind"] == "permission" && e["by"] == "sdk" && e["decision"] == "allow";
+        assert!(bench.entries().iter().any(by_program), "the ledger says that the program decided");
         let told = server.requests().last().unwrap().text().to_owned();
         let is_other = changed == "a.txt";
         assert!(

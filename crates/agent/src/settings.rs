@@ -12,7 +12,7 @@ use becket_session::Session;
 use becket_session::context::ModelScope;
 use becket_session::context::cache::CachePolicy;
 use becket_tool::{EditHook, Registry};
-use becket_types::{Limit, Millis};
+use becket_types::{DecidedBy, Limit, Millis};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -198,6 +198,17 @@ pub struct RequestSettings {
     pub known_assumption: Option<String>,
     /// Ask a model for the summary of a compaction; otherwise becket makes it from the session's record.
     pub summaries: bool,
+}
+
+impl Asking {
+    /// Returns who answers a question for permission, and the words for it in the record of decisions. Without a user, only the program that
+    /// drives the session can have answered.
+    pub fn decided_by(self) -> (DecidedBy, &'static str) {
+        match self.headless {
+            true => (DecidedBy::Sdk, "the program that drives the session"),
+            false => (DecidedBy::Person, "the user"),
+        }
+    }
 }
 
 impl Default for Asking {

@@ -1,7 +1,7 @@
 //! The `write` tool: replaces the whole content of a file.
 //!
 //! Invariants: a file that the model has not read, or that changed since, is not overwritten. An existing file keeps
-//! its encoding, and CRLF if all its lines end with it and the new content has no CR.
+//! its encoding, and CRLF or CR if all its lines end with it and the new content has no CR.
 
 use crate::encoding::{self, Kind};
 use crate::endings::{Ending, Source};
@@ -143,7 +143,9 @@ fn overwrite(
     let view = encoding::decode(&current.bytes);
     let source = Source::new(&view.text);
     let content = match source.uniform() {
-        Some(Ending::CrLf) if !content.contains('\r') => content.replace('\n', "\r\n"),
+        Some(ending @ (Ending::CrLf | Ending::Cr)) if !content.contains('\r') => {
+            content.replace('\n', ending.as_str())
+        }
         _ => content.to_owned(),
     };
     let bytes = match view.kind {
@@ -200,8 +202,10 @@ fn overwrite(
     if !view.is_plain() && !matches!(view.kind, Kind::Bytes { .. }) {
         let _ = write!(text, "; kept as {}", view.name());
     }
-    if source.uniform() == Some(Ending::CrLf) {
-        text.push_str("; kept CRLF line endings");
+    match source.uniform() {
+        Some(Ending::CrLf) => text.push_str("; kept CRLF line endings"),
+        Some(Ending::Cr) => text.push_str("; kept CR line endings"),
+        Some(Ending::Lf) | None => {}
     }
     Ok(ToolOutput {
         content: text + ").",

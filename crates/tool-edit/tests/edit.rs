@@ -292,6 +292,9 @@ async fn writing_creates_overwrites_and_refuses() {
     room.seen("crlf", "\u{feff}a\r\nb\r\n");
     assert!(!room.write("crlf", "x\ny\n").await.is_error);
     assert_eq!(room.bytes("crlf"), "\u{feff}x\r\ny\r\n".as_bytes());
+    room.seen("cr", "a\rb\r");
+    assert!(room.write("cr", "x\ny\nz\n").await.content.contains("kept CR line endings"));
+    assert_eq!(room.bytes("cr"), b"x\ry\rz\r");
     assert!(room.write("other/below", "x").await.is_error);
     assert!(room.write("nul\0", "x").await.is_error);
     // The umask decides on new files, as for any program.

@@ -71,11 +71,18 @@ pub(crate) struct Skipped {
 /// Maximum number of files that may not be read without permission and are listed by name.
 const NAMED: usize = 3;
 
+/// Keeps the text that sorts first. Threads visit files in any order, and equal trees give equal output.
+fn keep_first(first: &mut Option<String>, text: String) {
+    if first.as_ref().is_none_or(|kept| text < *kept) {
+        *first = Some(text);
+    }
+}
+
 impl Skipped {
     /// Records a problem with one file or directory. `what` names it and the problem.
     pub(crate) fn trouble(&mut self, what: String) {
         self.troubles += 1;
-        self.first_trouble.get_or_insert(what);
+        keep_first(&mut self.first_trouble, what);
     }
 
     /// Records a file that may not be opened without its own permission.
@@ -100,8 +107,12 @@ impl Skipped {
     pub(crate) fn merge(&mut self, other: Self) {
         self.links += other.links;
         self.troubles += other.troubles;
-        self.first_link = self.first_link.take().or(other.first_link);
-        self.first_trouble = self.first_trouble.take().or(other.first_trouble);
+        if let Some(link) = other.first_link {
+            keep_first(&mut self.first_link, link);
+        }
+        if let Some(what) = other.first_trouble {
+            keep_first(&mut self.first_trouble, what);
+        }
         self.closed += other.closed;
         for path in other.first_closed {
             self.name_closed(path);
@@ -113,7 +124,7 @@ impl Skipped {
             Ok(target) if target.starts_with(root) => {}
             Ok(_) => {
                 self.links += 1;
-                self.first_link.get_or_insert_with(|| path.display().to_string());
+                keep_first(&mut self.first_link, path.display().to_string());
             }
             Err(error) => self.trouble(format!("{} (a broken symbolic link: {error})", path.display())),
         }
@@ -232,5 +243,29 @@ impl<S, E> Drop for Visitor<'_, S, E> {
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         done.0.extend(self.state.take());
         done.1.merge(std::mem::take(&mut self.skipped));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_named_does_not_depend_on_the_order_of_threads() {
+        let one = |names: &[&str]| {
+            let mut skipped = Skipped::default();
+            names.iter().for_each(|name| skipped.trouble((*name).to_owned()));
+            skipped.first_link = names.iter().map(|name| (*name).to_owned()).min();
+            skipped
+        };
+        let named = |order: &[&[&str]]| {
+            let mut all = Skipped::default();
+            order.iter().for_each(|names| all.merge(one(names)));
+            (all.first_trouble, all.first_link)
+        };
+        let parts: [&[&str]; 3] = [&["c", "b"], &[], &["a", "d"]];
+        let want = (Some("a".to_owned()), Some("a".to_owned()));
+        assert_eq!(named(&parts), want);
+        assert_eq!(named(&[parts[2], parts[1], parts[0]]), want);
     }
 }

@@ -41,7 +41,7 @@ pub enum DecidedBy {
     /// The permission mode, together with becket's knowledge of tools and commands.
     Mode,
     Hook,
-    /// The program that drives the session. This version records its answers as [`DecidedBy::Person`].
+    /// The answer of the program that drives the session. Older versions recorded it as [`DecidedBy::Person`].
     Sdk,
     /// The sandbox: it could not confine the command, or its proxy refused a connection of the command.
     Sandbox,

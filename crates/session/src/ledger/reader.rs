@@ -339,6 +339,7 @@ const KINDS: &[&str] = &[
     "part",
     "finish",
     "prune",
+    "cut_inputs",
     "compaction",
     "revert",
     "pin",
@@ -348,6 +349,7 @@ const KINDS: &[&str] = &[
     "usage",
     "tool_journal",
     "permission",
+    "hook",
     "state",
     "title",
     "interrupt",
@@ -362,4 +364,28 @@ const KINDS: &[&str] = &[
 fn has_a_known_kind_and_an_unknown_shape(entry: &Entry) -> bool {
     let EntryKind::Unknown(map) = &entry.kind else { return false };
     map.get("kind").and_then(|kind| kind.as_str()).is_none_or(|kind| KINDS.contains(&kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_known_kinds_are_those_of_the_book() {
+        let book = include_str!("../../../../docs/session-format.md");
+        let entries = book.split("## Entries").nth(1).and_then(|rest| rest.split("## Messages").next());
+        let rows = entries.unwrap_or_default().lines().filter_map(|line| line.strip_prefix("| `"));
+        let mut named: Vec<&str> =
+            rows.filter_map(|row| row.split('`').next()).filter(|kind| *kind != "kind").collect();
+        let mut known = KINDS.to_vec();
+        named.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(known, named);
+        for kind in KINDS {
+            let line = format!(r#"{{"seq":1,"time":1,"kind":"{kind}"}}"#);
+            let entry: Entry = serde_json::from_str(&line).unwrap();
+            let whole = !matches!(entry.kind, EntryKind::Unknown(_));
+            assert!(whole || has_a_known_kind_and_an_unknown_shape(&entry), "{kind}");
+        }
+    }
 }

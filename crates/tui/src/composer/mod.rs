@@ -22,7 +22,7 @@ use vim::Vim;
 
 /// A paste with more lines than this becomes a chip: one character that stands for the whole paste ([`buffer`]).
 const FOLD_LINES: usize = 8;
-/// A paste with more bytes than this becomes a chip as well.
+/// A paste with more characters than this becomes a chip as well.
 const FOLD_CHARS: usize = 1_000;
 /// Maximum number of pastes that are remembered.
 const PASTES: usize = 20;
@@ -192,7 +192,7 @@ impl Composer {
     pub fn paste(&mut self, pasted: &str) {
         // Most terminals send a line end as a carriage return.
         let text = pasted.replace("\r\n", "\n").replace('\r', "\n");
-        let long = text.lines().count() > FOLD_LINES || text.len() > FOLD_CHARS;
+        let long = text.lines().count() > FOLD_LINES || text.chars().nth(FOLD_CHARS).is_some();
         if long {
             if self.pastes.len() == PASTES {
                 self.pastes.remove(0);
@@ -534,6 +534,17 @@ mod tests {
         let past = |text: &str| PastPrompt { text: text.to_owned(), pasted: Vec::new() };
         composer.set_history(["first", "second"].map(past).to_vec());
         composer
+    }
+
+    #[test]
+    fn a_paste_is_folded_by_its_characters_in_every_script() {
+        for letter in ["a", "й", "漢"] {
+            let mut composer = Composer::default();
+            composer.paste(&letter.repeat(FOLD_CHARS));
+            assert_eq!(composer.pastes.len(), 0, "{letter}");
+            composer.paste(&letter.repeat(FOLD_CHARS + 1));
+            assert_eq!(composer.pastes.len(), 1, "{letter}");
+        }
     }
 
     #[test]

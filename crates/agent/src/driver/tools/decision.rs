@@ -28,6 +28,7 @@ impl ToolRunner<'_> {
             return;
         }
         let index = batch.next;
+        let (by, who) = self.conversation.settings.asking.decided_by();
         if let Some(slot) = batch.slots.get_mut(index)
             && slot.call.id == *id
             && let SlotState::Asking { access, rule, scripts } =
@@ -40,8 +41,14 @@ impl ToolRunner<'_> {
                     let words = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
                     let refused = question.map(|question| format!("{}{words}.", question.refused));
                     let cause = DenialCause::User { words: reason };
+                    self.conversation.core.push(denial(
+                        slot,
+                        by,
+                        None,
+                        &format!("{who} said no{words}"),
+                        &cause,
+                    ));
                     let reason = format!("the user said no{words}");
-                    self.conversation.core.push(denial(slot, DecidedBy::Person, None, &reason, &cause));
                     self.deny(slot, reason, cause);
                     if let Some(refused) = refused {
                         slot.refuse(refused);
@@ -52,11 +59,17 @@ impl ToolRunner<'_> {
                 }
                 Decision::AllowOnce | Decision::AllowSession | Decision::AllowWithout { .. } => {
                     let (kept, how) = match &decision {
-                        Decision::AllowSession => (rule.clone(), "the user allowed it for the session"),
-                        Decision::AllowWithout { .. } => (None, "the user allowed a part of it"),
-                        _ => (None, "the user allowed it once"),
+                        Decision::AllowSession => (rule.clone(), "allowed it for the session"),
+                        Decision::AllowWithout { .. } => (None, "allowed a part of it"),
+                        _ => (None, "allowed it once"),
                     };
-                    self.conversation.core.push(permission(slot, Verb::Allow, DecidedBy::Person, kept, how));
+                    self.conversation.core.push(permission(
+                        slot,
+                        Verb::Allow,
+                        by,
+                        kept,
+                        &format!("{who} {how}"),
+                    ));
                     if decision == Decision::AllowSession
                         && let Some(rule) = rule
                     {
@@ -119,11 +132,12 @@ impl ToolRunner<'_> {
             self.conversation.core.push(denial(slot, judged.by, judged.rule, &reason, &cause));
             return self.deny(slot, reason, cause);
         }
+        let (by, who) = self.conversation.settings.asking.decided_by();
         let how = match tool.asks_person() {
-            Some(_) => "the user answered",
-            None => "the program that drives the session allowed it with another input",
+            Some(_) => "answered",
+            None => "allowed it with another input",
         };
-        self.conversation.core.push(permission(slot, Verb::Allow, DecidedBy::Person, None, how));
+        self.conversation.core.push(permission(slot, Verb::Allow, by, None, &format!("{who} {how}")));
         self.agreed(&*tool);
         env.variables = self.tools.guard.variables(&access);
         env.sandbox = self.tools.guard.sandbox_level(&access, true);
