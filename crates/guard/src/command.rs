@@ -29,15 +29,15 @@ pub(crate) struct Judge<'a> {
     depth: usize,
     /// The text of the judged script.
     source: String,
-    /// True if a part of the script reads a file in place of its standard input.
+    /// True if a redirection of the script reads a file, so that any of its commands may get its standard input from there.
     reads_file: bool,
-    /// An earlier command of the script that may change where paths lead.
+    /// The command, as written, that may change where paths lead before or while the part under judgement runs.
     moved: Option<String>,
-    /// Variables of the scripts so far that may hold a secret of the environment.
+    /// Variables that the scripts judged so far set, and that may hold a secret of the environment.
     hidden: Hidden,
-    /// A secret of the environment that the judged script names, and that a trace of it would show.
+    /// The name of a secret environment variable in the judged script. `set -x` would print its value.
     traced: Option<String>,
-    /// Findings about the present part; `None` if parts are not recorded.
+    /// Findings about the part under judgement; `None` if parts are not recorded one by one.
     now: Option<PartNotes>,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Records each part by itself.
+    /// Also records the findings about each part.
     fn recording(mut self) -> Self {
         self.now = Some(PartNotes::default());
         self
@@ -83,7 +83,7 @@ impl<'a> Judge<'a> {
         self.push(Ask { reason: reason.into(), rule, doubt: false, place: false });
     }
 
-    /// Asks about a part that touches a secret, an outside place, or a file that other programs obey.
+    /// Asks about a part that touches a secret, a place outside the workspace, or a file that other programs obey.
     fn ask_place(&mut self, reason: impl Into<String>, rule: Option<String>) {
         self.push(Ask { reason: reason.into(), rule, doubt: false, place: true });
     }
@@ -159,7 +159,7 @@ impl<'a> Judge<'a> {
         Some(format!("it may show {name}, a secret of the environment"))
     }
 
-    /// Called when a path is used after or beside a command that may change where it leads.
+    /// Asks if an earlier command, or one that runs at the same time, may change where the paths of this part lead.
     fn uses_path(&mut self) {
         if let Some(moved) = &self.moved {
             let moved = becket_types::cut_end(moved, 80);
@@ -169,7 +169,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Applies rules that match the whole text.
+    /// Applies deny rules whose pattern matches the whole text.
     fn whole(&mut self, source: &str) {
         let text = source.trim();
         for rule in self.guard.rules(RuleKind::Deny) {
@@ -296,7 +296,7 @@ impl<'a> Judge<'a> {
                 Unwrapped::Command(inner) => words = inner,
                 Unwrapped::Script(text) => {
                     if covered.is_some() {
-                        // The rule allows it. Deny and ask rules still apply to the commands inside.
+                        // The rule allows the outer command. Deny and ask rules still apply to the commands inside.
                         let mut inner = Judge::new(self.guard);
                         inner.depth = self.depth + 1;
                         inner.script(&text, command.dirs.clone());
@@ -337,7 +337,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Applies deny and ask rules to one form of the command. For a launcher also to every tail of its words.
+    /// Applies deny and ask rules to one form of the command. For a launcher also to the words from each argument on.
     fn match_rules(&mut self, words: &[Word], texts: &[String], command: &Simple) {
         let mut tried: Vec<String> = texts.to_vec();
         let runs_operands = is_launcher(words) || wrappers::runs_operands(words);
@@ -369,8 +369,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Doubts a command that may be one of a deny or ask rule, or names a program of a deny rule in a place from which it may
-    /// start it. `plain`: the words as rules know them.
+    /// Asks as a doubt if the command may be what a deny or ask rule names, or may start a program that a deny rule names. `plain`:
+    /// the words as rules know them.
     fn doubt_ruled(&mut self, words: &[Word], plain: &[Word], command: &Simple) {
         let source = std::mem::take(&mut self.source);
         let guard = self.guard;
@@ -407,7 +407,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The allow rule that covers this form of the command. A wildcard does not match options that run another program.
+    /// The allow rule that covers this form. No wildcard matches a word with which the program runs or destroys something else.
     fn allowed_by(&self, words: &[Word], texts: &[String], command: &Simple) -> Option<Rule> {
         let escape = self.beyond_wildcards(words, command);
         // The first two texts are as written. The others leave out folders and quotes, which is only safe for deny rules.
@@ -426,7 +426,7 @@ impl<'a> Judge<'a> {
         let free = self.free(words, command.dirs.as_deref());
         let free = free.and_then(|paths| self.shows(words, command).map_or(Ok(paths), Err));
         let git = base_name(&words[0].text) == "git";
-        // A rule for git allows it to obey the repository's configuration. A command that only reads does not need that.
+        // A rule for git allows git to obey the repository's configuration. A git command that only reads does not need that.
         if let Ok(paths) = free
             && !(git && covered.is_some())
         {
@@ -479,7 +479,7 @@ impl<'a> Judge<'a> {
             delicate.or_else(|| self.names_outside(words, dirs).map(|why| format!("`{shown}`: {why}")));
         let is_place = place.is_some();
         if let Some(why) = place.filter(|_| self.guard.confines_freely()) {
-            // Without the place, the sandbox would let the command run without a question.
+            // The sandbox would let the command run unasked but for this place, so the question names the place.
             reason = why;
         }
         self.push(Ask { reason, rule, doubt: false, place: is_place });
@@ -494,7 +494,7 @@ impl<'a> Judge<'a> {
             .map(|(_, rule)| rule)
     }
 
-    /// The rule without wildcards that names the whole command. Its author has seen the command, so it needs no doubts.
+    /// The allow rule without wildcards that names the whole command. Its author saw this text, so no doubt remains.
     pub(crate) fn named_exactly(&self, source: &str) -> Option<&'a Rule> {
         let text = source.trim();
         self.guard
@@ -565,7 +565,7 @@ fn finish(mut judge: Judge<'_>, source: &str, dirs: Dirs) -> Findings {
         judge.ask(reason, None);
     }
     let mut found = judge.found;
-    // If everything only reads, git runs in the safe environment too where a rule would have allowed it anyway.
+    // If every part only reads, git runs in the safe environment, even in parts that a rule allows.
     if found.coverage.reading_git && found.read_only {
         (found.free_git, found.coverage.by_rule) = (true, false);
     }

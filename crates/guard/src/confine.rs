@@ -81,7 +81,7 @@ impl Guard {
         }
     }
 
-    /// True if a command that stays in the workspace runs without a question, because the sandbox keeps it there.
+    /// True if a command that the sandbox can keep in the workspace runs without a question.
     pub(crate) fn confines_freely(&self) -> bool {
         let works = self.sandbox.works.as_ref();
         self.mode_confines()
@@ -89,7 +89,7 @@ impl Guard {
             && works.is_some_and(|works| works(SandboxLevel::Workspace).is_ok())
     }
 
-    /// True if the mode leaves commands to the sandbox.
+    /// True if the mode lets the sandbox replace questions about commands.
     fn mode_confines(&self) -> bool {
         match self.mode() {
             PermissionMode::Auto => true,
@@ -103,7 +103,7 @@ impl Guard {
         &self.sandbox
     }
 
-    /// The level at which a permitted call runs. `asked` is true if a person has allowed this particular call.
+    /// The level at which a permitted call runs. `asked`: a person has allowed this particular call.
     pub fn sandbox_level(&self, access: &Access, asked: bool) -> SandboxLevel {
         let (Effect::Execute, Some(command)) = (access.effect, &access.command) else {
             return SandboxLevel::Off;
@@ -140,7 +140,7 @@ impl Guard {
         if by_rule && found.asks.is_empty() || self.mode() == PermissionMode::BypassPermissions {
             return false;
         }
-        // A command that may run by its text alone also runs without a sandbox.
+        // A command that its text alone allows also runs without a sandbox, so the level only counts if it works here.
         let by_text = found.asks.is_empty() && !found.why.is_empty();
         !by_text || self.sandbox.works.as_ref().is_some_and(|works| works(SandboxLevel::Workspace).is_ok())
     }
@@ -154,7 +154,7 @@ impl Guard {
         }
     }
 
-    /// True if each simple command of the text is excluded. A change of the folder counts as a part of the command after it.
+    /// True if each simple command of the text matches a pattern of `excluded`. A `cd` to a fixed folder does not count.
     fn is_excluded(&self, command: &str) -> bool {
         if self.sandbox.excluded.is_empty() {
             return false;
@@ -174,7 +174,7 @@ impl Guard {
                 && one.words[0].text == "cd"
                 && one.words[1].is_literal()
         };
-        // A redirection writes outside the sandbox as well.
+        // A redirection of an excluded command writes outside the sandbox as well, so its target must be in the workspace.
         let writes_inside = script.redirects.iter().filter(|redirect| redirect.write).all(|redirect| {
             let places = redirect.dirs.iter().flatten().map(|dir| paths.join(dir, &redirect.target.text));
             let places: Vec<PathBuf> = places.collect();
@@ -189,7 +189,7 @@ impl Guard {
             && script.commands.iter().all(|one| is_named(one) || is_move(one))
     }
 
-    /// The verdict if every command must be confined but the system cannot do that.
+    /// Returns a denial if the command must be confined and the required level does not work on this system.
     pub(crate) fn unavailable(&self, found: &Findings, unconfined: bool) -> Option<Verdict> {
         let works = self.sandbox.works.as_ref()?;
         let by_reading = self.runs_by_reading(found) && self.sandbox.deny_unavailable;
@@ -310,7 +310,7 @@ mod tests {
             ("mkdir d", &[], workspace),
             ("ls", &[], reads),
             ("cargo test", &["Bash(cargo *)"], off),
-            // A slash in a text is no place.
+            // A slash in an argument of `tr` or `cut` is text, no folder.
             ("tr / _ < a.txt | cut -d / -f 1", &[], reads),
             // The sandbox keeps the system's own folders as they are.
             ("touch /etc/x", &[], workspace),
@@ -329,7 +329,7 @@ mod tests {
         ] {
             assert_eq!(level(&guard(rules, M::Auto, true), command), want, "{command} {rules:?}");
         }
-        // The question names what the sandbox does not settle.
+        // The question names the place, because that is why the sandbox does not settle the matter.
         for (command, place) in [
             ("rm -rf ~", "`rm -rf ~`: ~ is outside the workspace"),
             ("rm -r ../other", "../other is outside the workspace"),

@@ -1,6 +1,7 @@
 //! Explains a verdict: the rule, the mode or the sandbox that decided it, and each part of a command.
 //!
-//! Owns the floor as well: an administrator's ask rules, which apply in every mode.
+//! Also owns the floor: ask rules of an administrator or of the driving program, which apply in every mode, also in
+//! `bypassPermissions`.
 //!
 //! Judges nothing itself. The verdict is that of [`Guard::check`], and the explanation is derived alongside.
 
@@ -18,10 +19,11 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
     pub verdict: Verdict,
+    /// The rule, the mode or the sandbox: the one that led to the verdict.
     pub by: DecidedBy,
     /// The rule that decided, as it was written.
     pub rule: Option<String>,
-    /// The simple commands and redirections of a command, in the order in which they were judged.
+    /// The simple commands and redirections of a shell command, in the order in which they were judged. Empty for other calls.
     pub parts: Vec<Part>,
     /// True if allow rules match the whole call, even if it would run without them.
     pub covered: bool,
@@ -51,7 +53,7 @@ impl Explanation {
     }
 }
 
-/// Limits on the permission modes that a running session may change to.
+/// Limits on the permission mode to which a running session may change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModeLimits {
     /// `bypassPermissions` is refused, because the session was started without permission for it.
@@ -105,7 +107,8 @@ impl Guard {
         self.layers.owned_by(owner)
     }
 
-    /// Adds rules of the program that drives the session, for tools of its own servers. The rules that ask hold in every mode.
+    /// Adds ask and deny rules of the program that drives the session, for tools of its own servers. The ask rules hold in every
+    /// mode; allow rules are ignored.
     pub fn hold_policies(&mut self, rules: Rules) {
         let mut asks = self.floor.as_ref().map(|floor| floor.settings.rules.ask.clone()).unwrap_or_default();
         asks.extend(rules.ask.iter().cloned());
@@ -142,7 +145,7 @@ impl Guard {
     }
 
     /// Changes rules of one owner; kinds that `rules` does not name stay as they are. Returns the number of rules that were
-    /// removed. To remove an allow rule removes it from the settings as well, because less is allowed then.
+    /// removed. An allow rule is removed from the settings as well, because less is allowed then.
     ///
     /// # Errors
     ///
@@ -164,7 +167,7 @@ impl Guard {
         Ok(removed)
     }
 
-    /// Withdraws the rules of the turn. Returns those that nothing else allows for the session.
+    /// Withdraws the rules of the turn. Returns the rules that the session does not allow by itself.
     pub fn end_turn(&mut self) -> Vec<Rule> {
         let mut ended = std::mem::take(&mut self.layers.turn);
         if !ended.is_empty() {
@@ -182,7 +185,7 @@ impl Guard {
         self.settings.roots.push(root.to_path_buf());
     }
 
-    /// Removes a folder that was added. The working directory stays.
+    /// Removes a folder that was added. The working directory cannot be removed.
     pub fn remove_root(&mut self, root: &Path) {
         if let Some(floor) = &mut self.floor {
             Arc::make_mut(floor).remove_root(root);
@@ -194,7 +197,7 @@ impl Guard {
         });
     }
 
-    /// Adds files that are written only after a question, as other programs obey them.
+    /// Protects files that other programs obey: they are written only after a question.
     pub fn protect(&mut self, files: Vec<PathBuf>) {
         if let Some(floor) = &mut self.floor {
             Arc::make_mut(floor).protect(files.clone());
@@ -202,8 +205,8 @@ impl Guard {
         self.settings.own.extend(files);
     }
 
-    /// Returns the verdict, unless a rule of the floor asks about a call that the mode would allow. The driving program's rules
-    /// for tools of MCP servers belong to the floor, too.
+    /// Returns the verdict, or a question if a rule of the floor asks about a call that only `bypassPermissions` allows. The
+    /// driving program's rules for tools of MCP servers belong to the floor, too.
     pub(crate) fn hold_floor(&self, verdict: Verdict, tool: &str, access: &Access) -> Verdict {
         let bypassed = self.mode() == PermissionMode::BypassPermissions;
         let of_server =
@@ -216,7 +219,7 @@ impl Guard {
                 };
             }
             if of_server(RuleOwner::Auto).is_some() {
-                // The mode allows all calls, and `auto` only those that a rule allows.
+                // `bypassPermissions` allows every call. In the mode `auto`, only a rule would allow a call of this server.
                 return self.other(tool, access);
             }
         }
@@ -259,7 +262,7 @@ impl Guard {
         Explanation { verdict, by, rule, parts, covered: covering.is_some(), variables, level }
     }
 
-    /// True if the sandbox, or its absence, led to the verdict on a command.
+    /// True if the verdict on a command is that of the sandbox, or follows from the lack of a working one.
     fn is_of_sandbox(&self, verdict: &Verdict, access: &Access, found: &Findings) -> bool {
         let command = access.command.as_deref().unwrap_or_default();
         let shown = becket_types::cut_end(command.trim(), 200);

@@ -9,22 +9,22 @@ use becket_types::Verb;
 pub(crate) struct Findings {
     pub deny: Option<(String, String)>,
     pub ask_rule: Option<(String, String)>,
-    /// The parts that must be asked about, with reasons.
+    /// Questions about parts that no rule allows, with reasons. At most 16.
     pub asks: Vec<Ask>,
     /// True if some part could not be read, so that a deny rule might match it.
     pub uncertain: bool,
     /// True if every part only reads.
     pub read_only: bool,
-    /// True if git runs in some part because it only reads there. It then needs an environment of its own.
+    /// True if git runs in some part because it only reads there. It must then run with [`Self::variables`].
     pub free_git: bool,
     pub coverage: Coverage,
-    /// A rule for all commands like the first part that no rule covers.
+    /// A rule for all commands of the same kind (`Bash(ls *)`) as the first part that no rule covers.
     pub kind_rule: Option<String>,
     /// The reasons why parts may run.
     pub why: Vec<String>,
     /// The parts one by one, if they are recorded.
     pub parts: Vec<Part>,
-    /// The rule without wildcards that names the whole command.
+    /// The allow rule without wildcards that names the whole command.
     pub named: Option<String>,
 }
 
@@ -35,9 +35,9 @@ pub(crate) struct Coverage {
     pub by_rule: bool,
     /// True if some part only reads, and a rule covers it as well.
     pub reading: bool,
-    /// True if git only reads in some part, and a rule would allow it as well.
+    /// True if git only reads in some part, and a rule would allow that git as well.
     pub reading_git: bool,
-    /// True if some part runs because it only reads, and no rule covers it.
+    /// True if some part runs only because it reads, and no rule covers it.
     pub gap: bool,
     /// True if a rule allows the command as a whole.
     pub whole: bool,
@@ -56,7 +56,7 @@ impl Findings {
         self.coverage.is_complete()
     }
 
-    /// Environment variables that keep git from obeying the repository, where the command was judged with them.
+    /// Environment variables that keep git from obeying the repository. Empty unless the command runs because git only reads.
     pub(crate) fn variables(&self) -> &'static [(&'static str, &'static str)] {
         if self.free_git && self.asks.is_empty() && !self.coverage.by_rule { crate::git::PINNED } else { &[] }
     }
@@ -90,9 +90,9 @@ pub struct Part {
 pub(crate) struct PartNotes {
     pub asks: Vec<String>,
     pub denied: Option<String>,
-    /// Reason and rule, if a rule asks.
+    /// Reason and rule, if an ask rule matches the part.
     pub asked_by: Option<(String, String)>,
-    /// The allow rule that matches it.
+    /// The allow rule that matches the part.
     pub covered: Option<String>,
 }
 

@@ -1,10 +1,10 @@
 //! Lets git run without a question: sets the environment that keeps git from obeying the repository, and recognizes
 //! repositories for which that is not enough.
 //!
-//! Model: git runs programs that a repository's configuration names. Settings with a fixed name (`core.fsmonitor`, hooks,
-//! pagers, signature programs, transports) are overridden through the environment, which takes precedence over every file.
-//! Drivers for diffs and filters have names chosen by the repository, so they cannot be overridden. Git in a repository whose
-//! own configuration is not plain is therefore asked about. The user's global configuration is trusted.
+//! Threat: git runs programs that a repository's configuration names. Settings with a fixed name (`core.fsmonitor`, hooks, pagers,
+//! signature programs, transports) are overridden through the environment, which takes precedence over every file. Drivers for
+//! diffs and filters have names chosen by the repository, so they cannot be overridden. Git in a repository whose own configuration
+//! is not plain is therefore asked about. The user's global configuration is trusted.
 //!
 //! Looks at files only through [`Files`].
 
@@ -32,7 +32,7 @@ pub trait Files: Send + Sync {
     }
 }
 
-/// The environment of a command in which git runs only because it reads.
+/// The environment for git commands that run unasked because they only read.
 pub(crate) const PINNED: &[(&str, &str)] = &[
     ("GIT_CONFIG_COUNT", "16"),
     ("GIT_CONFIG_KEY_0", "safe.bareRepository"),
@@ -66,12 +66,12 @@ pub(crate) const PINNED: &[(&str, &str)] = &[
     ("GIT_CONFIG_VALUE_13", "false"),
     ("GIT_CONFIG_KEY_14", "core.untrackedCache"),
     ("GIT_CONFIG_VALUE_14", "keep"),
-    // A diff of a submodule is made by a git that runs in there.
+    // A diff of a submodule would be made by a second git that runs inside the submodule.
     ("GIT_CONFIG_KEY_15", "diff.submodule"),
     ("GIT_CONFIG_VALUE_15", "short"),
     // Git before 2.31 does not know the variables above.
     ("GIT_CONFIG_PARAMETERS", OLDER),
-    // Missing objects of a partial clone are not fetched.
+    // Missing objects of a partial clone are not fetched: a fetch could start a program.
     ("GIT_NO_LAZY_FETCH", "1"),
     ("GIT_ALLOW_PROTOCOL", "none"),
     ("GIT_SSH_COMMAND", "false"),
@@ -139,11 +139,7 @@ const PLAIN: &[&str] = &[
     "log",
 ];
 
-/// The environment for a git that becket runs in `dir` by itself, to read.
-///
-/// # Errors
-///
-/// Returns the reason if such a git would run programs that the repository names, in spite of this environment.
+/// The environment for a git that becket itself runs in `dir` to read.
 pub fn reading_git(
     files: &dyn Files,
     resolve: &dyn Fn(&Path) -> PathBuf,
@@ -155,7 +151,7 @@ pub fn reading_git(
     }
 }
 
-/// Why git must not run unasked in `dir`, if anything speaks against it.
+/// The reason why git must not run unasked in `dir`; `None` if it may.
 pub(crate) fn objection(files: &dyn Files, resolve: &dyn Fn(&Path) -> PathBuf, dir: &Path) -> Option<String> {
     match repository(files, resolve, dir)? {
         Ok((folder, inner)) => Tree { files, resolve, folder }.objection_to(&inner),
@@ -163,13 +159,14 @@ pub(crate) fn objection(files: &dyn Files, resolve: &dyn Fn(&Path) -> PathBuf, d
     }
 }
 
-/// Why git in `dir` would obey a repository that nobody has made there: a clone can bring a bare one with a configuration that runs
-/// programs. A rule for git does not mean such a repository.
+/// The reason why git in `dir` would obey a repository that the user may not have set up: a clone can bring a bare repository whose
+/// configuration runs programs. An allow rule for git does not mean such a repository.
 pub(crate) fn brought(files: &dyn Files, resolve: &dyn Fn(&Path) -> PathBuf, dir: &Path) -> Option<String> {
     repository(files, resolve, dir)?.err()
 }
 
-/// The work tree around `dir` with its git directory, or why git may have been led to another one; `None` without a repository.
+/// The nearest work tree around `dir` with its git directory. `Err`: why the `.git` found there may lead to another repository.
+/// `None` if there is no repository.
 fn repository<'a>(
     files: &dyn Files,
     resolve: &dyn Fn(&Path) -> PathBuf,
@@ -178,7 +175,7 @@ fn repository<'a>(
     for folder in dir.ancestors() {
         let dot = folder.join(".git");
         let inner = match files.text(&dot) {
-            // A worktree or a submodule: its folder is elsewhere.
+            // A `.git` file, as in a linked worktree or submodule: it names the git directory, which is elsewhere.
             Ok(text) => match text.trim().strip_prefix("gitdir:") {
                 Some(place) => {
                     let inner = resolve(&folder.join(place.trim()));
@@ -214,7 +211,8 @@ fn repository<'a>(
     None
 }
 
-/// Files and folders of a git directory from which git shows texts and names. Each must lie in the directory itself.
+/// Files and folders of a git directory from which git shows texts and names. None may be a link that leads out of the git
+/// directory.
 const DATA: &[&str] =
     &["HEAD", "index", "packed-refs", "refs", "logs", "logs/HEAD", "objects", "objects/info", "objects/pack"];
 
@@ -226,8 +224,8 @@ struct Tree<'a> {
 }
 
 impl Tree<'_> {
-    /// True if the git directory names this work tree in return, or lies in it. A repository can bring a `.git` file that names
-    /// any directory, so that git would show another repository of the user.
+    /// True if the git directory `inner` lies in this work tree or names it in return. A repository can bring a `.git` file that
+    /// names any directory, so that git would show another repository of the user.
     fn is_named_by(&self, inner: &Path) -> bool {
         let folder = (self.resolve)(self.folder);
         let leads_back = |path: PathBuf| (self.resolve)(&path) == (self.resolve)(&self.folder.join(".git"));
@@ -246,7 +244,7 @@ impl Tree<'_> {
         (self.resolve)(&inner.join(value)) == (self.resolve)(self.folder)
     }
 
-    /// Why git must not run unasked with the git directory `inner`.
+    /// The reason why git must not run unasked with the git directory `inner`; `None` if it may.
     fn objection_to(&self, inner: &Path) -> Option<String> {
         let common = match self.files.text(&inner.join("commondir")) {
             Ok(text) => {
@@ -270,7 +268,7 @@ impl Tree<'_> {
         if let Some(why) = of_all().or_else(of_this) {
             return Some(why);
         }
-        // A submodule may ask for a look into its files, with a configuration of its own.
+        // `ignore` in `.gitmodules` can make `git status` look into a submodule, where git obeys that submodule's configuration.
         match self.files.text(&self.folder.join(".gitmodules")) {
             Ok(text) if text.to_lowercase().contains("ignore") => {
                 Some("its submodules change what `git status` looks at".to_owned())
@@ -279,7 +277,7 @@ impl Tree<'_> {
         }
     }
 
-    /// The first part of the git directory that is a link out of it, or the file that borrows objects from elsewhere.
+    /// The first part of the git directory that is a link out of it, or `alternates` if that borrows objects from elsewhere.
     fn data_elsewhere(&self, inner: &Path, common: &Path) -> Option<PathBuf> {
         let stays = |path: &Path| path.starts_with(inner) || path.starts_with(common);
         let dirs = [inner, common].into_iter().take(if inner == common { 1 } else { 2 });
@@ -318,7 +316,8 @@ pub(crate) fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// `is_own` recognizes the value of `core.worktree` that every submodule has.
+/// The reason why the configuration file at `path` is not plain. `is_own` recognizes the value of `core.worktree` that every
+/// submodule has.
 fn config(files: &dyn Files, path: &Path, is_own: &dyn Fn(&str) -> bool) -> Option<String> {
     match files.text(path) {
         Ok(text) => odd_setting(&text, is_own).map(|odd| format!("{} sets {odd}", path.display())),
@@ -348,7 +347,7 @@ fn odd_setting(text: &str, is_own: &dyn Fn(&str) -> bool) -> Option<String> {
         let key = line[..end].to_ascii_lowercase();
         let odd = match section.as_str() {
             "core" if key == "worktree" => !worktree_setting(line).is_some_and(is_own),
-            // These name files that git reads, wherever they are.
+            // These settings name files that git reads, anywhere on the machine.
             "core" => matches!(key.as_str(), "excludesfile" | "attributesfile"),
             "submodule" => key == "ignore",
             "diff" => !matches!(
@@ -380,8 +379,8 @@ fn odd_setting(text: &str, is_own: &dyn Fn(&str) -> bool) -> Option<String> {
     None
 }
 
-/// The name of the section that a line opens, in lower case where it is known, and whether it has no second name. `None`
-/// if the line contains anything else.
+/// The name of the section that a line opens, and true if it has no second name in quotes. `None` if the section is not known, or
+/// the line contains anything else.
 fn header(line: &str) -> Option<(&'static str, bool)> {
     let inner = line.strip_prefix('[')?;
     let end = inner.find(|c: char| !c.is_ascii_alphanumeric() && c != '-')?;
@@ -447,7 +446,7 @@ mod tests {
         }
         let count = PINNED.iter().filter(|(name, _)| name.starts_with("GIT_CONFIG_KEY_")).count();
         assert_eq!(PINNED[0].1, count.to_string());
-        // Both forms say the same.
+        // Both lists must make the same settings.
         let value =
             |name: String| PINNED.iter().find(|(key, _)| *key == name).map(|(_, value)| *value).unwrap();
         let older: Vec<String> = (0..count)

@@ -17,14 +17,14 @@ use std::collections::BTreeMap;
 pub(crate) struct Layers {
     /// Rules of the program that drives the session.
     pub(crate) program: Rules,
-    /// Rules of the program for MCP servers that are judged as in the mode `auto`. They are no rules of the other modes, so
-    /// [`Self::rules`] leaves them out.
+    /// Rules that name those MCP servers of the program whose calls are judged as in the mode `auto` although the session is in
+    /// `bypassPermissions`. They have no effect in other modes, so [`Self::rules`] leaves them out.
     pub(crate) auto: Rules,
     /// Rules that a person, a hook or a program has added for this session.
     pub(crate) session: Rules,
     /// Allow rules that count until the turn ends.
     pub(crate) turn: Vec<Rule>,
-    /// Allow rules count only if they are in the settings.
+    /// True if allow rules count only if they are in the settings.
     pub(crate) is_closed: bool,
 }
 

@@ -68,8 +68,8 @@ pub enum Verdict {
     Allow {
         why: String,
     },
-    /// `rule`: a rule for [`Guard::allow_for_session`], with which the same call is not asked about again. `None` if only
-    /// changing an ask rule would help.
+    /// `rule`: a rule for [`Guard::allow_for_session`], with which the same call is not asked about again. `None` if no added rule
+    /// would prevent the question.
     Ask {
         reason: String,
         rule: Option<String>,
@@ -92,7 +92,8 @@ impl Verdict {
 /// Resolves a path from a command line: follows links and `..` to the path where it leads.
 pub type Resolver = Arc<dyn Fn(&Path) -> PathBuf + Send + Sync>;
 
-/// Identifies the contents of the files of the workspace that a command runs in a folder, as they are now.
+/// Returns an identification (such as a hash) of the current contents of those workspace files that a command would run in a
+/// folder. If it changes, an earlier answer about the command is void.
 pub type ScriptState = Arc<dyn Fn(&str, &Path) -> String + Send + Sync>;
 
 /// The reason for a question about a file with several names.
@@ -102,14 +103,14 @@ const OTHER_NAMES: &str = "it has another name (a hard link), so a file elsewher
 #[derive(Clone)]
 pub struct Guard {
     settings: GuardSettings,
-    /// Rules that came after the settings.
+    /// Rules that were added after the start, by their owner.
     layers: Layers,
     matchers: Matchers,
     resolve: Resolver,
     files: Option<Arc<dyn Files>>,
     scripts: Option<ScriptState>,
     sandbox: SandboxRules,
-    /// Judges only by the ask rules that apply in every mode.
+    /// A guard with nothing but the ask rules that apply in every mode.
     floor: Option<Arc<Guard>>,
     modes: ModeLimits,
 }
@@ -150,13 +151,13 @@ impl Guard {
         self
     }
 
-    /// Sets what identifies the files that commands run. Without it, [`Self::script_state`] knows nothing.
+    /// Sets the function behind [`Self::script_state`]. Without it, that method returns `None`.
     pub fn with_scripts(mut self, scripts: ScriptState) -> Self {
         self.scripts = Some(scripts);
         self
     }
 
-    /// Identifies the contents of the files that a call runs, as they are now. An answer to a question is about these contents.
+    /// Identifies the current contents of the files that a command would run. A person's answer holds for these contents only.
     pub fn script_state(&self, access: &Access) -> Option<String> {
         let command = access.command.as_ref().filter(|_| access.effect == Effect::Execute)?;
         let dir = access.paths.first().map_or_else(|| self.cwd(), PathBuf::as_path);
@@ -242,7 +243,7 @@ impl Guard {
                 let how = rule.as_deref().map(how_to_allow).unwrap_or_default();
                 Verdict::deny(format!("{reason}; permission mode dontAsk denies what would be asked{how}"))
             }
-            // A rule for this session would not count.
+            // Allow rules of the session do not count, so none is offered.
             Verdict::Ask { reason, .. } if self.layers.is_closed => Verdict::Ask { reason, rule: None },
             other => other,
         }
@@ -412,7 +413,7 @@ impl Guard {
         )
     }
 
-    /// The component by which other programs obey a file at `path` later.
+    /// The component because of which a file at `path` can make other programs run commands or change settings later.
     pub(crate) fn obeyed_later(&self, path: &Path) -> Option<String> {
         let has_head = |folder: &Path| {
             let files = self.files.as_ref();
@@ -525,7 +526,7 @@ impl Guard {
         if let Some((reason, _)) = &found.ask_rule {
             return Verdict::Ask { reason: reason.clone(), rule: None };
         }
-        // The model has named this folder, but only the user may extend the workspace.
+        // The model chose this folder, but only the user may extend the workspace.
         if let Some(dir) = access.paths.first().filter(|dir| !path::inside(dir, &self.settings.roots)) {
             let reason = format!(
                 "`{shown}` would run in {}, outside the workspace; add it with --add-dir",

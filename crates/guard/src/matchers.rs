@@ -41,7 +41,7 @@ impl Matchers {
         }
     }
 
-    /// Returns the rules for calls of `tool`.
+    /// Returns the path rules of one kind that apply to calls of `tool`.
     pub(crate) fn covering<'a>(
         &'a self,
         kind: RuleKind,

@@ -59,12 +59,12 @@ pub(crate) fn of_home(path: &Path, home: &Path) -> Option<String> {
     (first.starts_with('.') || ["bin", "Library", "snap"].contains(&first.as_str())).then_some(first)
 }
 
-/// The files of a git directory besides those that change what git runs. Together with `HEAD` they make a repository of any
-/// folder, and git then obeys the configuration in it.
+/// Files of a git directory besides [`becket_types::OBEYED_IN_GIT_DIR`]. Together with `HEAD` they turn any folder into a
+/// repository, and git then obeys the configuration in it.
 const IN_GIT_DIR: &[&str] = &["HEAD", "objects", "refs", "packed-refs"];
 
-/// The component by which a write of `path` would make a repository of a folder, or change the one that the folder is.
-/// `has_head` tells if a folder has a file `HEAD`; without it, git takes no folder for a repository.
+/// The component by which a write of `path` would turn a folder into a repository, or change an existing repository. `has_head`:
+/// true if a folder has a file `HEAD`, without which git takes no folder for a repository.
 pub(crate) fn makes_repository(path: &Path, has_head: &dyn Fn(&Path) -> bool) -> Option<String> {
     if path.file_name().is_some_and(|name| name == "HEAD" || name == "commondir") {
         return path.file_name().map(|name| name.to_string_lossy().into_owned());

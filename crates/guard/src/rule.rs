@@ -20,9 +20,11 @@ const MAX_WILDCARDS: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("rule {text:?}, character {position}: {message}; write {nearest}")]
 pub struct RuleError {
+    /// The rule as it was written.
     pub text: String,
     /// Position of the mistake, counted in characters from 1.
     pub position: usize,
+    /// The mistake, for people.
     pub message: String,
     /// The nearest valid rule.
     pub nearest: String,
@@ -72,7 +74,7 @@ const FILE_TOOLS: &[&str] = &[
 const EDIT_TOOLS: &[&str] = &["edit", "write", "multiedit", "notebookedit", "applypatch"];
 const READ_TOOLS: &[&str] = &["read", "grep", "glob", "ls", "notebookread"];
 
-/// Tools that rules are usually written for. They help to tell a misspelling from a server's tool.
+/// Tools that rules are usually written for. A rule for another name may be a misspelling or mean a server's tool.
 const KNOWN: &[&str] = &[
     "Bash",
     "Read",
@@ -205,12 +207,12 @@ impl Rule {
         })
     }
 
-    /// The tool's name in lower case, without `_` unless it is an MCP tool's.
+    /// The tool's name in the form in which names are compared: lower case, without `_` unless it is an MCP tool's.
     pub fn tool(&self) -> &str {
         &self.tool
     }
 
-    /// True if the rule names a tool without limiting its use.
+    /// True if the rule is for every call of its tool: no specifier, or one that matches everything.
     pub fn is_bare(&self) -> bool {
         match &self.spec {
             None => true,
@@ -507,7 +509,7 @@ fn escape(path: &Path) -> String {
     globset::escape(&path.to_string_lossy())
 }
 
-/// The rules of a session: deny beats ask, ask beats allow.
+/// The permission rules of one origin, by kind. A matching deny rule beats an ask rule, and that beats an allow rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     pub allow: Vec<Rule>,

@@ -10,8 +10,8 @@ use crate::{Rule, RuleKind, secret};
 use becket_types::Access;
 use std::path::Path;
 
-/// Returns the function of [`crate::Guard::may_read`]. `all`: no question would be asked. `secrets`: the search may open
-/// secrets.
+/// Returns the function of [`crate::Guard::may_read`]. `all`: ask rules do not apply, because the mode asks nothing. `secrets`: the
+/// search may open secrets.
 pub(crate) fn may_read(
     matchers: &Matchers,
     tool: &str,
@@ -90,7 +90,7 @@ mod tests {
             (none, none, &["Read(docs/**)"], Plain, "/p", "/p/docs/a", false),
             (none, none, &["Read(docs/**)"], Bypass, "/p", "/p/docs/a", false),
             (&["Read(docs/**)"], none, &["Grep(docs/x/**)"], Plain, "/p", "/p/docs/x/a", false),
-            // A folder elsewhere that a person has allowed: its files are judged like others.
+            // A folder outside the workspace that a person has allowed: its files are judged like files of the workspace.
             (none, none, none, Plain, "/opt/lib", "/opt/lib/a.c", true),
             (none, none, none, Plain, "/opt/lib", "/opt/lib/key.pem", false),
             (none, none, none, Plain, "/home/u/.ssh", "/home/u/.ssh/config", true),

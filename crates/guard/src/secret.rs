@@ -116,7 +116,7 @@ pub(crate) fn secret(path: &Path) -> Option<String> {
 /// True if a file that a search found below `root` may hold secrets. The folders above `root` were judged before.
 pub fn is_secret_below(root: &Path, path: &Path) -> bool {
     let below = path.strip_prefix(root).unwrap_or(path);
-    // All folders on the list are hidden, or count only below a hidden one.
+    // Cheap test first: all folders on the list are hidden, or count only below a hidden folder.
     let hidden = |path: &Path| path.as_os_str().as_encoded_bytes().windows(2).any(|pair| pair == b"/.");
     let dirs = below.as_os_str().as_encoded_bytes().first() == Some(&b'.') || hidden(path);
     if dirs {
@@ -148,7 +148,7 @@ fn secret_dir(name: &OsStr, config: bool) -> Option<&'static str> {
 fn secret_name(path: &Path) -> Option<String> {
     let Some(Component::Normal(last)) = path.components().next_back() else { return None };
     let named = with_lower(last, |name| {
-        // Editors leave backups and locks under such names.
+        // Editors keep backups and locks under the same name with these marks around it.
         let name = name.trim_end_matches(['~', '#']).trim_start_matches(".#").trim_start_matches('#');
         NAMES.fits(name) && !NOT_SECRET.contains(&name)
     });
@@ -214,7 +214,7 @@ impl Names {
     }
 }
 
-/// The secret that a file name pattern on a command line is likely to match, if there is one.
+/// The secret that a pattern for file names is likely to match, if there is one.
 pub(crate) fn pattern_meets_secret(pattern: &str) -> Option<String> {
     const SAMPLES: &[&str] = &[
         ".env",

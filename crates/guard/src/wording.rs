@@ -17,8 +17,8 @@ pub(crate) fn title(tool: &str) -> String {
     tool.split('_').map(word).collect()
 }
 
-/// The forms in which a rule may know the command: as written, in canonical quoting, and for deny rules without
-/// quotes, without folders, without what is set before it.
+/// The forms in which a rule may know the command. The first two are as written and in canonical quoting. The others are for deny
+/// and ask rules only: without quotes, without the program's folder, and with `prefix` (what is set before the command).
 pub(crate) fn variants(words: &[Word], prefix: &str) -> Vec<String> {
     let canonical: Vec<String> = words.iter().map(canonical).collect();
     let plain: Vec<&str> = words.iter().map(|w| w.text.as_str()).collect();
@@ -47,7 +47,8 @@ pub(crate) fn raw(words: &[Word]) -> String {
     words.iter().map(|w| w.raw.as_str()).collect::<Vec<_>>().join(" ")
 }
 
-/// The parts of a word that may name a file: the word, what follows the letter of an option, and each `=`, `:` or `@`.
+/// The parts of a word that may name a file: the word itself (for a letter option, its value), and what follows each `=`, `:` or
+/// `@`.
 pub(crate) fn candidates(text: &str) -> Vec<&str> {
     let mut out = Vec::new();
     match text.strip_prefix('-').map(|rest| rest.split_at_checked(1)) {
@@ -60,7 +61,7 @@ pub(crate) fn candidates(text: &str) -> Vec<&str> {
     out
 }
 
-/// Maximum number of parts of a word that are looked at.
+/// Maximum number of parts of one word that are judged.
 const MOST: usize = 64;
 
 /// The parts of a word like [`candidates`], and those of a value with a syntax of its own, such as JSON: `/x` in `{"a":["/x"]}`.
@@ -72,7 +73,7 @@ pub(crate) fn inner_candidates(text: &str) -> Vec<&str> {
     out
 }
 
-/// The rule that would allow the command and its like.
+/// The rule that becket offers for the command: it allows this command and similar ones.
 pub(crate) fn suggestion(words: &[Word]) -> String {
     const SUBCOMMANDS: &[&str] = &[
         "git",

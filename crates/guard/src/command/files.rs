@@ -16,7 +16,8 @@ use crate::wording::{candidates, inner_candidates};
 use becket_shell_syntax::{Known, Paths, Simple, Unwrapped, Word, base_name, system_name, unwrap};
 use std::path::{Path, PathBuf};
 
-/// True for paths through the files of a process. becket sees its own there, and the command another's.
+/// True for a path below `/proc/PID`, `/proc/self` or `/dev/fd`: becket would resolve it for its own process, but the command for
+/// another.
 fn is_of_process(path: &Path) -> bool {
     let mut parts = path.components().skip(1).map(|part| part.as_os_str().to_string_lossy().into_owned());
     let (first, second, has_more) = (parts.next(), parts.next(), parts.next());
@@ -35,11 +36,11 @@ impl Judge<'_> {
         Paths { home: &self.guard.settings.home, resolve: &*self.guard.resolve }
     }
 
-    /// The paths that `text` can name, one for each folder in which the command may run.
+    /// The paths that `text` can name, one for each folder in which the command may run (`dirs`). `None` if that is not known.
     pub(super) fn places(&self, text: &str, dirs: Option<&[PathBuf]>) -> Option<Vec<PathBuf>> {
         let paths = self.paths();
         let root = [PathBuf::from("/")];
-        // The kernel follows `/dev/fd` before it goes up.
+        // The kernel follows the link `/dev/fd` before it applies `..`, so resolving by text would give another path.
         if text.contains("/dev/fd/..") {
             return None;
         }
@@ -59,7 +60,7 @@ impl Judge<'_> {
     /// it is a path outside. The system's own folders do not count as outside, because the sandbox keeps them as they are.
     pub(super) fn names_outside(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> Option<String> {
         const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/etc", "/nix", "/dev"];
-        // For these, a slash is a character of a text.
+        // In the arguments of these programs, a `/` alone is text, not the root folder.
         const OF_TEXT: &[&str] = &[
             "awk", "basename", "cut", "echo", "expr", "fold", "grep", "join", "jq", "paste", "printf", "rg",
             "sed", "sort", "split", "test", "tr", "[",
@@ -105,7 +106,8 @@ impl Judge<'_> {
         false
     }
 
-    /// The word that no wildcard covers: of the command or, after a launcher such as `env`, of the command that it starts.
+    /// The word that no wildcard of a rule covers. It belongs to the command or, after a launcher such as `env`, to the command
+    /// that the launcher starts.
     pub(super) fn beyond_wildcards(&self, words: &[Word], command: &Simple) -> Option<String> {
         let dirs = command.dirs.as_deref();
         let mut words = words.to_vec();
@@ -124,7 +126,7 @@ impl Judge<'_> {
         None
     }
 
-    /// The standard input by which the command runs something else.
+    /// The standard input, if the command would run something else because of it.
     pub(super) fn by_input(&self, words: &[Word], command: &Simple) -> Option<String> {
         input_escape(words, command.input.as_deref(), command.piped || self.reads_file)
     }
@@ -146,7 +148,7 @@ impl Judge<'_> {
         found.next().map(|word| if word.is_literal() { word.text.clone() } else { word.raw.clone() })
     }
 
-    /// `Ok` if the command only reads workspace files that are no secrets; the value is true if it names any file.
+    /// `Ok` if the command only reads, and only files of the workspace that are no secrets. The value is true if it names any file.
     pub(super) fn free(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> Result<bool, String> {
         let roots = &self.guard.settings.roots;
         let name = system_name(&words[0].text).unwrap_or(&words[0].text);
@@ -274,7 +276,8 @@ impl Judge<'_> {
         Some(out)
     }
 
-    /// The reason why a rule for git does not cover it in the folders where `words` would run it; `None` if it does.
+    /// The reason why a rule for git does not cover git in the folders where `words` would run it: a repository there may have been
+    /// brought by a clone. `None` if nothing speaks against it, or the folders are not known.
     pub(super) fn brought_repository(&self, words: &[Word], dirs: Option<&[PathBuf]>) -> Option<String> {
         let git = words.first().is_some_and(|word| base_name(&word.text) == "git");
         let files = self.guard.files.as_ref().filter(|_| git)?;
@@ -395,8 +398,8 @@ impl Judge<'_> {
         }
     }
 
-    /// True if a copy into a folder is written there, and not through a link in it. With `whole`, folders are copied with their
-    /// contents; an existing target folder is then refused, because its contents are not checked for links.
+    /// True if `cp` into the folder `to` writes inside the workspace, and not through a link in that folder. With `whole`, folders
+    /// are copied with their contents; an existing target folder is then refused, because its contents are not checked for links.
     fn lands_inside(
         &self,
         from: &Word,
@@ -418,7 +421,7 @@ impl Judge<'_> {
     }
 }
 
-/// Words that braces can make at most; more are not judged one by one.
+/// Maximum number of words made from one word's braces. Beyond it, the word remains a doubt.
 const MAX_BRACES: usize = 256;
 
 /// Returns the words that the braces of a word make: `a{b,c}d` makes `abd` and `acd`. A sequence such as `{1..3}` counts as `*`.
@@ -436,7 +439,7 @@ fn braces(text: &str) -> Vec<String> {
     done
 }
 
-/// Returns the place of the first group of braces that is not empty, and its parts.
+/// Returns start and end of the first non-empty group of braces in the text, and the alternatives in it.
 fn first_braces(text: &str) -> Option<(usize, usize, Vec<String>)> {
     for (start, _) in text.match_indices('{') {
         let (mut depth, mut from, mut parts) = (0_usize, start + 1, Vec::new());

@@ -1,17 +1,18 @@
 //! Secrets of the environment that a script would print by way of its own variables, of its input, or of a trace.
 //!
-//! `echo $TOKEN` names the secret. `x=$TOKEN; echo $x`, `cat <<< $TOKEN` and `set -x; [[ $TOKEN ]]` print it as well. By the text
-//! of values: where a name may be a variable, it counts as one. Order does not count, because loops run parts again.
+//! `echo $TOKEN` names the secret. `x=$TOKEN; echo $x`, `cat <<< $TOKEN` and `set -x; [[ $TOKEN ]]` print it as well. Values are
+//! searched as text: `$NAME` in a value counts as the variable, even if the shell would not expand it there. The order of the parts
+//! does not matter, because loops run parts again.
 
 use becket_shell_syntax::{Word, may_show, system_name};
 use std::collections::BTreeMap;
 
-/// Variables of a script that may have the value of a secret one, each with the name of that.
+/// Variables of a script that may hold a secret of the environment. Maps each to the name of the secret variable.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hidden(BTreeMap<String, String>);
 
 impl Hidden {
-    /// Adds the variables of a script, each with a value as written.
+    /// Adds those variables of a script whose value names a secret. `given`: each variable with its value as written.
     pub(super) fn add(&mut self, given: &[(String, String)]) {
         loop {
             let before = self.0.len();
@@ -26,7 +27,7 @@ impl Hidden {
         }
     }
 
-    /// Returns the name of a variable in the text whose value may not be shown.
+    /// Returns the name of the first secret environment variable that the text names, directly or through a variable of the script.
     pub(super) fn secret_in(&self, text: &str) -> Option<String> {
         text.match_indices('$').find_map(|(at, _)| {
             let rest = text[at + 1..].trim_start_matches(['{', '#', '!']);

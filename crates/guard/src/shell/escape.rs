@@ -18,12 +18,12 @@ use std::path::Path;
 
 /// Options of one program, or of some of its subcommands, that run or destroy something.
 struct Options {
-    /// Names of subcommands.
+    /// Names of the subcommands that have these options, separated by blanks; empty for a program without subcommands.
     of: &'static str,
     long: &'static str,
-    /// Letters.
+    /// Letters of short options that run or destroy something.
     short: &'static str,
-    /// Letters whose value is the rest of the word.
+    /// Letters of other short options that take a value, so the letters after them in a word are no options.
     valued: &'static str,
 }
 
@@ -48,12 +48,12 @@ const SORT: Options = listed_options("", "compress-program output", "o", "kStT")
 const MAN: Options = listed_options("", "pager html config-file", "PHC", "RLmMSseEr");
 const ZIP: Options = listed_options("", "unzip-command", "", "");
 
-/// The word by which `words` (a command with its name) runs or destroys something else; `None` if there is none.
+/// The word by which the command `words` runs or destroys something that its name does not show; `None` if there is none.
 pub(crate) fn escape(words: &[Word]) -> Option<String> {
     let (name, rest) = words.split_first()?;
     let has = |test: &dyn Fn(&str) -> bool| rest.iter().find(|w| test(&w.text)).map(word_text);
     let name = base_name(&name.text);
-    // pytest deletes this folder before it starts.
+    // pytest deletes the folder of `--basetemp` before it starts.
     if runner(words).is_some_and(|(runner, _)| matches!(runner, "pytest" | "py.test"))
         && let Some(word) = has(&|t| t.starts_with("--basetemp"))
     {
@@ -163,8 +163,8 @@ const COMPILER: &[&str] = &[
     "aux-info",
 ];
 
-/// Test runners and build tools: they run the code of the project, so a rule for one lets that code run. It covers no code and no
-/// output elsewhere.
+/// Test runners and build tools: they run the code of the project, so a rule for one of them allows that. The rule does not cover
+/// code or output outside of the workspace.
 const RUNNERS: &[&str] = &[
     "cargo", "go", "pytest", "py.test", "jest", "vitest", "mocha", "eslint", "tsc", "prettier", "mypy",
     "pylint", "ruff", "black", "phpunit", "rspec", "ctest",
@@ -180,11 +180,12 @@ fn runner(words: &[Word]) -> Option<(&str, &[Word])> {
     Some((base_name(&words[at].text), &words[at + 1..]))
 }
 
-/// The words that a runner takes for itself, without those for the program that it runs.
+/// The words that are arguments of the runner itself, without the arguments of the program that it runs.
 pub(crate) fn runner_words(words: &[Word]) -> Vec<&Word> {
     let Some((name, rest)) = runner(words) else { return git::places(words) };
     let runs_a_program = rest.first().is_some_and(|word| word.text == "run");
-    // These give the words after `--` to a compiler or formatter, which writes files. The others give them to a program.
+    // With these subcommands, the words after `--` go to a compiler or formatter, which writes files. With others, they go to a
+    // program of the project.
     let is_own = || {
         let mut operands = rest.iter().map(|word| word.text.as_str());
         let sub = operands.find(|text| !text.starts_with(['-', '+']));
@@ -200,7 +201,7 @@ pub(crate) fn runner_words(words: &[Word]) -> Vec<&Word> {
     rest[..end.unwrap_or(rest.len())].iter().collect()
 }
 
-/// The number of words of `go run` up to the files or the package that it runs. The words after it are the program's.
+/// The number of words of `go run` up to the files or the package that it runs. Later words are arguments of that program.
 fn end_of_package(words: &[Word]) -> usize {
     let is_file = |word: &Word| Path::new(&word.text).extension().is_some_and(|ending| ending == "go");
     let is_place = |word: &Word| {

@@ -92,7 +92,7 @@ const SUBS: &[Sub] = &[
         flags: "",
         valued: "",
         long: &[
-            // Not `dirty` and `broken`: they write the index, also without optional locks.
+            // `dirty` and `broken` are left out: with them git writes the index, even without optional locks.
             "abbrev= all always candidates= contains exact-match exclude= first-parent long match= tags",
         ],
     },
@@ -146,7 +146,7 @@ fn enters_submodules(word: &str) -> bool {
         || value("--ignore-submodules").is_some_and(|what| !matches!(what, "all" | "dirty"))
 }
 
-/// The files that the call reads, when it only reads.
+/// The files that a git command reads. `Err` is the reason why it is not known to only read.
 pub(super) fn check(words: &[Word]) -> Result<Vec<PathArg>, String> {
     let mut rest = words;
     let mut paths = Vec::new();
@@ -180,7 +180,7 @@ pub(super) fn check(words: &[Word]) -> Result<Vec<PathArg>, String> {
     if let Some(word) = rest.iter().find(|w| w.text.contains("%G") || w.text.contains("signature")) {
         return Err(format!("{} makes git run the signature program", word.raw));
     }
-    // Magic of paths reaches from the top of the repository, whatever folder git runs in.
+    // A path such as `:(top)x` or `:/x` counts from the top of the repository, whatever folder git runs in.
     if let Some(word) = rest.iter().find(|w| w.text.starts_with([':']) && w.text[1..].starts_with(MAGIC)) {
         return Err(format!("{} may lead anywhere in the repository", word.raw));
     }
@@ -253,7 +253,7 @@ fn listing(sub: &str, words: &[Word]) -> Result<Vec<PathArg>, String> {
     let lists = parsed
         .seen
         .iter()
-        // `git branch -l NAME` made a branch before git 2.19.
+        // `l` counts only for `git tag`: before git 2.19, `git branch -l NAME` created a branch.
         .any(|s| {
             matches!(s.as_str(), "list" | "contains" | "merged" | "no-merged" | "points-at")
                 || (s == "l" && sub == "tag")
@@ -285,7 +285,7 @@ fn keyword(sub: &str, words: &[Word]) -> Result<Vec<PathArg>, String> {
     Ok(places(&parsed.positional))
 }
 
-/// Values that hold no credentials.
+/// Accepts `git config --get` of a setting whose value is not known to hold credentials.
 fn config(words: &[Word]) -> Result<Vec<PathArg>, String> {
     let texts: Vec<&str> = words.iter().filter(|w| w.is_literal()).map(|w| w.text.as_str()).collect();
     let key = match texts[..] {

@@ -7,10 +7,11 @@ use crate::git::{Files, is_missing};
 use crate::path::wild;
 use std::path::{Path, PathBuf};
 
-/// A pattern that meets more names than these is not judged.
+/// A pattern that has to be compared with more names than this is not judged.
 const MAX_NAMES: usize = 4_096;
 
-/// The paths below `dir` that `pattern` matches, as they would be passed on; `None` where they are too many.
+/// The paths below `dir` that `pattern` matches, in the form in which the shell would pass them on. `None` if a folder cannot be
+/// read, or there are more than [`MAX_NAMES`].
 pub(crate) fn matches(files: &dyn Files, dir: &Path, pattern: &str) -> Option<Vec<PathBuf>> {
     let start = if pattern.starts_with('/') { PathBuf::from("/") } else { dir.to_path_buf() };
     let mut found = vec![start];

@@ -10,7 +10,7 @@ use becket_shell_syntax::{Known, Word};
 pub(crate) struct PathArg {
     pub text: String,
     pub known: Known,
-    /// True if the file's content is shown, not only its name or size.
+    /// True if the program shows the file's content, not only its name or size.
     pub content: bool,
 }
 
@@ -26,9 +26,9 @@ pub(super) fn files(words: &[Word], content: bool) -> Vec<PathArg> {
 /// A command line split into options and the rest.
 pub(super) struct Parsed {
     pub positional: Vec<Word>,
-    /// Names of the options seen, letters and long names.
+    /// Names of the options seen, without dashes: letters and long names.
     pub seen: Vec<String>,
-    /// Values by the option's name.
+    /// Values of options, as pairs of option name and value.
     pub values: Vec<(String, String)>,
     /// Values in a word of their own. Another implementation may know the option without a value and take the word for a file,
     /// so it is judged like one.
@@ -38,7 +38,7 @@ pub(super) struct Parsed {
 impl Parsed {
     fn separate(&mut self, name: &str, value: &Word) {
         self.values.push((name.to_owned(), value.text.clone()));
-        // These options take patterns and delimiters in all implementations.
+        // In all implementations these options take a value that is no file: a pattern, delimiter or similar.
         if !matches!(name, "e" | "regexp" | "d" | "delimiter" | "t" | "field-separator" | "S" | "G" | "L") {
             self.doubtful.push(value.clone());
         }
@@ -55,7 +55,9 @@ fn is_value(word: &Word) -> bool {
         }
 }
 
-/// Splits `words` into options and the rest. An option that is not listed, or a word that could become one, is an error.
+/// Splits `words` into options and the rest. `flags`: letters without a value. `valued`: letters with one. `long`: long names,
+/// separated by blanks, with `=` at the end if they take a value. `tame`: no option of the program does harm. An option that is not
+/// listed, or a word that could become one, is an error.
 pub(super) fn options(
     words: &[Word],
     flags: &str,
@@ -134,7 +136,7 @@ pub(super) fn options(
     Ok(out)
 }
 
-/// True if all names that the pattern matches are the same option, as with `--include=*.rs`.
+/// True if every name that the pattern can match begins with the same option, as with `--include=*.rs`.
 fn keeps_name(pattern: &str) -> bool {
     let wild = pattern.find(['*', '?', '[']).unwrap_or(pattern.len());
     pattern.starts_with("--") && pattern[..wild].contains('=')

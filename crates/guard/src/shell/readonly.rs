@@ -20,7 +20,7 @@ use table::{Args, Entry, TABLE, VERSIONED, XXD_ALONE, XXD_VALUED};
 /// Returns the files that the command would read, if it is known to only read. `Err` is the reason why it is not.
 pub(crate) fn check(words: &[Word]) -> Result<Vec<PathArg>, String> {
     let mut found = by_name(words)?;
-    // The shell itself reads folders to expand a pattern, for any program.
+    // The shell itself reads folders to expand a pattern, so the pattern is judged whatever the program is.
     let patterns = words.iter().filter(|word| word.known == Known::Glob);
     let names = patterns.map(|word| PathArg { text: word.text.clone(), known: word.known, content: false });
     let more: Vec<PathArg> = names.filter(|name| found.iter().all(|file| file.text != name.text)).collect();
@@ -115,7 +115,7 @@ fn by_table(entry: &Entry, words: &[Word]) -> Result<Vec<PathArg>, String> {
     if let Some(why) = walks_through_links(entry, &parsed.seen) {
         return Err(why);
     }
-    // `-x` is no option of the standard, so `ps` reads all letters in the way of BSD, where `e` shows the environment.
+    // `-x` is no option of POSIX. Some versions of `ps` then read all letters as BSD does, where `e` shows the environment.
     if entry.names == "ps" && ["e", "x"].iter().all(|letter| parsed.seen.iter().any(|seen| seen == letter)) {
         return Err("with `-x`, `-e` shows the environment of processes".to_owned());
     }
@@ -140,7 +140,8 @@ fn by_table(entry: &Entry, words: &[Word]) -> Result<Vec<PathArg>, String> {
         }
         Args::Text => return text(&positional),
         Args::Pattern
-            // A pattern for names may match several: all but the first are files then.
+            // If the first word is a pattern for file names, it may become several words, of which all but the first are files. So
+            // it is judged as a file.
             if positional.first().is_some_and(Word::is_literal)
                 && !parsed.seen.iter().any(|o| matches!(o.as_str(), "e" | "regexp" | "files" | "type-list")) =>
         {
@@ -160,7 +161,7 @@ fn by_table(entry: &Entry, words: &[Word]) -> Result<Vec<PathArg>, String> {
     Ok(found)
 }
 
-/// Why a program would list folders to which links in the workspace lead, wherever they are.
+/// The reason why the program would follow links of the workspace to folders outside, and list them.
 fn walks_through_links(entry: &Entry, seen: &[String]) -> Option<String> {
     let has = |letter: &str, long: &str| seen.iter().any(|option| option == letter || option == long);
     let walks = match entry.names {

@@ -60,7 +60,7 @@ fn harmless(script: &str) -> bool {
     }
 }
 
-/// The rest after one command; `None` unless the command only edits or prints.
+/// Returns the rest of the script after its first command; `None` unless that command only edits or prints.
 fn command(text: &str) -> Option<&str> {
     let mut rest = address(text)?;
     if let Some(second) = rest.trim_start().strip_prefix(',') {
@@ -83,7 +83,7 @@ fn command(text: &str) -> Option<&str> {
             });
             Some(&after[end.unwrap_or(after.len())..])
         }
-        // Nothing continues a comment.
+        // A comment ends with its line; a backslash does not continue it.
         '#' => Some(after.find('\n').map_or("", |end| &after[end..])),
         ':' | 'b' | 't' | 'T' => label(after),
         's' => flags(parts(after)?),

@@ -1,8 +1,8 @@
 //! Programs that run another program, as deny rules see them.
 //!
-//! `becket_shell_syntax::unwrap` takes the launchers apart that people write every day. Hundreds of other programs also run
-//! their arguments, or a text in them. Owns the names of those that are known to, and of programs that never do.
-//! Everything else that names a denied program counts as a doubt: it is asked about in every mode.
+//! `becket_shell_syntax::unwrap` takes the launchers apart that people write every day. Hundreds of other programs also run their
+//! arguments, or a text in them. Owns the names of programs known to do so, and of programs that never do. If any other program's
+//! words name a denied program, that is a doubt: becket asks in every mode.
 //!
 //! Cannot see a name that a program puts together by itself, as in `python3 -c 'run("r" + "m")'`.
 
@@ -34,7 +34,7 @@ const RUNNERS: &str = "\
     zellij gotty asciinema ttyrec termtosvg npm pnpm yarn bun cargo go deno env nice command exec builtin eval sh bash dash zsh \
     ksh mksh fish tcsh csh rbash ash elvish nu xonsh pwsh";
 
-/// Programs whose operands are never started as programs. Their options for that are known to [`escape`].
+/// Programs that never start their operands as programs. Their options that start one are in [`escape`].
 const QUIET: &str = "\
     apt apt-get apt-cache brew cargo cat chmod chown cp curl cut dig dnf docker dpkg echo gem gh git glab gradle gradlew grep \
     egrep fgrep head helm host jest jq kill kubectl ln ls make man mkdir mocha mv mvn mvnw npm nslookup pacman patch ping pip \
@@ -43,7 +43,7 @@ const QUIET: &str = "\
     conda mamba micromamba nix guix poetry pdm pipenv pipx pixi uv bundle mise volta op vault sops rbenv pyenv asdf \
     flatpak bun go dotnet tsc eslint prettier ruff mypy rustc gcc g++ clang cc javac";
 
-/// Subcommands with which a program that is otherwise [`QUIET`] starts its operands.
+/// Subcommands with which a program of [`QUIET`] does start its operands.
 const STARTING: &[&str] = &["exec", "run", "dlx", "foreach", "shell", "env", "tool", "watch"];
 
 fn is_in(list: &str, name: &str) -> bool {
@@ -79,14 +79,14 @@ pub(crate) fn starts_unknown(words: &[Word]) -> bool {
 /// Programs that make a program available under another name.
 const COPIES: &[&str] = &["ln", "link", "cp", "install", "mv", "rsync", "cat", "dd", "tee"];
 
-/// True if the command may run a program that a deny rule names by `named`, its first literal words, in a way that nothing here
-/// understands. `source`: the script around it. `input`: text that it reads from its standard input.
+/// True if the command may run a program that a deny rule names by `named`, its first literal words, in a way that this module
+/// cannot parse. `source`: the script around the command. `input`: the text on its standard input.
 pub(crate) fn may_run(words: &[Word], source: &str, input: Option<&str>, named: &[String]) -> bool {
     let Some(name) = words.first().map(|word| base_name(&word.text)) else { return false };
     let Some((program, rest)) = named.split_first() else { return false };
     let says = |text: &str, wanted: &String| tokens(text).any(|token| token == wanted);
     if program == name {
-        // The rule has been tried on the command itself. An option may still hold another command.
+        // The rule itself was already tried on this command. But one of its options may hold another command.
         let mut operands = words.iter().skip(1).map(|word| word.text.as_str());
         let holds = |text: &str| rest.iter().all(|wanted| text != wanted && says(text, wanted));
         return !rest.is_empty() && operands.any(holds) && escape(words).is_some();
@@ -105,7 +105,7 @@ pub(crate) fn may_run(words: &[Word], source: &str, input: Option<&str>, named: 
     if !named.iter().all(mentions) || readonly::check(words).is_ok() {
         return false;
     }
-    // `docker rm` is a word that destroys something, and starts no `rm`.
+    // In `docker rm`, `escape` reports the word `rm`, but docker starts no program `rm`.
     let escapes = || escape(words).is_some_and(|word| !named.contains(&word));
     !is_in(QUIET, name) || runs_operands(words) || escapes()
 }
@@ -122,7 +122,8 @@ fn copies(word: &Word, program: &str, is_program: &dyn Fn(&str) -> bool) -> bool
     is_program(&word.text) || is_program(value) || !word.is_literal() && is_found()
 }
 
-/// True if the words may be a command that begins with `named`, because one of them is not known before it runs.
+/// True if the words begin with the program that `named` names, and words that are not known before the command runs may complete
+/// `named`.
 pub(crate) fn may_be(words: &[Word], named: &[String]) -> bool {
     let pairs = || words.iter().zip(named);
     let fits = |(at, (word, wanted)): (usize, (&Word, &String))| match at {
@@ -147,8 +148,8 @@ pub(crate) fn plain_git(words: &[Word]) -> Option<Vec<Word>> {
     (!before.is_empty() && !after.is_empty()).then(|| [&[Word::literal("git")], after].concat())
 }
 
-/// Subcommands of git, with their first operand where that matters, that do what another subcommand does: deny and ask rules about
-/// the second hold for the first.
+/// Pairs of git subcommands, with the first operand if it matters. The first of a pair does what the second does, so deny and ask
+/// rules about the second apply to both.
 const SAME: &[(&[&str], &[&str])] = &[
     (&["send-pack"], &["push"]),
     (&["http-push"], &["push"]),
@@ -172,7 +173,7 @@ const SAME: &[(&[&str], &[&str])] = &[
     (&["update-ref", "-d"], &["tag", "-d"]),
 ];
 
-/// The words of git under the names of other subcommands that do the same.
+/// The same command under the names of the subcommands in [`SAME`].
 pub(crate) fn same_git(words: &[Word]) -> Vec<Vec<Word>> {
     let plain = plain_git(words);
     let words = plain.as_deref().unwrap_or(words);

@@ -4,11 +4,12 @@
 use super::word_text;
 use becket_shell_syntax::Word;
 
-/// Letters of options with a value, which is the rest of the word or the next one.
+/// Letters of options that take a value, either the rest of the word or the next word.
 const CURL_LETTERS: &str = "AbcCdDeEFHKmoPQrtTuUwxXyYz";
 const WGET_LETTERS: &str = "aeoOPiBDlQtTwXARIU";
 
-/// Long options whose value is the next word. The value of any other counts as an address, so that a rule does not cover it.
+/// Long options whose value is the next word. After any other long option, the next word counts as an address, so that a rule does
+/// not cover it.
 const VALUED: &str = "\
     user-agent header request data data-raw data-binary data-ascii data-urlencode json form form-string cookie referer user \
     max-time connect-timeout retry retry-delay retry-max-time range max-redirs limit-rate cacert cert key capath cert-type key-type \
@@ -61,7 +62,8 @@ pub(super) fn beside(program: &str, rest: &[Word]) -> Option<String> {
     None
 }
 
-/// The name of an option, and the value in the same word.
+/// The name of an option (a letter or a long name), and the value if it is in the same word. An empty name: no letter of the word
+/// takes a value.
 fn option<'a>(text: &'a str, letters: &str) -> (&'a str, Option<&'a str>) {
     if let Some(long) = text.strip_prefix("--") {
         return long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));

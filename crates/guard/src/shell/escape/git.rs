@@ -57,7 +57,7 @@ const SUBCOMMANDS: &str = "\
     tag unpack-file unpack-objects update-index update-ref update-server-info var verify-commit verify-pack verify-tag version \
     whatchanged worktree write-tree lfs subtree annex";
 
-/// Strategies of merging that are part of git. Any other is a program `git-merge-NAME`.
+/// Merge strategies that are part of git. For any other name, git starts a program `git-merge-NAME`.
 const STRATEGIES: &[&str] = &["ort", "recursive", "resolve", "octopus", "ours", "subtree"];
 
 /// Subcommands of git that make a folder or write a file that their operands name.
@@ -108,7 +108,7 @@ const GIT: &[Options] = &[
     listed_options("blame annotate pickaxe", "contents ignore-revs-file output", "", "LSM"),
 ];
 
-/// Subcommands that run other programs, give away credentials, or serve others.
+/// Subcommands that run other programs, give away credentials, or serve others. They are always asked about.
 const ALWAYS: &[&str] = &[
     "difftool",
     "mergetool",
@@ -150,7 +150,7 @@ const ALWAYS: &[&str] = &[
     "upload-archive--writer",
 ];
 
-/// The words by which git makes something. The address of a repository is no place.
+/// The words that may name a file or folder that git makes. The address of a repository counts as no place.
 pub(super) fn places(words: &[Word]) -> Vec<&Word> {
     let is_git = words.first().is_some_and(|word| base_name(&word.text) == "git");
     let (Some((sub, rest)), true) = (words.get(1..).and_then(|rest| split(rest).1.split_first()), is_git)
@@ -206,7 +206,7 @@ pub(super) fn escape(words: &[Word]) -> Option<String> {
     let text = |word: &Word| word.text.clone();
     let has = |wanted: &[&str]| rest.iter().find(|w| wanted.contains(&w.text.as_str())).map(text);
     let found = match name {
-        // Permanently sets programs that git runs, or addresses that it fetches from.
+        // `git config` permanently sets programs that git runs, or addresses that it fetches from.
         "config" => (!config_reads(rest)).then(|| "config".to_owned()),
         "bisect" => has(&["run", "view", "visualize"]),
         "submodule" => has(&["foreach"]),
@@ -238,7 +238,7 @@ fn strategy(sub: &str, words: &[Word]) -> Option<String> {
     if !matches!(sub, "merge" | "pull" | "rebase" | "cherry-pick" | "revert" | "subtree") {
         return None;
     }
-    // For the others, `-s` means to sign off.
+    // For the other subcommands, `-s` means to sign off.
     let has_letter = matches!(sub, "merge" | "pull" | "rebase");
     let mut rest = words.iter();
     while let Some(word) = rest.next() {

@@ -4,15 +4,15 @@
 use super::{Options, listed_options, word_text};
 use becket_shell_syntax::{Word, base_name};
 
-/// The words with which some programs run, write or reach something else. The checks are made in the order of the fields.
+/// The words with which some programs run, write or reach something that a wildcard does not mean. The fields are checked in order.
 struct Program {
     names: &'static [&'static str],
     options: Option<Options>,
     /// Names of options, without `=` and a value.
     named: &'static [&'static str],
-    /// Beginnings of words.
+    /// Beginnings of words that count, whatever follows.
     starts: &'static [&'static str],
-    /// Finds all other words.
+    /// Finds words that the other fields cannot describe.
     other: fn(&[Word]) -> Option<String>,
 }
 
@@ -199,7 +199,7 @@ const PROGRAMS: &[Program] = &[
     Program {
         names: &["hg", "rhg", "chg"],
         options: Some(listed_options("", "config config-file cwd repository debugger", "R", "rbdkulITXmtes")),
-        // These run a program, or serve the repository.
+        // These subcommands of Mercurial run a program, or serve the repository.
         other: |rest| {
             let sub = rest.first().filter(|word| {
                 let runs = ["debug", "extdiff", "serve", "bisect", "email", "patchbomb"];
@@ -228,7 +228,7 @@ const PROGRAMS: &[Program] = &[
             "cefdgEtD",
             "s",
         )),
-        // A word with `=` sets a variable of the file.
+        // A word with `=` sets a variable of the recipe file, which may hold a command.
         other: |rest| first(rest, |text| !text.starts_with('-') && text.contains('=')),
         ..NONE
     },
@@ -258,7 +258,7 @@ const PROGRAMS: &[Program] = &[
     Program {
         names: &["node"],
         named: &["-r", "--require", "--import", "--loader", "--experimental-loader"],
-        // A rule for the test runner does not cover text that is evaluated.
+        // A rule such as `node --test *` does not cover code that is evaluated from the command line.
         other: |rest| {
             const EVALUATES: [&str; 7] = ["-e", "--eval", "-p", "--print", "-pe", "-i", "--interactive"];
             let tests = first(rest, |text| text == "--test" || text == "--check" || text == "-c");
@@ -288,14 +288,14 @@ fn named(rest: &[Word], names: &[&str]) -> Option<String> {
     first(rest, |text| text.starts_with('-') && names.contains(&text.split('=').next().unwrap_or_default()))
 }
 
-/// Options of docker itself come before the subcommand; there, letters name a host or a configuration.
+/// Options of docker before the subcommand: `-H` names another host, `-c` another configuration.
 fn docker(rest: &[Word]) -> Option<String> {
     let mut before = rest.iter().take_while(|word| word.text.starts_with('-'));
     before.find(|word| word.text.starts_with("-H") || word.text.starts_with("-c")).map(word_text)
 }
 
 fn cmake(rest: &[Word]) -> Option<String> {
-    /// Parts of the names of variables that name a program or a file with commands.
+    /// Parts of names of CMake variables that name a program, a file with commands, or a folder in which CMake looks for them.
     const NAMES: &[&str] = &[
         "COMPILER",
         "LAUNCH",
@@ -316,7 +316,7 @@ fn cmake(rest: &[Word]) -> Option<String> {
         "_INCLUDE",
         "SHELL",
     ];
-    /// They run scripts or programs, or write a file wherever the word says.
+    /// Options that run scripts or programs, or write a file wherever the word says.
     const OPTIONS: &[&str] = &[
         "-P",
         "-E",
@@ -353,7 +353,7 @@ fn cmake(rest: &[Word]) -> Option<String> {
     first(rest, escapes).or_else(for_build_tool).or_else(after_define)
 }
 
-/// A program of .NET itself, or a file that the build tool loads.
+/// A program that `dotnet` itself runs (`exec`, a `.dll`), or a file that the build tool loads.
 fn dotnet(rest: &[Word]) -> Option<String> {
     let loads = |text: &str| {
         let lower = text.to_ascii_lowercase();
@@ -481,7 +481,7 @@ fn psql_escapes(text: &str) -> bool {
     let shows = |command: &str| command.starts_with(['d', 'l', 'x', 'z', 't']) && !command.starts_with("lo");
     let words = text.to_lowercase();
     let mut words = words.split(|c: char| !c.is_alphanumeric());
-    // Arguments of these commands may hold backquotes, which run a program.
+    // Arguments of commands such as `\d` may contain backquotes, which run a program.
     text.split('\\').skip(1).any(|command| !shows(command) || command.contains('`'))
         || words.any(|word| word == "program")
 }

@@ -65,7 +65,7 @@ fn operators(name: &str, words: &[Word]) -> Result<(), String> {
     }
     let several = |w: &&Word| match w.known {
         Known::Literal => false,
-        // A matched file may have the name of an operator.
+        // A file that the pattern matches may have the name of an operator.
         Known::Glob => w.text.starts_with(['*', '?', '[', '-']),
         Known::Pipe | Known::Dynamic => !w.single,
     };
@@ -77,7 +77,8 @@ fn operators(name: &str, words: &[Word]) -> Result<(), String> {
     let unary = |text: &str| text == "!" || (text.len() == 2 && text.starts_with('-'));
     let binary = |text: &str| BINARY.contains(&text);
     let no = |text: &str| text == "!";
-    // The number of words and the operators at these places determine how bash reads the test.
+    // bash decides by the number of words and by the operators at these positions. If those are literal, the other words cannot
+    // become operators.
     let known = match words.len() {
         0 | 1 => true,
         2 => is(0, &unary),

@@ -257,7 +257,8 @@ pub(super) fn jq(words: &[Word]) -> Result<Vec<PathArg>, String> {
             Err("its program is not known".to_owned())
         };
     };
-    // `.[0]` names no file that is anything else; any other pattern takes its program from the name of a file.
+    // `.[0]` is also a pattern for file names, but can only match `.0`, which is a harmless program too. Any other pattern could
+    // make a file's name the program.
     if !program.is_literal() && !indexes_only(&program.text) {
         return Err(format!("the program {} may become the name of a file (quote it)", program.raw));
     }
@@ -289,7 +290,7 @@ fn names_no_zone(date: &str) -> Result<(), String> {
 pub(super) fn date(words: &[Word]) -> Result<Vec<PathArg>, String> {
     let parsed =
         options(words, "uRI", "d", "date= iso-8601 iso-8601= rfc-3339= rfc-email utc universal", true)?;
-    // For `date` of some BSD systems, `-d` sets whether the kernel's clock follows summer time.
+    // On some BSD systems, `date -d NUMBER` sets the kernel's rule for summer time.
     if let Some((_, value)) =
         parsed.values.iter().find(|(name, value)| name == "d" && value.chars().all(|c| c.is_ascii_digit()))
     {

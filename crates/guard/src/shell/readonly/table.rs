@@ -5,13 +5,13 @@
 pub(super) enum Args {
     /// Files whose content is read.
     Files,
-    /// Only names and attributes of the files are shown.
+    /// Files of which only names and attributes are shown.
     Names,
-    /// A pattern, then files.
+    /// A search pattern, then files whose content is read.
     Pattern,
-    /// Plain text.
+    /// Text that is printed or tested, no files.
     Text,
-    /// At most this many files (a further one would be written).
+    /// At most this many files whose content is read. A further one would be written.
     UpTo(usize),
     None,
 }
