@@ -13,7 +13,7 @@ pub enum Backend {
     /// Namespaces and mounts made by bubblewrap, and seccomp.
     /// `takes_files`: it mounts open files and folders (`--bind-fd`), not only paths.
     Bubblewrap { program: PathBuf, takes_files: bool },
-    /// Landlock of this version, and seccomp.
+    /// Landlock of this ABI version, and seccomp.
     Landlock { abi: u32 },
     /// No backend works on this system. `why` is the reason, for people.
     None { why: String },
@@ -36,7 +36,7 @@ impl fmt::Display for Backend {
     }
 }
 
-/// A method of confinement, which may or may not work on this system.
+/// The backends that the configuration can name. A backend may or may not work on this system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackendKind {
     Bubblewrap,

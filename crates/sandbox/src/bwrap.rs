@@ -4,9 +4,10 @@
 //! checked after the command.
 //!
 //! bubblewrap follows links in the paths that it is given. Another confined command can swap a folder of the workspace for a link
-//! between the look at it and the mount. So folders and files inside a writable folder are opened here without following a link,
-//! and mounted as what was opened. The mounts are returned with the numbers of their files: the second step of the helper
-//! compares them with what it finds, before the command starts. An older bubblewrap, which takes only paths, has that check alone.
+//! after becket has examined it and before bubblewrap mounts it. So folders and files inside a writable folder are opened here
+//! without following a link, and mounted as what was opened. [`arguments`] returns each mount with device and inode of its file:
+//! before the command starts, the second step of the helper compares them with the files that it finds. An older bubblewrap, which
+//! takes only paths, has only this check.
 
 use crate::policy::{Network, Policy};
 use becket_types::SandboxLevel;
@@ -17,12 +18,12 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// The mount for one path. Of several for the same path, the later variant wins.
+/// The mount for one path. If a path would get several mounts, the variant that is declared later wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Mount {
     /// The same content as outside, read-only.
     Read,
-    /// The same content as outside, writable. Because it is a mount, it can be neither renamed nor removed.
+    /// The same content as outside, writable. A mount can be neither renamed nor removed, so this also pins a folder.
     Write,
     /// Inside a writable folder, but read-only.
     Protect,
@@ -37,7 +38,7 @@ pub(crate) type Look<'a> = &'a dyn Fn(&Path) -> Option<Metadata>;
 /// bubblewrap takes only paths.
 pub(crate) type Open<'a> = &'a dyn Fn(&Path) -> std::io::Result<Option<i32>>;
 
-/// A path at which bubblewrap mounts something, and the file that was there before.
+/// A path at which bubblewrap mounts something, with device and inode of the file that was there when the arguments were made.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Mounted {
     #[serde(with = "crate::policy::lossless::one")]
@@ -48,7 +49,7 @@ pub(crate) struct Mounted {
 }
 
 impl Mounted {
-    /// True if the path is now what bubblewrap was asked for: the same file, or another one in the place of a hidden one.
+    /// True if the expected file is at the path: the same file as before or, if the path is hidden, another file.
     fn holds(&self) -> bool {
         self.path
             .symlink_metadata()
@@ -56,11 +57,7 @@ impl Mounted {
     }
 }
 
-/// Checks inside the mounts that they are those that were asked for.
-///
-/// # Errors
-///
-/// Returns the reason if a path is another file than before.
+/// Checks, inside the mounts, that bubblewrap has mounted the expected files.
 pub(crate) fn check(mounted: &[Mounted]) -> Result<(), String> {
     match mounted.iter().find(|one| !one.holds()) {
         None => Ok(()),
@@ -93,7 +90,7 @@ pub(crate) fn arguments(
     if whole {
         add(&[&"--ro-bind", &"/", &"/"]);
     }
-    // For root, settings of the kernel below `/proc/sys` would be writable without any capability.
+    // Without this, a command that runs as root could write settings of the kernel below `/proc/sys` without any capability.
     add(&[&"--proc", &"/proc", &"--remount-ro", &"/proc", &"--dev", &"/dev"]);
     for (path, mount) in mounts(policy, look) {
         let Some(meta) = look(&path) else { continue };
@@ -104,7 +101,7 @@ pub(crate) fn arguments(
                 add(&[&"--symlink", &target, &path]);
                 continue;
             }
-            // The target would be mounted. Paths that may be written are given without links.
+            // bubblewrap would mount the target of the link. Paths that may be written are given without links.
             Mount::Write | Mount::Protect if kind.is_symlink() => continue,
             Mount::Write | Mount::Protect if is_inside(policy, &path) => {
                 let opened = open(&path).map_err(|_| replaced(&path))?;
@@ -128,7 +125,7 @@ pub(crate) fn arguments(
         let (device, file) = (meta.dev(), meta.ino());
         mounted.push(Mounted { path, device, file, is_hidden: mount == Mount::Hide });
     }
-    // Something that is visible inside a hidden folder needs a place there.
+    // Only now, because bubblewrap must first create mount points for paths that are visible inside a hidden folder.
     for path in hidden {
         add(&[&"--remount-ro", &path]);
     }
@@ -157,7 +154,7 @@ fn mounts(policy: &Policy, look: Look<'_>) -> BTreeMap<PathBuf, Mount> {
         let now = out.entry(path.to_path_buf()).or_insert(mount);
         *now = (*now).max(mount);
     };
-    // Kernel files come with the new `/proc`; devices with the new `/dev`.
+    // The kernel's files come with the new `/proc`, and devices with the new `/dev`, so they need no mounts.
     let kernel =
         |path: &Path| path.starts_with("/proc") || path.starts_with("/dev") || path == Path::new("/");
     for path in policy.read.iter().filter(|path| !kernel(path)) {
@@ -175,7 +172,7 @@ fn mounts(policy: &Policy, look: Look<'_>) -> BTreeMap<PathBuf, Mount> {
         put(path, Mount::Write);
     }
     for path in &policy.deny_read {
-        // Under another name of its folder, the next command would find it.
+        // If a command could rename the folder of a hidden path, the next command would find the content under the new name.
         pin(policy, path, Mount::Hide, look, &mut put);
         put(path, Mount::Hide);
     }

@@ -1,9 +1,10 @@
-//! The contents of files and folders at one moment, for a comparison, and names for those that must not stay.
+//! Records the contents of files and folders for a later comparison, and renames files that must not stay under their names.
 //!
-//! A confined command can make a link of each folder that it may write, also while becket looks. Nothing here follows a link: a path
-//! is opened folder by folder from one that was resolved before, so nothing outside is read, renamed or written.
+//! A confined command can make a link of each folder that it may write, also while becket reads. Nothing here follows a link: a
+//! resolved path is opened folder by folder, so nothing outside is read, renamed or written.
 //!
-//! Limits: of folders with more than [`MOST_FILES`] files, and of files over [`MOST_BYTES`], only names are kept.
+//! Limits: the content is kept only of the first [`MOST_FILES`] entries below a path, and of files up to [`MOST_BYTES`]. Of other
+//! files, only name and mode are compared.
 
 use becket_files::dir::Dir;
 use serde::{Deserialize, Serialize};
@@ -49,13 +50,14 @@ fn folder(real: &Path) -> io::Result<(Dir, &OsStr)> {
     Ok((Dir::open(parent)?, name))
 }
 
-/// Returns what is at a resolved path and below it. `shown`: the same path as people know it, for the keys.
+/// Returns what is at a resolved path and below it. `shown`: the same path in the form that people know; the keys of the map begin
+/// with it.
 pub(crate) fn state(shown: &Path, real: &Path) -> BTreeMap<PathBuf, Kind> {
     Folders::default().state(shown, real)
 }
 
-/// The folders of paths that are looked at together. Most of them share a few, so each is resolved and opened once. Only for one look:
-/// a folder can be another one at the next.
+/// A cache for paths that are examined together. Most of them share a few folders, so each folder is resolved and opened once.
+/// Valid for one pass only, because a command can replace a folder at any time.
 #[derive(Default)]
 pub(crate) struct Folders {
     resolved: HashMap<PathBuf, PathBuf>,
@@ -72,7 +74,7 @@ impl Folders {
         }
     }
 
-    /// Resolves a folder. Missing folders are kept as they are below the nearest folder that exists.
+    /// Resolves a folder. If it does not exist, resolves the nearest folder above it that does, and appends the other names.
     fn resolved(&mut self, folder: &Path) -> &Path {
         if !self.resolved.contains_key(folder) {
             let real = match (folder.canonicalize(), folder.parent(), folder.file_name()) {
@@ -156,7 +158,7 @@ pub(crate) fn read_real(real: &Path, max: u64) -> Option<Vec<u8>> {
     read(&dir, name, max)
 }
 
-/// Makes a file, folder or link again at a resolved path where nothing is, with the folders above it.
+/// Creates a file, folder or link at a resolved path where nothing is. Missing folders above it are created too.
 pub(crate) fn put_back(real: &Path, kind: &Kind) -> io::Result<()> {
     let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -174,7 +176,7 @@ pub(crate) fn put_back(real: &Path, kind: &Kind) -> io::Result<()> {
     }
 }
 
-/// Names with a small number that are tried before one that nobody can prepare.
+/// Names that are tried. From this number on, they contain the time, so that a command cannot have prepared them.
 const NUMBERED: u32 = 20;
 
 /// Renames the file, folder or link at a resolved path to a name in the same folder that no program obeys, and returns that name.

@@ -1,7 +1,8 @@
 //! The folders `.git` of the places that a command may write, moved back if a command has renamed one.
 //!
-//! With Landlock, a command can rename `.git`. If only its settings and hooks were put back, git would take no notice of the rest:
-//! it would use a bare repository that the command prepared in the workspace's own folder. So the folder itself is moved back.
+//! With Landlock, a command can rename `.git`. If becket only put settings and hooks back in a new `.git`, git would not accept
+//! that folder without a `HEAD`: it would use a bare repository that the command prepared in the workspace's own folder. So the
+//! folder itself is moved back.
 //!
 //! A renamed folder is looked for where the command could write, a few levels deep. Follows no link, and deletes nothing.
 
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// Levels of folders that are searched, most entries of them, and most folders of one level that are open at once.
+/// Limits of the search: levels of folders, entries in all, and folders of one level that are open at once.
 const DEEPEST: usize = 4;
 const MOST_ENTRIES: usize = 20_000;
 const MOST_OPEN: usize = 200;
@@ -21,7 +22,7 @@ const MOST_OPEN: usize = 200;
 /// Device and inode of a folder.
 type Id = (u64, u64);
 
-/// The folders `.git`, by their resolved paths.
+/// Device and inode of each folder `.git`, by its resolved path.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct GitFolders(#[serde(with = "crate::record::map")] BTreeMap<PathBuf, Id>);
 
@@ -34,7 +35,8 @@ impl GitFolders {
         )
     }
 
-    /// Moves each of these folders back that has another name now. A file that has taken its name is put aside. Adds a line for each.
+    /// Moves each folder `.git` that was renamed back to its name. A file or folder that has taken the name is put aside. Adds one
+    /// line for each to `out`.
     pub(crate) fn restore(&self, places: &[PathBuf], out: &mut Vec<String>) {
         for (dot, known) in &self.0 {
             let Some(home) = dot.parent().and_then(|parent| Dir::open(parent).ok()) else { continue };
@@ -68,7 +70,7 @@ impl GitFolders {
     }
 }
 
-/// A folder in another one.
+/// The position of the renamed folder: its parent, and its name there.
 struct Found {
     path: PathBuf,
     folder: Dir,
@@ -81,7 +83,7 @@ fn id(folder: &Dir, name: &OsStr) -> Option<Id> {
     is_folder.then_some((stat.st_dev, stat.st_ino))
 }
 
-/// Looks for a folder below a place, the nearest first.
+/// Searches below `place` for a folder, nearest levels first.
 fn find(place: &Path, known: Id) -> Option<Found> {
     let mut level = vec![(place.to_path_buf(), Dir::open(&place.canonicalize().ok()?).ok()?)];
     let mut left = MOST_ENTRIES;
@@ -138,7 +140,7 @@ mod tests {
             assert!(lines.len() == 1 && lines[0].ends_with("; it is back"), "{to}: {lines:?}");
             assert_eq!(fs::read_to_string(dot.join("HEAD")).unwrap(), "mine", "{to}");
             assert_eq!(root.join(".git.refused/HEAD").exists(), new, "{to}");
-            // Removed is not renamed: nothing can be moved back.
+            // A removed folder was not renamed: nothing can be moved back.
             fs::remove_dir_all(&dot).unwrap();
             assert_eq!(restored(), Vec::<String>::new());
         }

@@ -1,8 +1,8 @@
 //! Repositories inside a work tree that git enters because an entry of the index names them.
 //!
-//! `git status` runs git in each of them and obeys the configuration there. A confined command can make such a repository
-//! anywhere in the workspace and add it to the index, so its configuration is judged when the command ends: it is as it was
-//! before, or it names no program. Otherwise its `.git` is renamed, and git takes the folder for an ordinary one.
+//! `git status` runs git in each of them and obeys the configuration there. A confined command can make such a repository anywhere
+//! in the workspace and add it to the index, so becket examines its configuration when the command ends: it must be as it was
+//! before, or name no program. Otherwise its `.git` is renamed, and git takes the folder for an ordinary one.
 //!
 //! Reads indexes of git, and small files. A repository that no index names is not looked at: git obeys it only for a user who
 //! enters its folder.
@@ -28,11 +28,11 @@ const MOST: usize = 1 << 16;
 /// The mode of an entry that names a repository.
 const GITLINK: u32 = 0o160_000;
 
-/// The files of a repository that change what git runs.
+/// The files of a repository that change what git runs, with their contents.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct State(#[serde(with = "crate::record::map")] BTreeMap<PathBuf, Kind>);
 
-/// A repository, and the folder with its files.
+/// A repository: its git directory, and its work tree. Both are the same folder for a bare repository.
 #[derive(Clone)]
 struct Repository {
     git_dir: PathBuf,
@@ -40,20 +40,21 @@ struct Repository {
 }
 
 impl Repository {
-    /// The file without which git takes the folder for an ordinary one.
+    /// The file without which git takes the work tree for an ordinary folder.
     fn key(&self) -> PathBuf {
         self.tree.join(if self.git_dir == self.tree { "HEAD" } else { ".git" })
     }
 }
 
-/// The repositories that git enters from the workspace, with their state before a command.
+/// The repositories that git enters from the workspace, with their state before the command.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Entered {
     #[serde(with = "crate::policy::lossless")]
     write: Vec<PathBuf>,
     #[serde(with = "crate::record::map")]
     before: BTreeMap<PathBuf, State>,
-    /// The repositories to which the places' own `.git` files and links led. Their contents are protected by themselves.
+    /// Repositories to which a `.git` file or link directly in a writable place led. The policy protects their files, so they are
+    /// not compared here.
     #[serde(with = "crate::record::links")]
     led_to: BTreeMap<PathBuf, PathBuf>,
 }
@@ -66,7 +67,8 @@ impl Entered {
         Self { write: policy.write.clone(), before, led_to }
     }
 
-    /// Renames the `.git` of each repository that names a program now and did not before. Returns one line for each.
+    /// Renames the `.git` of each repository that could run a program and is not as it was before the command. Adds one line for
+    /// each to `out`.
     pub(crate) fn restore(&self, out: &mut Vec<String>) {
         for one in entered(&self.write) {
             let is_as_before = one.git_dir != one.tree
@@ -99,7 +101,7 @@ impl Entered {
     }
 }
 
-/// Returns the repositories that git enters from those in the places that a command may write, however deep.
+/// Returns the repositories that git enters from the writable places, also from one such repository into the next.
 fn entered(write: &[PathBuf]) -> Vec<Repository> {
     let mut todo: VecDeque<Repository> = write.iter().flat_map(|place| repositories(place)).collect();
     let mut seen: BTreeSet<PathBuf> = todo.iter().map(|one| one.tree.clone()).collect();
@@ -109,7 +111,7 @@ fn entered(write: &[PathBuf]) -> Vec<Repository> {
     while let Some(Repository { git_dir, tree }) = todo.pop_front() {
         let Ok(tree) = tree.canonicalize() else { continue };
         for name in links_of(&git_dir) {
-            // A command can write any name into an index. Git follows none out of the work tree.
+            // A command can write any name into an index. Git follows only names that stay inside the work tree.
             let is_below = name.components().all(|part| matches!(part, Component::Normal(_)));
             let tree = tree.join(&name);
             if !is_below || tree.canonicalize().ok().as_ref() != Some(&tree) {
@@ -131,16 +133,16 @@ pub(crate) fn git_dirs(write: &[PathBuf]) -> Vec<PathBuf> {
     entered(write).into_iter().map(|one| real(one.git_dir)).collect()
 }
 
-/// True if git takes the folder itself for a repository, as it does with a bare one. Directories of git that the user's own
-/// repositories have are left out.
+/// True if git would take the folder itself for a bare repository. Folders inside a `.git` are left out.
 fn is_bare(place: &Path) -> bool {
     let there = |name: &str| place.join(name).symlink_metadata().is_ok();
     let is_of_another = place.components().any(|part| part.as_os_str() == ".git");
-    // Git does not accept a `.git` without a `HEAD`, so becket does not ask about it either.
+    // A `.git` in this folder is not looked at: without a `HEAD` in it, git ignores it.
     !is_of_another && there("HEAD") && (there("commondir") || there("objects") && there("refs"))
 }
 
-/// The repository to which a place's own `.git` leads, if that is a file or a link. A folder is protected by its parts.
+/// The repository to which a place's own `.git` leads, if that is a file or a link. If `.git` is a folder, the policy protects the
+/// files in it.
 fn pointed_to(place: &Path) -> Option<Repository> {
     let leads = place.join(".git").symlink_metadata().is_ok_and(|meta| !meta.is_dir());
     let git_dir = git_dir_of(place).filter(|_| leads)?;
@@ -196,7 +198,7 @@ fn obeyed_state(one: &Repository) -> State {
     for name in OBEYED_IN_GIT_DIR {
         out.append(&mut at(one.git_dir.join(name)));
     }
-    // A hook that was put aside meanwhile changes nothing.
+    // A hook that was put aside changes nothing, so it is no difference.
     out.retain(|path, _| !is_put_aside(path));
     State(out)
 }
@@ -205,7 +207,7 @@ fn obeyed_state(one: &Repository) -> State {
 fn is_plain(git_dir: &Path) -> bool {
     let hooks =
         |name: &[u8]| !name.ends_with(b".sample") && !is_put_aside(Path::new(OsStr::from_bytes(name)));
-    // Templates of git bring empty folders for these two.
+    // Templates of git create these folders without files.
     let has_no_files = |name: &&str| match *name {
         "hooks" => has_none(&git_dir.join(name), hooks),
         "remotes" | "branches" => has_none(&git_dir.join(name), |_| true),
@@ -270,11 +272,11 @@ fn is_plain_config(text: &str) -> bool {
     })
 }
 
-/// Changes whenever an index is written again.
+/// Inode, size and time of change of an index: differs whenever the index is written again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Stamp(u64, u64, i64, i64);
 
-/// The names in an index, as it was at the stamp.
+/// The names that were read from an index, and its stamp at that time.
 type Read = (Stamp, Arc<Vec<PathBuf>>);
 
 /// The names that were read from indexes, so that an index is read once and not at each command.
@@ -283,7 +285,7 @@ static READ: Mutex<BTreeMap<PathBuf, Read>> = Mutex::new(BTreeMap::new());
 /// The names in the index of a repository that lead to other repositories.
 fn links_of(git_dir: &Path) -> Vec<PathBuf> {
     let mut out = Vec::new();
-    // A split index keeps most entries in files beside it.
+    // A split index keeps most entries in other files in the same folder.
     let shared = fs::read_dir(git_dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let shared = shared.filter(|name| name.as_bytes().starts_with(b"sharedindex."));
     for name in shared.chain(["index".into()]) {
@@ -300,14 +302,15 @@ fn links_in(index: &Path) -> Arc<Vec<PathBuf>> {
         return Arc::clone(names);
     }
     let bytes = becket_files::read(index, MOST_BYTES).unwrap_or_default();
-    // SHA-1 and SHA-256: the index does not say which.
+    // SHA-1 and SHA-256: the index does not say which of them it uses, so both are tried.
     let names = Arc::new([gitlinks(&bytes, 20), gitlinks(&bytes, 32)].concat());
     read.insert(index.to_path_buf(), (stamp, Arc::clone(&names)));
     names
 }
 
-/// The entries of an index that name repositories, read as git reads them with hashes of this length. A damaged index gives those
-/// before the damage. If an entry of a split index has no name of its own, all names are returned: it replaces one of them.
+/// The entries of an index that name repositories, read as git reads them with hashes of this length in bytes. Of a damaged index,
+/// the entries before the damage. If an entry of a split index has no name, it replaces one of the other entries, so all names are
+/// returned.
 fn gitlinks(bytes: &[u8], hash: usize) -> Vec<PathBuf> {
     let mut found = Links::default();
     if bytes.starts_with(b"DIRC")
@@ -333,12 +336,12 @@ struct Links {
     outward: Vec<PathBuf>,
     all: Vec<PathBuf>,
     has_nameless: bool,
-    /// The name of the entry before, from which version 4 takes the beginning of the next.
+    /// The name of the previous entry, from which version 4 takes the beginning of the next name.
     name: Vec<u8>,
 }
 
 impl Links {
-    /// Takes the entry at `start`. Returns the position of the next one.
+    /// Reads the entry at `start`. Returns the position of the next entry; `None` if the index is damaged.
     fn take(&mut self, bytes: &[u8], start: usize, version: u32, hash: usize) -> Option<usize> {
         const STAT: usize = 40;
         const LONG: usize = 0xfff;
@@ -369,12 +372,12 @@ impl Links {
         }
         self.all.push(path);
         let end = at + own;
-        // Entries of the older versions have a length that is a multiple of eight.
+        // In versions 2 and 3, zero bytes fill an entry up to a multiple of eight bytes.
         Some(if version == 4 { end + 1 } else { start + (end - start) / 8 * 8 + 8 })
     }
 }
 
-/// Returns a number of an index of version 4, and the position after it.
+/// Returns a number in the encoding of version 4, and the position after it.
 fn varint(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
     let mut value = 0usize;
     loop {
@@ -453,7 +456,7 @@ mod tests {
         }
         let root = dir.path().canonicalize().unwrap().join("w");
         repository(&root);
-        // The user's own one: it stays as it is.
+        // A repository that the user made: it stays as it is.
         repository(&root.join("own"));
         assert!(git(&root.join("own"), &["config", "core.fsmonitor", "mine"]) && git(&root, &["add", "own"]));
         repository(&root.join("later"));
@@ -527,7 +530,7 @@ mod tests {
         };
         assert_eq!(make("evil", "[core]\n\tworktree = .\n\tfsmonitor = pwn\n"), (1, false));
         assert_eq!(make("plain", "[core]\n\tbare = true\n"), (0, true));
-        // A folder `.git` without a `HEAD` does not keep git from it.
+        // A folder `.git` without a `HEAD` does not keep git from using the folder as a bare repository.
         fs::create_dir_all(root.join("beside/.git/hooks")).unwrap();
         assert_eq!(make("beside", "[core]\n\tworktree = .\n\tfsmonitor = pwn\n"), (1, false));
         let point = |name: &str, config: &str, is_link: bool| {

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 /// If a parent folder of an excluded place has more entries than this, nothing in the folder is granted.
 pub(crate) const MAX_ENTRIES: usize = 20_000;
 
-/// The memory that programs of the user share. bubblewrap gives a command its own; here it is granted only where the user names
-/// it among the places that may be written.
+/// The memory that programs of the user share. bubblewrap gives a command its own; with Landlock it is granted only if the user
+/// names it among the places that may be written.
 const SHARED: &str = "/dev/shm";
 
 /// Rights on a tree, or on a single file.
@@ -28,7 +28,7 @@ pub(crate) struct Rights {
     pub execute: bool,
     /// Write, create, remove, rename, link.
     pub write: bool,
-    /// Open for reading and writing, and control, without creating anything.
+    /// Open devices for reading and writing, and control them. On a folder of devices, also list, create and remove files.
     pub device: bool,
 }
 
@@ -47,7 +47,7 @@ impl Rights {
 /// Lists the names in a folder; `None` if that is not possible.
 pub(crate) type List<'a> = &'a dyn Fn(&Path) -> Option<Vec<PathBuf>>;
 
-/// The grants of a policy, by place.
+/// The grants of a policy, by path.
 pub(crate) fn grants(policy: &Policy, list: List<'_>) -> BTreeMap<PathBuf, Rights> {
     let mut out = BTreeMap::new();
     let none = Rights::default();
@@ -82,7 +82,7 @@ fn add(out: &mut BTreeMap<PathBuf, Rights>, path: PathBuf, rights: Rights) {
     *now = now.and(rights);
 }
 
-/// The places that together are `tree` without `excluded`.
+/// The paths that together are `tree` without `excluded`.
 fn all_but(tree: &Path, excluded: &[PathBuf], list: List<'_>) -> Vec<PathBuf> {
     if excluded.iter().any(|place| tree.starts_with(place)) {
         return Vec::new();
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(all_but("/", &["/home/u/.ssh"]), ["/home/u/.cargo", "/home/v", "/usr"]);
         assert_eq!(all_but("/home/u", &["/home/u/.ssh/id"]), ["/home/u/.cargo"]);
         assert_eq!(all_but("/home/u/.ssh", &["/home/u"]), Vec::<String>::new());
-        // A place that does not exist takes nothing away from what does.
+        // An excluded place that does not exist takes nothing away from what does.
         assert_eq!(all_but("/home/v", &["/home/v/.aws"]), ["/home/v/x"]);
     }
 

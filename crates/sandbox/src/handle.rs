@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use tempfile::TempDir;
 use thiserror::Error;
 
-/// First version of Landlock that can keep commands from truncating files. Older versions are not used.
+/// First ABI version of Landlock that can keep commands from truncating files. Older versions are not used.
 const OLDEST_ABI: u32 = 3;
 
 /// The reason why a command cannot be confined.
@@ -35,11 +35,11 @@ pub enum SandboxError {
     Request(String),
 }
 
-/// Finds the secrets in a folder of the workspace.
+/// Returns the files with secrets below a folder of the workspace.
 pub type FindSecrets = Arc<dyn Fn(&Path) -> Vec<PathBuf> + Send + Sync>;
 
-/// Looks up again everything that may have appeared, disappeared or moved since the session started: the hidden and denied
-/// places, and the files that git obeys.
+/// Updates the parts of the inputs that can change while the session runs: the hidden and denied places, and the files that git
+/// obeys.
 pub type Refresh = Arc<dyn Fn(&mut PolicyInputs) + Send + Sync>;
 
 /// Settings of a session's sandbox.
@@ -48,16 +48,17 @@ pub struct SandboxSettings {
     /// becket's own program, which is started again as the helper.
     pub program: PathBuf,
     pub inputs: PolicyInputs,
+    /// Called before each command at the read-only level, for each folder of the workspace and each path of [`PolicyInputs::read`].
     pub find_secrets: FindSecrets,
-    /// Called for each command and program that starts.
+    /// Called before each confined command or program starts.
     pub refresh: Option<Refresh>,
-    /// Folders that are searched for bubblewrap after the usual ones.
+    /// Folders that are searched for bubblewrap, after `/usr/bin`, `/bin` and `/usr/local/bin`.
     pub search: Vec<PathBuf>,
-    /// Folders for private temporary folders, in order of preference.
+    /// Folders in which the private temporary folder may be made; the first that works is used.
     pub temp: Vec<PathBuf>,
     /// The only backend that is used, in place of the best one.
     pub only: Option<BackendKind>,
-    /// The hosts that commands reach with [`Network::Proxy`].
+    /// Rules for the hosts that commands may reach with [`Network::Proxy`].
     pub hosts: HostRules,
 }
 
@@ -74,21 +75,21 @@ impl Backends {
     }
 }
 
-/// The arguments to put before a command to confine it, and the folder for its `TMPDIR`.
+/// The arguments to put before a command to confine it, and the folder for its variable `TMPDIR`.
 #[derive(Clone, Debug)]
 pub struct Confined {
     pub words: Vec<OsString>,
     pub temp: PathBuf,
-    /// The permission to use the proxy. It must exist as long as the command runs.
+    /// The permission to use the proxy. Must be kept until the command has ended.
     pub pass: Option<Arc<Pass>>,
 }
 
 /// The sandbox of one session.
 pub struct Sandbox {
     settings: SandboxSettings,
-    /// The inputs of the settings, with the folders that joined the workspace since.
+    /// The inputs of the settings, plus the folders that were added to the workspace since.
     inputs: RwLock<PolicyInputs>,
-    /// The lookup of what changes while the session runs.
+    /// See [`SandboxSettings::refresh`]; can be replaced while the session runs.
     refresh: RwLock<Option<Refresh>>,
     backends: OnceLock<Backends>,
     temp: OnceLock<TempDir>,
@@ -130,7 +131,7 @@ impl Sandbox {
         self.inputs.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The inputs as they are now.
+    /// The inputs, updated by `refresh`.
     fn present_inputs(&self) -> PolicyInputs {
         let mut inputs = self.inputs().clone();
         let refresh = self.refresh.read().unwrap_or_else(PoisonError::into_inner).clone();
@@ -140,7 +141,7 @@ impl Sandbox {
         inputs
     }
 
-    /// Replaces the lookup of what changes while the session runs, for commands and programs that start from now on.
+    /// Replaces [`SandboxSettings::refresh`] for commands and programs that start from now on.
     pub fn look_up_with(&self, refresh: Refresh) {
         *self.refresh.write().unwrap_or_else(PoisonError::into_inner) = Some(refresh);
     }
@@ -156,8 +157,8 @@ impl Sandbox {
         }
     }
 
-    /// Removes a folder that was added, for commands that start from now on. `git_dirs` and `read`: as they were given with it,
-    /// without those that another folder needs.
+    /// Removes a folder that was added, for commands that start from now on. `git_dirs` and `read`: the lists that were given when
+    /// it was added, without entries that another folder needs.
     pub fn remove_root(&self, root: &Path, git_dirs: &[PathBuf], read: &[PathBuf]) {
         let mut inputs = self.inputs.write().unwrap_or_else(PoisonError::into_inner);
         inputs.roots.retain(|known| known != root);
@@ -200,8 +201,9 @@ impl Sandbox {
         let backend = self.backend(SandboxLevel::Workspace).clone();
         let inputs = self.present_inputs();
         let mut policy = Policy::for_program(kind, &inputs, self.temp()?, caches);
-        // With these grants, git could not commit in any case: it makes new names. An index that a server writes into could name a
-        // repository of its own, which git then enters.
+        // Landlock would still let git's existing files be written. git could not commit anyway, because it makes new names. And an
+        // index that the server wrote could name a repository of its own, which git then enters. So the git directories are denied
+        // as a whole.
         if kind == ProgramKind::McpServer && matches!(backend, Backend::Landlock { .. }) {
             let own = inputs.roots.iter().map(|root| root.join(".git"));
             policy.deny_write.extend(own.chain(gitlinks::git_dirs(&inputs.roots)));
@@ -257,8 +259,8 @@ impl Sandbox {
         if policy.network == Network::Proxy && !matches!(self.backend(level), Backend::Bubblewrap { .. }) {
             policy.network = Network::Off;
         }
-        // Nor can it tell one local service from another. Those without a file are kept away by a network namespace, or by a newer
-        // Landlock.
+        // Landlock cannot tell one local service from another either. Services without a file must be kept away by a network
+        // namespace, or by Landlock from version 6 on. Otherwise no local service is allowed.
         let is_kept = matches!(self.backend(level), Backend::Bubblewrap { .. })
             && (policy.network != Network::Full || sys::landlock_abi() >= SIGNALS_ABI);
         if !is_kept {
@@ -267,8 +269,8 @@ impl Sandbox {
         Ok(policy)
     }
 
-    /// Records the files that a command at `level` must not change, before it starts; `None` if the level cannot write them.
-    /// Their changes are undone when the lease ends, and before, if the command continues in the background.
+    /// Records the files that a command at `level` must not change, before it starts; `None` if the level cannot write any of them.
+    /// Changes are undone when the lease ends, and repeatedly while the command runs.
     pub fn protect(&self, level: SandboxLevel) -> Option<Lease> {
         if level != SandboxLevel::Workspace {
             return None;
@@ -278,7 +280,8 @@ impl Sandbox {
         Some(self.leases.start(&policy, false, is_landlock))
     }
 
-    /// The same for an MCP server, which starts next. `None` with Landlock, which keeps servers from making these files.
+    /// Like [`Self::protect`], for an MCP server that starts next. `None` without bubblewrap: Landlock keeps servers from creating
+    /// these files.
     pub(crate) fn protect_from_server(&self) -> Option<Lease> {
         if !matches!(self.backend(SandboxLevel::Workspace), Backend::Bubblewrap { .. }) {
             return None;
@@ -293,17 +296,17 @@ impl Sandbox {
         self.leases.undo()
     }
 
-    /// Undoes what programs that run have changed in protected files until now.
+    /// Undoes what running programs have changed in protected files until now.
     pub fn check_protected(&self) {
         self.leases.check();
     }
 
-    /// Returns what was undone in protected files since the last time, one line for each path.
+    /// Returns what was undone in protected files since the last call, one line for each path.
     pub fn undone(&self) -> Vec<String> {
         self.leases.lines()
     }
 
-    /// The same as whole sentences, for changes that only an MCP server can have made.
+    /// Like [`Self::undone`], as whole sentences, for changes that only an MCP server can have made.
     pub fn undone_of_servers(&self) -> Vec<String> {
         let lines = self.leases.server_lines().into_iter();
         let what = "the sandbox does not let MCP servers change this file, because other programs may run commands from it";
@@ -321,8 +324,8 @@ impl Sandbox {
         self.folder(&self.temp)
     }
 
-    /// The folder for caches of servers that have none of their own: made and removed like the temporary folder, but not in it,
-    /// because a command could put a link there that leads elsewhere.
+    /// The folder for caches of servers that have no configured one. It is made and removed like the temporary folder, but is not
+    /// inside it: a command could put a link there that leads elsewhere.
     pub(crate) fn caches(&self) -> Result<&Path, SandboxError> {
         self.folder(&self.caches)
     }
@@ -373,7 +376,8 @@ impl Sandbox {
         } else {
             tested(vec![bwrap.clone(), landlock.clone()])
         };
-        // Landlock starts faster, and it alone can forbid programs of the workspace.
+        // For the read-only level, a new Landlock is preferred: it starts faster, and only it can forbid to start programs of the
+        // workspace.
         let newest = matches!(landlock, Backend::Landlock { abi } if abi >= SIGNALS_ABI);
         let read_only = match (&workspace, newest) {
             (Backend::Bubblewrap { .. }, false) | (Backend::Landlock { .. } | Backend::None { .. }, _) => {

@@ -5,7 +5,8 @@
 //! second step checks the mounts, and applies what must not hold for bubblewrap itself: Landlock, where the kernel has it, and the
 //! filter of system calls.
 //!
-//! With one of two other words it confines nothing: the self-test, and undoing what was changed when becket was killed.
+//! Two other words after [`WORD`] confine nothing: one runs the self-test, the other undoes changes to protected files after becket
+//! was killed.
 //!
 //! It runs before anything else in `main`, with one thread, and reads no configuration. If any part of the confinement
 //! fails, it exits with a message and the command does not run.
@@ -56,7 +57,8 @@ pub fn run(words: impl Iterator<Item = OsString>) -> (u8, String) {
     (FAILED, why)
 }
 
-/// Confines this process as far as the backend can do that from here. Returns the program to execute.
+/// Applies the confinement to this process as far as possible before the program starts. Returns the program to execute: the
+/// command, or bubblewrap with the second step.
 fn confined(mut request: Request, command: &[OsString]) -> Result<Command, String> {
     let (program, arguments) = command.split_first().ok_or("there is no command")?;
     if let Some(group) = &request.group {
@@ -106,14 +108,14 @@ fn confined(mut request: Request, command: &[OsString]) -> Result<Command, Strin
     }
 }
 
-/// The program of the second step.
+/// The path by which the second step starts becket inside the mounts.
 struct SecondStep {
     program: PathBuf,
-    /// The path to mount, if the program would not be visible.
+    /// The path to mount, if the program would not be visible otherwise.
     mount: Option<PathBuf>,
 }
 
-/// Returns the path under which becket is there inside the mounts.
+/// Returns a path under which becket can be started inside the mounts.
 fn visible(policy: &Policy, program: &Path) -> Result<SecondStep, String> {
     let below = |list: &[PathBuf]| list.iter().any(|place| program.starts_with(place));
     if program.starts_with("/proc") || below(&policy.deny_read) {
@@ -126,8 +128,8 @@ fn visible(policy: &Policy, program: &Path) -> Result<SecondStep, String> {
     Ok(SecondStep { program: program.to_path_buf(), mount })
 }
 
-/// The second step: checks the mounts, opens the port of the proxy, and confines itself further. The filter is applied only
-/// now, because it forbids the connection to the proxy.
+/// The second step: checks the mounts, opens the port of the proxy, and confines itself further. The filter of system calls is
+/// applied only after the port is open, because it forbids the connection to the proxy.
 fn inside(request: &Request, command: &[OsString]) -> Result<Command, String> {
     let (program, arguments) = command.split_first().ok_or("there is no command")?;
     bwrap::check(&request.mounted)?;

@@ -1,13 +1,15 @@
 //! Repeats the check of protected files as long as a confined program lives.
 //!
-//! A [`Lease`] belongs to one command at the workspace level, one hook, or one MCP server: it is taken before the program starts,
-//! and lasts until its last process has ended. Then the files are checked a last time. As long as a program runs, a thread checks
-//! the files whenever the kernel reports a new name beside one of them, and once or twice a second in any case. The caller can ask
-//! for a check with [`Leases::check`], as before each further command. So nothing that a program writes stays once it has ended.
+//! A [`Lease`] belongs to one program: a command at the workspace level, a hook, or an MCP server. It is taken before the program
+//! starts, and lasts until its last process has ended. Then the files are checked a last time. As long as a program runs, a thread
+//! checks the files whenever the kernel reports a new name beside one of them, and once or twice a second in any case. The caller
+//! can ask for a check with [`Leases::check`], as before each further command. So nothing that a program writes stays once it has
+//! ended.
 //!
-//! All programs of a session share one record of the files, so that none puts back what another one wrote. A change is left alone
-//! if no program can have made it: if all of them slept since the last look ([`sys::asleep`]), or if the file was read-only for
-//! those that did not. This matters for servers, which live as long as the session: the user's own changes must stay.
+//! All programs of a session share one record of the files. If each had a record of its own, a record made after another program's
+//! change would contain that change, and its check would put the change back. A change is left alone if no program can have made
+//! it: if all of them slept since the last check ([`sys::asleep`]), or if the file was read-only for those that did not sleep. This
+//! matters for servers, which live as long as the session: the user's own changes must stay.
 //!
 //! A [`Record`] of the files is kept for the process that outlives becket if becket is killed.
 //!
@@ -27,7 +29,7 @@ use std::time::{Duration, Instant};
 
 /// Longest time between two checks of the thread.
 const PAUSE: Duration = Duration::from_millis(500);
-/// The same, if only servers run: they rest most of the time.
+/// The same if only servers run, because they rest most of the time.
 const SERVER_PAUSE: Duration = Duration::from_secs(1);
 /// Shortest time between two checks: a build makes thousands of files beside protected ones.
 const REST: Duration = Duration::from_millis(10);
@@ -48,7 +50,7 @@ impl Undo {
     pub const WORDS: [&str; 2] = [WORD, UNDO];
 }
 
-/// The programs of a session that may write protected files now.
+/// The running programs of a session that may write protected files.
 #[derive(Debug)]
 pub(crate) struct Leases(Arc<Mutex<Table>>);
 
@@ -56,37 +58,37 @@ pub(crate) struct Leases(Arc<Mutex<Table>>);
 struct Table {
     next: u64,
     live: BTreeMap<u64, Live>,
-    /// The files as they were before the first of these programs started, and as others changed them since.
+    /// The protected files as they were before the first running program started, with the changes that others made since.
     obeyed: Option<Obeyed>,
-    /// The same files for the watchers, which outlive this process.
+    /// Copy of `obeyed` for the watchers, which outlive this process.
     record: Option<Record>,
-    /// becket's own program, which a watcher starts.
+    /// becket's own program, which a watcher starts to undo changes.
     program: PathBuf,
-    /// Lines about what was undone since the caller asked last, one for each path.
+    /// Lines about what was undone since the caller last asked, one for each path.
     lines: Vec<String>,
-    /// The same, if only a server can have made the change.
+    /// The same, for changes that only a server can have made.
     server_lines: Vec<String>,
     is_watched: bool,
 }
 
-/// A program that runs.
+/// A running program.
 #[derive(Debug)]
 struct Live {
     is_server: bool,
-    /// Its first process, if all others descend from it.
+    /// The program's first process; `None` if other processes of the program need not descend from it.
     process: Option<u32>,
-    /// Its threads at the last look, if all of them slept.
+    /// The program's threads at the last check; `None` if one of them ran.
     asleep: Option<Asleep>,
 }
 
-/// The time in which a program may run. Dropping it checks the protected files a last time.
+/// Protects files while one program runs. Dropping it checks the protected files a last time.
 #[derive(Debug)]
 pub struct Lease {
     number: u64,
     table: Arc<Mutex<Table>>,
-    /// True if processes of the program may be left that no process group contains.
+    /// True if processes of the program may live on outside of its process group.
     pub may_leave_processes: bool,
-    /// The processes that were there when the program was about to be killed.
+    /// The processes of the program just before it was killed. Dropping the lease waits until they have ended.
     ending: Mutex<Vec<u32>>,
 }
 
@@ -98,7 +100,7 @@ impl Table {
     /// Checks all files, or only those at protected paths.
     fn check(&mut self, only_places: bool) {
         let Some(obeyed) = &mut self.obeyed else { return };
-        // The files are read first, so that a look at the processes afterwards says who can have changed them.
+        // The files are read before the processes: a program that slept through both cannot have made the changes.
         let now = obeyed.now(only_places);
         let mut awake = Vec::new();
         for live in self.live.values_mut() {
@@ -132,7 +134,7 @@ impl Table {
         }
     }
 
-    /// Writes the record. Without memory for it, the watchers know only the names that did not exist.
+    /// Writes the record. If the system has no memory for a record, watchers know only the names that did not exist.
     fn keep(&mut self) {
         let obeyed = self.obeyed.as_ref();
         if let Some(record) = made(&mut self.record) {
@@ -154,7 +156,8 @@ fn made(record: &mut Option<Record>) -> Option<&mut Record> {
     record.as_mut()
 }
 
-/// The read-only mounts of a program. Its first process is outside of them, and one that has ended has none.
+/// The places that are mounted read-only for a program. Its first process is bubblewrap outside of the mounts, and a process that
+/// has ended has none, so the newest descendant with such mounts counts.
 fn read_only(process: u32) -> Vec<PathBuf> {
     let inside = sys::tree(process).into_iter().skip(1).rev();
     inside.map(sys::read_only_mounts).find(|mounts| !mounts.is_empty()).unwrap_or_default()
@@ -184,13 +187,14 @@ impl Leases {
             let started = std::thread::Builder::new().name("becket-protect".to_owned()).spawn(move || {
                 watch(&of_thread);
             });
-            // The checks before each command and at its end remain.
+            // If the thread cannot start, the checks before each command and at its end remain.
             table.is_watched = started.is_ok();
         }
         Lease { number, table: Arc::clone(&self.0), may_leave_processes, ending: Mutex::default() }
     }
 
-    /// Returns what puts the protected files back if becket ends before the command; `None` if there is nothing to put back.
+    /// Returns the means by which a watcher puts protected files back if becket ends before the program. `None` if the system has
+    /// no memory for a record.
     pub(crate) fn undo(&self) -> Option<Undo> {
         locked(&self.0).undo()
     }
@@ -200,7 +204,7 @@ impl Leases {
         locked(&self.0).check(false);
     }
 
-    /// Returns what was undone since the last time, one line for each path.
+    /// Returns what was undone since the last call, one line for each path.
     pub(crate) fn lines(&self) -> Vec<String> {
         std::mem::take(&mut locked(&self.0).lines)
     }
@@ -212,17 +216,20 @@ impl Leases {
 }
 
 impl Lease {
-    /// Returns the means by which a watcher of this program puts the files back after becket was killed. `None` if there are none.
+    /// Returns the means by which a watcher of this program puts the files back if becket is killed. `None` if the system has no
+    /// memory for a record.
     pub fn undo(&self) -> Option<Undo> {
         locked(&self.table).undo()
     }
 
-    /// The protected paths at which there was nothing when the program started, for whoever outlives this process.
+    /// The protected paths at which there was nothing when the program started. A watcher without a record puts aside what is there
+    /// later.
     pub fn absent(&self) -> Vec<PathBuf> {
         locked(&self.table).obeyed.as_ref().map(Obeyed::absent).unwrap_or_default()
     }
 
-    /// Names the first process of the program. With Landlock its other processes need not descend from it, so it tells nothing.
+    /// Sets the first process of the program. Ignored with Landlock, because other processes of the program need not descend from
+    /// it.
     pub fn of_process(&self, process: Option<u32>) {
         if let Some(live) = locked(&self.table).live.get_mut(&self.number)
             && !self.may_leave_processes
@@ -231,7 +238,8 @@ impl Lease {
         }
     }
 
-    /// Looks a last time at who changed what, before the program is killed. Dropping the lease then waits for its processes.
+    /// Checks the files a last time before the program is killed, while its processes still show who made a change. Dropping the
+    /// lease then waits for these processes.
     pub fn ends(&self) {
         let mut table = locked(&self.table);
         table.check(false);
@@ -258,7 +266,7 @@ impl Drop for Lease {
     }
 }
 
-/// Checks until no program is left, and a pause longer: most commands follow another one soon.
+/// Checks repeatedly until no program runs. Stays for one more pause, because most commands follow another one soon.
 fn watch(table: &Weak<Mutex<Table>>) {
     let mut alarm = Alarm::new();
     let mut is_idle = false;
@@ -272,7 +280,8 @@ fn watch(table: &Weak<Mutex<Table>>) {
                 return;
             }
             is_idle = table.live.is_empty();
-            // Folders that came meanwhile are looked at from now on. The check after that sees what is in them already.
+            // Folders that were created since are watched from now on. The check after this loop sees what was put into them
+            // before.
             for folder in table.obeyed.iter().flat_map(Obeyed::folders) {
                 alarm.look_at(&folder);
             }

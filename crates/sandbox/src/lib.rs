@@ -14,13 +14,13 @@
 //! | `backend` | the means of confinement |
 //! | `bwrap` | a policy as arguments of bubblewrap |
 //! | `obeyed`, [`Lease`] | files that other programs obey later, put back during and after a command |
-//! | `record` | the same after becket was killed |
+//! | `record` | protected files, put back after becket was killed |
 //! | `sockets` | local services that a command may not reach, if it may reach some |
 //! | `grants` | a policy as Landlock grants, where "all but" becomes a list of siblings |
 //! | `sys` | Landlock, seccomp and opening paths without following links |
 //!
-//! Model: nothing here is `unsafe`. becket starts itself again with [`helper::WORD`]; that process has one thread, applies
-//! the confinement to itself and then replaces itself with the command, which cannot take it off.
+//! Mechanism: nothing here is `unsafe`. becket starts itself again with [`helper::WORD`]; that process has one thread, applies the
+//! confinement to itself and then replaces itself with the command, which cannot take it off.
 //!
 //! Invariants:
 //! - A confined command never starts with less confinement than asked for: if a part cannot be applied, it does not start.

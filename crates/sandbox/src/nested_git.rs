@@ -1,7 +1,8 @@
 //! The git directories inside a git directory: those of submodules (`modules/NAME`) and of further work trees (`worktrees/NAME`).
 //!
 //! `git status` in the workspace also looks into each submodule, and obeys its configuration there. Looks only at directories that
-//! exist now: one that a command makes itself is obeyed once an entry of the index names it. Reads a few small files.
+//! exist now. If a command makes such a directory, git obeys it only once an entry of the index names it, and `gitlinks` checks
+//! that. Reads a few small files.
 
 use becket_types::{OBEYED_IN_GIT_DIR, lexical};
 use std::fs;
@@ -34,7 +35,7 @@ fn find(folder: &Path, depth: usize, out: &mut Vec<PathBuf>) {
         if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }
-        // One of the two may have been moved away by an earlier command.
+        // An earlier command may have moved one of the two away.
         if ["HEAD", "config"].iter().any(|name| path.join(name).symlink_metadata().is_ok()) {
             // A submodule may have submodules.
             find(&path.join("modules"), depth - 1, out);
@@ -45,7 +46,7 @@ fn find(folder: &Path, depth: usize, out: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns the file `.git` of the work tree that belongs to a directory.
+/// Returns the `.git` file of the work tree that belongs to the git directory of a submodule or further work tree.
 pub(crate) fn pointer(dir: &Path) -> Option<PathBuf> {
     let read = |name: &str| becket_files::read(&dir.join(name), 64 << 10).ok();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).ok();

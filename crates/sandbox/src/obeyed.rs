@@ -6,8 +6,9 @@
 //! happened anyway are undone when the command ends: a new file or folder is renamed, and a changed or removed file
 //! gets its content back. Nothing that anybody wrote is deleted.
 //!
-//! Invariant: what becket puts back was readable for the command, and lies where the command could write. Otherwise a command
-//! could put a link in the place of one of these files, and becket would copy a secret into the workspace or change a file outside.
+//! Invariant: becket puts back only content that the command could read, and only where the command could write. Otherwise a
+//! command could put a link in the place of one of these files, and becket would copy a secret into the workspace or change a file
+//! outside.
 //!
 //! Limits: the contents of large folders and files are not compared ([`crate::content`]).
 
@@ -22,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The protected paths of a policy before the command.
+/// The protected paths of a policy, as they were before the command.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Obeyed {
     policy: Policy,
@@ -30,15 +31,15 @@ pub(crate) struct Obeyed {
     entered: Entered,
     todos: Todos,
     git_folders: GitFolders,
-    /// The files whose names only have a listed ending, in the places that the command may write.
+    /// Files that are protected by the ending of their names alone, directly in the places that the command may write.
     #[serde(with = "crate::record::set")]
     by_ending: BTreeSet<PathBuf>,
-    /// The lines that were returned already: a change that cannot be undone is reported once.
+    /// Lines that were already returned, so that a change that cannot be undone is reported once.
     #[serde(skip)]
     reported: BTreeSet<String>,
 }
 
-/// The protected paths at a later moment.
+/// The protected paths at a later moment, for a comparison with [`Obeyed`].
 pub(crate) struct Now {
     places: BTreeMap<PathBuf, Place>,
     git_folders: GitFolders,
@@ -46,17 +47,17 @@ pub(crate) struct Now {
     rest: Option<(Entered, Todos)>,
 }
 
-/// A protected path before the command.
+/// A protected path, as it was before the command.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Place {
     #[serde(with = "crate::policy::lossless::one")]
     path: PathBuf,
-    /// The path without the links above it, as they were before the command.
+    /// The path with the links above it resolved, as they were before the command.
     #[serde(with = "crate::policy::lossless::one")]
     real: PathBuf,
     #[serde(with = "crate::record::map")]
     content: BTreeMap<PathBuf, Kind>,
-    /// Links on the way that lead nowhere, with their targets.
+    /// Links above the path that lead nowhere, with their targets. They could not be resolved.
     #[serde(with = "crate::record::links")]
     dangling: BTreeMap<PathBuf, PathBuf>,
 }
@@ -64,7 +65,7 @@ struct Place {
 impl Place {
     fn before(path: &Path, policy: &Policy, folders: &mut Folders) -> Option<Self> {
         let real = folders.real_path(path);
-        // A command can change nothing elsewhere. Behind a link there, every change is somebody else's.
+        // A command can change nothing outside of its writable places. If a link leads there, every change is somebody else's.
         policy.write.iter().any(|root| real.starts_with(root)).then_some(())?;
         let (path, dangling) = (path.to_path_buf(), folders.links_above(&real).clone());
         let mut place = Self { content: folders.state(&path, &real), path, real, dangling };
@@ -86,7 +87,7 @@ impl Place {
         }
     }
 
-    /// Links above the place that a command has made since then.
+    /// The first link above the place that was not there before the command.
     fn new_link(&self, folders: &mut Folders) -> Option<PathBuf> {
         let mut links = folders.links_above(&self.real).iter();
         links.find(|(link, target)| self.dangling.get(*link) != Some(target)).map(|(link, _)| link.clone())
@@ -111,7 +112,7 @@ impl Obeyed {
         }
     }
 
-    /// Adds the paths of another policy, as they are now.
+    /// Adds the protected paths of another policy, with their present content.
     pub(crate) fn join(&mut self, policy: &Policy) {
         let known = self.policy.write.len();
         let more = policy.write.iter().filter(|place| !self.policy.write.contains(place)).cloned();
@@ -128,7 +129,8 @@ impl Obeyed {
         }
     }
 
-    /// Records the same paths as they are now; repositories that an index names and lists of steps only if wanted.
+    /// Records the present content of the same paths. `only_places`: without repositories that an index names, and without git's
+    /// lists of steps.
     pub(crate) fn now(&self, only_places: bool) -> Now {
         let mut folders = Folders::default();
         let again = |place: &Place| Place::before(&place.path, &self.policy, &mut folders);
@@ -138,8 +140,8 @@ impl Obeyed {
         Now { places, git_folders, by_ending: by_ending(&self.policy), rest }
     }
 
-    /// Takes over a later record: somebody else made these changes. A path that leads out of the writable places by now stays as
-    /// it was. Returns false if nothing had changed.
+    /// Replaces the record by a later one, because none of the running programs made the changes. A path that by now leads out of
+    /// the writable places keeps its old record. Returns false if nothing had changed.
     pub(crate) fn accept(&mut self, mut now: Now) -> bool {
         let mut is_new = self.git_folders != now.git_folders || self.by_ending != now.by_ending;
         for place in &mut self.places {
@@ -153,13 +155,13 @@ impl Obeyed {
             is_new |= self.entered != entered || self.todos != todos;
             (self.entered, self.todos) = (entered, todos);
         }
-        // The same change may happen again, and is another one then.
+        // If the same change happens again later, it must be reported again.
         self.reported.clear();
         is_new
     }
 
-    /// Takes over the present content of those paths at which something was mounted for the program: they were read-only for it.
-    /// Returns false if nothing had changed.
+    /// Records the present content of the paths at which something was mounted for the program: the program could not change them,
+    /// so somebody else did. Returns false if nothing had changed.
     pub(crate) fn accept_mounted(&mut self, now: &Now, mounts: &[PathBuf]) -> bool {
         let mut is_new = false;
         for place in self.places.iter_mut().filter(|place| mounts.contains(&place.real)) {
@@ -171,9 +173,9 @@ impl Obeyed {
         is_new
     }
 
-    /// Undoes the changes since then, except at `mounted`: these paths were read-only for the program, so somebody else has
-    /// changed them. Adds one line for each path to `out`. The files are read again: a program may have changed them and slept again
-    /// since the record that the caller has compared with its processes.
+    /// Undoes the changes since the record was made, except at `mounted`: the program could not change these paths. Adds one line
+    /// for each path to `out`. The files are read again, because a program may have changed them since the caller examined its
+    /// processes.
     pub(crate) fn check(&mut self, mounted: &[PathBuf], out: &mut Vec<String>) {
         let mut lines = Vec::new();
         self.git_folders.restore(&self.policy.write, &mut lines);
@@ -187,7 +189,8 @@ impl Obeyed {
         out.extend(lines.into_iter().filter(|line| self.reported.insert(line.clone())));
     }
 
-    /// Like [`Self::check`], for protected paths alone: not for repositories that an index names, nor for lists of steps.
+    /// Like [`Self::check`], for the protected paths alone: repositories that an index names and git's lists of steps are not
+    /// checked.
     pub(crate) fn check_places(&mut self, mounted: &[PathBuf], out: &mut Vec<String>) {
         let mut lines = Vec::new();
         self.git_folders.restore(&self.policy.write, &mut lines);
@@ -198,11 +201,11 @@ impl Obeyed {
             });
         }
         let mut folders = Folders::default();
-        // A user's change may come between two looks at a mounted path; the next check accepts it.
+        // At a mounted path, a difference is a user's change that came after the caller's reading; the next check accepts it.
         for place in self.places.iter().filter(|place| !mounted.contains(&place.real)) {
-            // A link that the command left where a folder was leads the programs elsewhere.
+            // A command can replace a folder by a link, which would lead other programs to other files.
             if let Some(link) = place.new_link(&mut folders) {
-                // The folders are others without it.
+                // Without the link, the cached folders are no longer valid.
                 folders = Folders::default();
                 let what = format!("{} was made a link", link.display());
                 lines.push(match put_aside(&link) {
@@ -219,7 +222,7 @@ impl Obeyed {
         self.add(lines, out);
     }
 
-    /// The folders in which a new name may be a protected path, or lead to one: for each place the nearest that exists.
+    /// The folders in which a new name may be a protected path, or lead to one: for each place the nearest existing folder.
     pub(crate) fn folders(&self) -> BTreeSet<PathBuf> {
         let nearest = |place: &Place| {
             place.real.ancestors().skip(1).find(|folder| folder.is_dir()).map(Path::to_path_buf)
@@ -233,7 +236,8 @@ impl Obeyed {
     }
 }
 
-/// Returns the files with a listed ending that are directly in a place that the command may write, by their resolved paths.
+/// Returns the files that are protected by their ending, directly in the places that the command may write, by their resolved
+/// paths.
 fn by_ending(policy: &Policy) -> BTreeSet<PathBuf> {
     let places = policy.write.iter().filter_map(|place| place.canonicalize().ok());
     let entries = places.flat_map(|place| fs::read_dir(place).into_iter().flatten().flatten());
@@ -260,7 +264,7 @@ fn restore(place: &Place, now: &BTreeMap<PathBuf, Kind>, out: &mut Vec<String>) 
             None => out.push(format!("{} was {why}, and could not be moved aside", path.display())),
         }
     }
-    // The order of paths puts parents first.
+    // Sorted paths put folders before their contents.
     for (path, kind) in before {
         let real = place.real_of(path);
         if real.symlink_metadata().is_ok() {

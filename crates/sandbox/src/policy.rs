@@ -42,8 +42,8 @@ const KERNEL_FACTS: &[&str] = &[
 /// Devices that store nothing. They can be read and written at every level.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
-/// Devices for programs that make terminals of their own. `/dev/shm` is not among them: with Landlock, the memory that the
-/// user's other programs share would be there.
+/// Devices for programs that make terminals of their own. `/dev/shm` is left out, because with Landlock it holds the memory that
+/// the user's other programs share.
 const TERMINALS: &[&str] = &["/dev/ptmx", "/dev/pts"];
 
 /// Maximum number of files of the workspace that are hidden one by one.
@@ -95,14 +95,17 @@ pub struct PolicyInputs {
     pub secrets: Vec<PathBuf>,
     /// becket's own store and settings: hidden as secrets are, but not from the user's status line.
     pub own: Vec<PathBuf>,
-    /// Further places that may be written at the workspace level.
+    /// Further places that may be written at the workspace level, from the user's configuration.
     pub write: Vec<PathBuf>,
+    /// Places that the user's configuration keeps read-only at the workspace level.
     pub deny_write: Vec<PathBuf>,
+    /// Places that the user's configuration hides from every confined command.
     pub deny_read: Vec<PathBuf>,
+    /// Access to the network at the workspace level; the read-only level has none.
     pub network: Network,
     /// Sockets of local services that commands at the workspace level reach.
     pub unix_sockets: Vec<PathBuf>,
-    /// Files of the workspace that git obeys although they are not in `.git`.
+    /// Files of the workspace that git obeys although they are not in `.git`, such as an included configuration.
     pub obeyed: Vec<PathBuf>,
     /// The user's home folder; empty if there is none.
     pub home: PathBuf,
@@ -137,13 +140,14 @@ pub struct Policy {
     #[serde(with = "lossless")]
     pub deny_execute: Vec<PathBuf>,
     pub network: Network,
-    /// Sockets of local services that can be reached. Without one, no socket of this kind can be opened.
+    /// Sockets of local services that can be reached. If the list is empty, no socket of this kind can be opened.
     #[serde(with = "lossless", default)]
     pub unix_sockets: Vec<PathBuf>,
 }
 
 impl Policy {
-    /// The policy of `level` for a command whose private temporary folder is `temp`. `found`: secrets in the workspace.
+    /// The policy of `level` for a command whose private temporary folder is `temp`. `found`: secrets in the workspace, hidden at
+    /// the read-only level.
     pub fn new(level: SandboxLevel, inputs: &PolicyInputs, temp: &Path, found: &[PathBuf]) -> Self {
         match level {
             SandboxLevel::ReadOnly => Self::read_only(inputs, temp, found),
@@ -211,7 +215,7 @@ impl Policy {
         }
     }
 
-    /// The policy of a program that becket starts for its own use. `more`: what it may write besides the temporary folder.
+    /// The policy of a program that becket starts for its own use. `more`: places that it may write besides the temporary folder.
     pub(crate) fn for_program(
         kind: ProgramKind,
         inputs: &PolicyInputs,
@@ -245,7 +249,8 @@ impl Policy {
         let inputs = PolicyInputs { own, ..inputs.clone() };
         let unix_sockets = Vec::new();
         let mut policy = Self { write, network, unix_sockets, ..Self::workspace(&inputs, temp) };
-        // A server runs as long as the session, so a check at its end comes too late. Landlock must know of these files, too.
+        // A server runs as long as the session, so undoing changes at its end would come too late. They are denied, with Landlock
+        // too.
         if kind == ProgramKind::McpServer {
             policy.deny_write.extend(policy.protected.iter().cloned());
         }
@@ -271,8 +276,8 @@ fn by_ending(root: &Path) -> Vec<PathBuf> {
     entries.filter(|entry| has_obeyed_ending(&entry.file_name())).map(|entry| entry.path()).collect()
 }
 
-/// Returns the paths that no command may read. A path that contains the temporary folder is left out, because hiding it
-/// would hide the temporary folder too.
+/// Returns the paths that no command may read. A path that contains the temporary folder or the workspace is left out, because
+/// hiding it would hide these too.
 fn denied(inputs: &PolicyInputs, temp: &Path) -> Vec<PathBuf> {
     // The user chose the workspace, so a workspace inside a hidden folder stays visible.
     let around =
@@ -292,7 +297,7 @@ fn denied(inputs: &PolicyInputs, temp: &Path) -> Vec<PathBuf> {
     kept
 }
 
-/// Hides whole folders in place of their files, as long as there are too many files to hide each. bubblewrap takes some thousand
+/// While there are more files than [`MOST_HIDDEN`], hides the folder with most of them as a whole. bubblewrap takes some thousand
 /// arguments. A folder of the workspace itself stays visible.
 fn condensed(found: &[PathBuf], roots: &[PathBuf]) -> Vec<PathBuf> {
     let mut out = found.to_vec();

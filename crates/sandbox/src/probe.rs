@@ -18,10 +18,10 @@ use std::time::{Duration, Instant};
 /// A backend whose self-test takes longer is not used.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// First version of Landlock that keeps commands from sending signals to processes outside.
+/// First ABI version of Landlock that keeps commands from sending signals to processes outside.
 pub(crate) const SIGNALS_ABI: u32 = 6;
 
-/// Ends the output of a test that came to its end.
+/// The last word in the output of a test that ran to its end.
 const END: &str = "end";
 
 /// The passed self-test of a backend.
@@ -32,7 +32,7 @@ pub struct SelfTest {
     pub took: Duration,
 }
 
-/// Runs inside the confinement: tries all actions. Prints the numbers of those that were not prevented.
+/// Runs inside the confinement: tries all forbidden actions. Prints the numbers of the actions that succeeded.
 pub(crate) fn inside(words: impl Iterator<Item = OsString>) -> (u8, String) {
     let Some(stage) = Stage::from_words(words) else { return (1, "the self-test has no stage".to_owned()) };
     let mut out: Vec<String> = Vec::new();
@@ -48,7 +48,7 @@ pub(crate) fn inside(words: impl Iterator<Item = OsString>) -> (u8, String) {
     (u8::from(printed.is_err()), String::new())
 }
 
-/// The services of a stage.
+/// The services outside of the confinement that the test must not reach.
 struct Services {
     tcp: Vec<TcpListener>,
     udp: Option<UdpSocket>,
@@ -56,7 +56,7 @@ struct Services {
 }
 
 impl Services {
-    /// True if anybody reached one of them.
+    /// True if a connection or message has arrived at one of the services.
     fn was_reached(&self) -> bool {
         self.tcp.iter().any(|tcp| tcp.accept().is_ok())
             || self.udp.as_ref().is_some_and(|udp| udp.recv(&mut [0; 1]).is_ok())
@@ -76,7 +76,7 @@ fn prepare(dir: &Path) -> std::io::Result<(Stage, Services)> {
     }
     std::fs::create_dir(stage.inside(""))?;
     let v4 = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    // A machine can be without IPv6, and a path too long for a socket.
+    // The machine may have no IPv6, and the path may be too long for a socket.
     let v6 = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).ok();
     let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok();
     let port = |address: std::io::Result<std::net::SocketAddr>| address.map_or(0, |address| address.port());
@@ -153,7 +153,7 @@ pub(crate) fn test(backend: &Backend, program: &Path, temp: &Path) -> Result<Sel
     if !succeeded.is_empty() {
         return Err(format!("in its self-test a command could {}", succeeded.join(", and ")));
     }
-    // The output comes from inside the confinement, so its claims are checked from here as far as possible.
+    // The output comes from inside the confinement, so its claims are checked from outside as far as possible.
     check(&stage, &services, &printed)?;
     Ok(SelfTest {
         forbidden: sys::ATTEMPTS.iter().filter(|(name, _)| counts(name)).count(),
@@ -180,7 +180,7 @@ fn check(stage: &Stage, services: &Services, printed: &str) -> Result<(), String
     Ok(())
 }
 
-/// Waits for the test. Returns what it printed, or what it complained about.
+/// Waits for the test process. Returns what it printed; `Err` is its complaint.
 fn output(mut child: Child) -> Result<String, String> {
     let failed = |e: std::io::Error| format!("the self-test could not be prepared: {e}");
     let begun = Instant::now();
@@ -206,7 +206,7 @@ fn output(mut child: Child) -> Result<String, String> {
     match status.code() {
         Some(0) => Ok(printed),
         _ if said.is_empty() => Err(format!("its self-test ended with {status}")),
-        // bubblewrap adds where to read more.
+        // bubblewrap appends a hint where to read more, which is cut off.
         _ => Err(said.split(" See <").next().unwrap_or(said).chars().take(200).collect()),
     }
 }

@@ -17,8 +17,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
-/// The watcher's script. `$1` is the group, `$2` becket as the program that puts protected files back, or empty. Standard output is
-/// its record. The other arguments are paths at which nothing may be left if it fails. End of file means that becket has ended.
+/// The watcher's script. `$1`: the process group. `$2`: becket's program, which puts protected files back; empty if there is no
+/// record. The other arguments: paths that are put aside if `$2` fails or is empty. Standard output is the open record. Standard
+/// input ends when becket has ended.
 const WATCH: &str = r#"trap '' INT TERM HUP QUIT
 exec 3<&1 >/dev/null
 g=$1
@@ -49,13 +50,14 @@ done
 /// A program to start.
 #[derive(Debug)]
 pub struct Start<'a> {
+    /// The confinement of the program, from [`crate::Programs::prepare`].
     pub prepared: &'a Prepared,
     /// Protects files that other programs obey, until the program has ended.
     pub lease: Option<Lease>,
     pub program: &'a OsStr,
     pub args: &'a [String],
     pub dir: &'a Path,
-    /// The whole environment; the variables of `prepared` are added.
+    /// The whole environment of the program. The variables of `prepared` are added.
     pub variables: &'a [(OsString, OsString)],
 }
 
@@ -148,17 +150,17 @@ impl Drop for Process {
     }
 }
 
-/// A process group, which is killed when this is dropped.
+/// A process group that is killed when this value is dropped.
 #[derive(Debug)]
 pub struct ProcessGroup(Option<Pid>);
 
 impl ProcessGroup {
-    /// The group that a process leads. None if the process has ended.
+    /// The group whose leader is this process. Empty if the process has ended.
     pub fn led_by(leader: Option<u32>) -> Self {
         Self(leader.and_then(|id| Pid::from_raw(id.cast_signed())))
     }
 
-    /// Lets the group run on.
+    /// Lets the group live on.
     pub fn release(mut self) {
         self.0 = None;
     }
@@ -213,7 +215,7 @@ mod tests {
     use super::*;
     use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-    /// A shell and its child, both ignoring the signals that can be ignored. Returns once both run.
+    /// Starts a shell and its child, which ignore all signals that can be ignored. Returns once both run.
     async fn family() -> (Process, BufReader<ChildStdout>) {
         let script = "trap '' TERM HUP; (trap '' TERM HUP; echo up; sleep 600) & wait";
         let (process, streams) = Process::start(Start {

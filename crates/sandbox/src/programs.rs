@@ -12,8 +12,8 @@
 //! | hook | the workspace, the private temporary folder | as configured, without the proxy |
 //! | MCP server | the workspace, the private temporary folder, a folder for its caches | yes |
 //!
-//! All of them also write the places that the user names in `sandbox.write`. All of them read everything but secrets; the
-//! status line is the user's own program and reads becket's store and settings too. So do hooks, which are given the path of
+//! All of them also write the places that the user names in `sandbox.write`. All of them read everything but secrets. The status
+//! line and hooks also read becket's store and settings: the status line is the user's own program, and hooks are given the path of
 //! the session.
 
 use crate::backend::Backend;
@@ -31,7 +31,7 @@ use std::sync::{Arc, OnceLock};
 /// outside of the sandbox.
 pub const SYSTEM_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin:/opt/homebrew/bin:/run/current-system/sw/bin:/nix/var/nix/profiles/default/bin";
 
-/// The rule for such programs if no sandbox works.
+/// The rule for these programs: if they start confined, and if they start at all when no sandbox works.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Confine {
     /// They start unconfined, even if a sandbox works.
@@ -64,19 +64,20 @@ impl Prepared {
 pub struct Programs {
     confine: Confine,
     sandbox: Option<Arc<Sandbox>>,
-    /// Folder for the caches of servers, made when the first one starts. Its sibling folders belong to other
-    /// workspaces.
+    /// Folder for the caches of language and MCP servers of this workspace, made when the first server starts. Its sibling folders
+    /// belong to other workspaces.
     caches: Option<PathBuf>,
-    /// Set when a program has started unconfined because no sandbox works, until the user is informed.
+    /// True from the first unconfined start, if no sandbox works, until [`Self::notice`] is called.
     notice_due: Arc<AtomicBool>,
+    /// True once the user was informed.
     told: Arc<AtomicBool>,
-    /// Set once unused caches were searched for.
+    /// Set once unused caches of other workspaces were searched for.
     swept: Arc<OnceLock<()>>,
 }
 
 impl Programs {
-    /// `caches`: a folder for the caches of language servers, kept between sessions. Without one, or if it cannot be
-    /// made, the caches are in a temporary folder and last as long as the session.
+    /// `caches`: a folder for the caches of language and MCP servers, kept between sessions. Without one, or if it cannot be made,
+    /// the caches are in a temporary folder and last as long as the session.
     pub fn new(confine: Confine, sandbox: Option<Arc<Sandbox>>, caches: Option<PathBuf>) -> Self {
         Self { confine, sandbox, caches, ..Self::default() }
     }
@@ -113,13 +114,13 @@ impl Programs {
         sandbox.protect(SandboxLevel::Workspace)
     }
 
-    /// Protects these files from an MCP server as long as it runs. Called before the server starts; the lease is dropped after it has
-    /// ended.
+    /// Protects files that other programs obey later from an MCP server as long as it runs. Called before the server starts; the
+    /// lease is dropped after it has ended.
     pub fn protect_from_server(&self, prepared: &Prepared) -> Option<Lease> {
         self.sandbox.as_ref().filter(|_| prepared.is_confined())?.protect_from_server()
     }
 
-    /// Checks these files, and describes what was undone since the last time because a server did it.
+    /// Checks the protected files, and describes changes by MCP servers that were undone since the last call.
     pub fn undone_of_servers(&self) -> Vec<String> {
         let Some(sandbox) = &self.sandbox else { return Vec::new() };
         sandbox.check_protected();
@@ -187,7 +188,8 @@ fn cache_variables(caches: &Path) -> Vec<(OsString, OsString)> {
 /// Makes a folder that only its owner can use. Returns its path without symbolic links.
 fn private_folder(dir: &Path) -> std::io::Result<PathBuf> {
     becket_files::private::dir(dir)?;
-    // The folder may be written by what is granted it. A link in its place would be granted, too.
+    // The sandbox lets a server write this folder. If a program put a link in its place, the target of the link would become
+    // writable.
     if !dir.symlink_metadata()?.is_dir() {
         return Err(std::io::ErrorKind::NotADirectory.into());
     }

@@ -1,12 +1,12 @@
 //! The record of protected files, for the process that undoes changes after becket was killed.
 //!
 //! Model: the record lies in memory that has no name. becket writes it as long as confined programs run, and the watchers that end
-//! these programs hold the same memory open. If becket is killed, a watcher ends them and starts becket as a helper
-//! ([`UNDO`]), which reads the record and does what becket would have done at the end of the program. An empty file means that no
-//! program ran.
+//! these programs hold the same memory open. If becket is killed, a watcher ends these programs and starts becket as a helper
+//! ([`UNDO`]), which reads the record and undoes changes as becket would have done at the end of a program. An empty file means
+//! that no program ran.
 //!
-//! Invariants: a confined program can neither open nor inherit this memory, so the record is becket's own. A write that is
-//! interrupted leaves the record before it in place.
+//! Invariants: a confined program can neither open nor inherit this memory, so the record is becket's own. An interrupted write
+//! leaves the previous record valid.
 
 use crate::obeyed::Obeyed;
 use crate::sys;
@@ -14,13 +14,13 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-/// The word after [`crate::helper::WORD`] that undoes what the record on standard input does not contain.
+/// The word after [`crate::helper::WORD`] that makes the helper undo all changes since the record on standard input.
 pub(crate) const UNDO: &str = "undo";
 
-/// Length of the start and the length of the record, which are before it.
+/// Bytes of the header, which holds the position of the record in the file and its length.
 const HEAD: u64 = 16;
 
-/// Longest record. Only an attack on the file has more: the contents are limited by themselves.
+/// Longest record in bytes. A longer one can only come from an attack on the file, because the recorded contents are limited.
 const MOST: u64 = 256 << 20;
 
 /// The writer of a record.
@@ -32,14 +32,16 @@ pub(crate) struct Record {
 }
 
 impl Record {
+    /// Makes an empty record.
+    ///
     /// # Errors
     ///
-    /// If the system has no such memory.
+    /// If the system has no memory without a name.
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self { file: sys::nameless_memory()?, start: HEAD, len: 0 })
     }
 
-    /// The memory, for a watcher.
+    /// Another handle of the memory, for a watcher.
     ///
     /// # Errors
     ///
@@ -52,7 +54,7 @@ impl Record {
     ///
     /// # Errors
     ///
-    /// If there is no memory left. The record before is then valid.
+    /// If there is no memory left. The previous record is then valid.
     pub(crate) fn write(&mut self, obeyed: Option<&Obeyed>) -> io::Result<()> {
         let Some(obeyed) = obeyed else {
             (self.start, self.len) = (HEAD, 0);
@@ -60,7 +62,7 @@ impl Record {
         };
         let bytes = serde_json::to_vec(obeyed)?;
         let len = bytes.len() as u64;
-        // Beside the record before, so that an interrupted write changes nothing.
+        // The new record is written to unused space, so that an interrupted write leaves the previous one valid.
         let start = if len <= self.start - HEAD { HEAD } else { self.start + self.len };
         self.file.write_all_at(&bytes, start)?;
         let head = [start.to_le_bytes(), len.to_le_bytes()].concat();
@@ -79,7 +81,7 @@ pub(crate) fn undo(file: &File) -> Result<(), String> {
     let Some(mut obeyed) = read(file).map_err(|e| format!("the record of protected files: {e}"))? else {
         return Ok(());
     };
-    // Nobody is left who could read what was undone.
+    // becket was killed, so nobody can read the lines about what was undone.
     obeyed.check(&[], &mut Vec::new());
     Ok(())
 }
@@ -102,7 +104,7 @@ fn read(file: &File) -> io::Result<Option<Obeyed>> {
     Ok(Some(serde_json::from_slice(&bytes)?))
 }
 
-/// The content of a file as JSON: as text if it is UTF-8, otherwise as bytes.
+/// The content of a file in JSON: as text if it is UTF-8, otherwise as bytes.
 pub(crate) mod bytes {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -135,7 +137,7 @@ pub(crate) mod bytes {
     }
 }
 
-/// A map by paths as a list of pairs, because keys of JSON are text.
+/// A map with paths as keys, stored as a list of pairs, because keys of JSON are text.
 pub(crate) mod map {
     use crate::policy::lossless::Written;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -157,7 +159,7 @@ pub(crate) mod map {
     }
 }
 
-/// Paths with other paths.
+/// A map from paths to paths, stored as a list of pairs.
 pub(crate) mod links {
     use crate::policy::lossless::Written;
     use serde::{Deserialize as _, Deserializer, Serializer};
@@ -180,7 +182,7 @@ pub(crate) mod links {
     }
 }
 
-/// A set of paths.
+/// A set of paths, stored as a list.
 pub(crate) mod set {
     use crate::policy::lossless;
     use serde::{Deserializer, Serializer};
@@ -234,7 +236,7 @@ mod tests {
             assert!(root.join(format!("{name}.refused")).symlink_metadata().is_ok(), "{name}");
         }
         assert!(root.join("a.code-workspace").exists());
-        // Without a program, a change is the user's.
+        // If no program runs, a change is the user's.
         record.write(None).unwrap();
         fs::write(root.join(".envrc"), "other").unwrap();
         undo(&file).unwrap();

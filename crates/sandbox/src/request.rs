@@ -12,13 +12,13 @@ use std::path::PathBuf;
 /// The first argument that makes becket a helper.
 pub const WORD: &str = "__sandbox";
 
-/// Replaces the request for the self-test, which runs inside a confinement.
+/// The word in place of the request that runs the self-test, inside a confinement.
 pub(crate) const PROBE: &str = "probe";
 
-/// Longest argument, in bytes. Linux allows 128 KB for one; a workspace can have thousands of hidden files.
+/// Longest argument, in bytes. Linux allows 128 KiB for one argument; a workspace can have thousands of hidden files.
 const MAX_WORD: usize = 100 * 1024;
 
-/// Begins a word that holds the number of parts of a request, which follow it.
+/// Begins a word with the number of parts into which a long request is divided. The parts follow.
 const PARTS: char = '+';
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub(crate) struct Request {
     pub group: Option<PathBuf>,
     /// The connection to the proxy, with [`Network::Proxy`](crate::Network::Proxy).
     pub proxy: Option<ProxyRoute>,
-    /// The mounts that the first step asked bubblewrap for. The second step compares them with what is there.
+    /// The mounts that the first step asked bubblewrap for. The second step checks that they are there.
     #[serde(default)]
     pub mounted: Vec<Mounted>,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Request {
 pub(crate) struct ProxyRoute {
     pub socket: PathBuf,
     pub number: u64,
-    /// The hosts that clients reach without the proxy.
+    /// Hosts for which clients must not use the proxy, as in the variable `NO_PROXY`.
     pub left_out: String,
 }
 

@@ -1,6 +1,7 @@
-//! The program of this process, as a path that leads nowhere else.
+//! Returns a path of the program that this process runs. The path always leads to the same file.
 //!
-//! A program that replaces becket's file would run in the place of the helper. The open file stays the same.
+//! If somebody replaces becket's file, the new program would run in place of the helper. The file that this process holds open
+//! stays the same.
 
 use crate::sys;
 use std::fs::File;

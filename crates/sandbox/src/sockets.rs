@@ -1,8 +1,8 @@
 //! Local services: which sockets in the file system a command must not reach if it may reach some.
 //!
-//! The filter of system calls sees no paths. A command that may open a socket of this kind could connect to every service of the
-//! machine, and to become root or to leave the sandbox is what some of them are for. So the folder in which services keep their
-//! sockets is hidden, and every other socket that the kernel lists is hidden by itself. The sockets that the user names are put back.
+//! The filter of system calls sees no paths. A command that may open Unix sockets could connect to every service of the machine.
+//! Some of them would make it root, or run programs outside of the sandbox. So the folder in which services keep their sockets is
+//! hidden, and every other socket that the kernel lists is hidden by itself. The sockets that the user names are put back.
 //!
 //! Limits: a service that opens a socket outside of that folder while the command runs is not hidden, and neither is one that
 //! opened its socket by a relative path or in another network namespace.
@@ -41,7 +41,7 @@ pub(crate) fn hide_others(policy: &mut Policy) -> Result<(), String> {
     }
     policy.deny_read.extend(others);
     policy.deny_read.extend(folders);
-    // Names are resolved with this file, which is often a link to a file beside a socket.
+    // Looking up host names needs this file. It is often a link to a file beside a socket, in a folder that is hidden now.
     policy.read.extend(Path::new("/etc/resolv.conf").canonicalize());
     Ok(())
 }
@@ -50,7 +50,7 @@ fn is_own_folder(folder: &Path) -> bool {
     folder.symlink_metadata().is_ok_and(|meta| meta.is_dir())
 }
 
-/// The absolute paths in the kernel's list. Names without a file begin with `@`.
+/// The absolute paths in the kernel's list. Sockets without a file are left out; their names begin with `@`.
 fn listed(list: &[u8]) -> impl Iterator<Item = PathBuf> {
     use std::os::unix::ffi::OsStrExt as _;
     list.split(|byte| *byte == b'\n').filter_map(|line| {

@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Landlock prevents this only from its version 6 on.
+/// The name of a forbidden action that Landlock prevents only from its version 6 on.
 pub(crate) const SIGNAL: &str = "send a signal to a process outside";
 
 /// The folder and the services against which the actions are tried.
@@ -19,7 +19,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Without any services yet.
+    /// Makes a stage without services.
     pub(crate) fn new(dir: &Path, process: i32) -> Self {
         Self { dir: dir.to_path_buf(), ports: [0; 3], process }
     }
@@ -37,7 +37,7 @@ impl Stage {
         self.dir.join("work/open").join(name)
     }
 
-    /// A file in a folder of the writable place that must not be written.
+    /// A file that must not be written, inside the writable place.
     pub(crate) fn protected(&self) -> PathBuf {
         self.dir.join("work/closed/file")
     }

@@ -24,14 +24,14 @@ pub(crate) fn start(folder: &Path) {
     });
 }
 
-/// Makes the record again. The programs that may write the folder can put a link or a pipe under this name.
+/// Makes the file [`USED`] again. Programs that may write the folder could have put a link or a pipe under this name.
 fn mark(folder: &Path) -> std::io::Result<()> {
     let dir = Dir::open(folder)?;
     let _ = dir.remove(USED.as_ref());
     dir.create_new(USED.as_ref(), 0o600).map(drop)
 }
 
-/// Removes siblings of `own` that were last used too long before `now`.
+/// Removes sibling folders of `own` that were not used for [`KEPT`].
 fn remove_old(own: &Path, now: SystemTime) {
     let Some(entries) = own.parent().and_then(|parent| fs::read_dir(parent).ok()) else { return };
     for entry in entries.flatten() {
@@ -39,7 +39,7 @@ fn remove_old(own: &Path, now: SystemTime) {
         let name = entry.file_name();
         let ours =
             name.to_str().is_some_and(|name| name.len() == 16 && name.chars().all(|c| c.is_ascii_hexdigit()));
-        // The type of the entry itself, so a link does not count.
+        // The type of the entry itself: a link to a folder is no folder.
         let folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if ours && folder && path != own && is_old(&path, now) {
             let _ = fs::remove_dir_all(&path);
@@ -47,7 +47,8 @@ fn remove_old(own: &Path, now: SystemTime) {
     }
 }
 
-/// True if the folder was last used too long before `now`. Without a record, the folder's own modification time counts.
+/// True if the folder was last used more than [`KEPT`] before `now`. Without a file [`USED`], the folder's own modification time
+/// counts.
 fn is_old(folder: &Path, now: SystemTime) -> bool {
     let changed = |path: &Path| path.symlink_metadata().and_then(|meta| meta.modified()).ok();
     let used = changed(&folder.join(USED)).or_else(|| changed(folder));

@@ -1,8 +1,8 @@
 //! Lists of steps that git carries out later: those of a rebase, and of several picks. A line with `exec` runs a program when
 //! the user continues.
 //!
-//! Git must be able to write these files in the sandbox, so they are judged by their content: a line with `exec` that was not
-//! there before the command is not left there.
+//! Git must be able to write these files in the sandbox, so they are judged by their content: if a command has added a line with
+//! `exec`, the file is put aside.
 
 use crate::content::{Kind, put_aside, put_back, read_real, real_path};
 use crate::policy::Policy;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 const BYTES: u64 = 1 << 20;
 
-/// In a git directory.
+/// Paths below a git directory.
 const FILES: &[&str] = &[
     "rebase-merge/git-rebase-todo",
     "rebase-merge/git-rebase-todo.backup",
@@ -19,39 +19,39 @@ const FILES: &[&str] = &[
     "sequencer/todo",
 ];
 
-/// A list of steps before a command.
+/// One such file, as it was before the command.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Todo {
     #[serde(with = "crate::policy::lossless::one")]
     path: PathBuf,
-    /// The path without links above the git directory.
+    /// The path with the links above the git directory resolved.
     #[serde(with = "crate::policy::lossless::one")]
     real: PathBuf,
     text: String,
 }
 
-/// The lists before a command.
+/// The lists of steps, as they were before the command.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Todos(Vec<Todo>);
 
 impl Todos {
     pub(crate) fn before(policy: &Policy) -> Self {
-        // This name is protected in each git directory.
+        // `commondir` is protected in each git directory, so its paths tell where the git directories are.
         let dirs = policy.protected.iter().filter(|path| path.ends_with("commondir"));
         let files = dirs.flat_map(|path| FILES.iter().map(move |name| (path, *name)));
         Self(files.map(|(commondir, name)| Todo::before(commondir, name)).collect())
     }
 
-    /// Puts lists aside that run something new. Adds one line for each to `out`.
+    /// Puts aside the lists with a line that runs a program and was not there before. Adds one line for each to `out`.
     pub(crate) fn restore(&self, out: &mut Vec<String>) {
         for todo in &self.0 {
             let Todo { path, real, text: before } = todo;
-            // Git follows a link that a command made here.
+            // Git would follow a link that a command put here, so this reading does too.
             let now = read(path);
             let is_new = |line: &&str| runs(line) && !before.lines().any(|old| old == *line);
             let Some(line) = now.lines().find(is_new) else { continue };
             let folder = real.parent().filter(|folder| folder.is_symlink());
-            // The line of a file elsewhere is nothing that the model may be shown.
+            // If the path leads to a file elsewhere, its line must not be shown to the model.
             let shown = match own(real) {
                 Some(text) if text == now => format!("`{}`", becket_types::cut_end(line, 80)),
                 _ => "a program".to_owned(),
@@ -77,12 +77,12 @@ impl Todo {
     }
 }
 
-/// The text of a list that is an ordinary file.
+/// The text of a list, if the file is no link.
 fn own(real: &Path) -> Option<String> {
     read_real(real, BYTES).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The text that git reads.
+/// The text that git would read, also through a link.
 fn read(path: &Path) -> String {
     becket_files::read(path, BYTES)
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
@@ -135,7 +135,7 @@ mod tests {
             assert!(lines.len() == 1 && !lines[0].contains("SECRET"), "{lines:?}");
             assert!(!fs::read_to_string(&path).unwrap_or_default().contains("SECRET"));
         };
-        // A command cannot know what the link leads to, and git would run it.
+        // A command cannot know the content of the link's target, but git would run it.
         check();
         fs::write(&path, "exec ./evil\n").unwrap();
         check();

@@ -12,25 +12,25 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
-/// Maximum number of processes of a program that are looked at.
+/// Maximum number of processes of a program that are examined.
 const MOST: usize = 256;
 
 /// The threads of a program at a moment at which all of them slept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Asleep(BTreeMap<(u32, u32), Switches>);
 
-/// Number of times that a thread stopped running: because it waited for something, and because it had to.
+/// Number of times that a thread stopped running: voluntarily, because it waited, and involuntarily.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Switches(u64, u64);
 
-/// Returns the threads of a process and of its descendants; `None` if one of them runs, or if they cannot be looked at.
+/// Returns the threads of a process and of its descendants. `None` if one of them runs, or if they cannot be listed.
 pub(crate) fn asleep(root: u32) -> Option<Asleep> {
     let first = threads(root)?;
     // A thread that ran in the meantime may have started a process that the first look missed.
     (threads(root)? == first).then_some(Asleep(first))
 }
 
-/// Returns the processes that descend from this one, and it itself.
+/// Returns a process and all processes that descend from it.
 pub(crate) fn tree(root: u32) -> Vec<u32> {
     let mut out = vec![root];
     let mut at = 0;
@@ -43,7 +43,7 @@ pub(crate) fn tree(root: u32) -> Vec<u32> {
     out
 }
 
-/// True if the process is there and has not ended.
+/// True if the process exists and has not ended.
 pub(crate) fn lives(process: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     field(&status, "State:").is_some_and(|state| !state.starts_with(['Z', 'X']))
@@ -91,7 +91,7 @@ fn threads(root: u32) -> Option<BTreeMap<(u32, u32), Switches>> {
             return None;
         }
         for thread in numbers(&format!("/proc/{process}/task"))? {
-            // The count comes first: a child that is started after it changes it.
+            // The count is read before the children: starting another child later changes the count.
             out.insert((process, thread), sleeping(process, thread)?);
             todo.extend(children(process, thread)?);
         }
@@ -153,7 +153,7 @@ mod tests {
                 std::thread::yield_now();
             }
         };
-        // A thread shows as asleep from shortly before it is counted as stopped, so two looks may differ although it did nothing.
+        // A thread shows as asleep shortly before the kernel counts its stop, so two readings may differ although it did nothing.
         let settles = |process: u32| {
             let until = std::time::Instant::now() + std::time::Duration::from_mins(1);
             loop {
@@ -171,7 +171,7 @@ mod tests {
         assert_ne!(rests(child.id()), before, "it wrote a line");
         let all = tree(child.id());
         assert!(all.len() >= 3 && lives(child.id()), "{all:?}");
-        // Without input they end, each at its own time.
+        // When their input ends, the processes end, each at its own time.
         drop(to);
         child.wait().unwrap();
         assert!(!lives(child.id()));

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-/// A set of folders. Without a descriptor for them, waits as long as it is asked to.
+/// A set of folders that inotify watches. If inotify is not available, [`Self::wait`] only sleeps.
 #[derive(Debug)]
 pub(crate) struct Alarm(Option<OwnedFd>);
 
@@ -17,7 +17,7 @@ impl Alarm {
         Self(inotify::init(flags).ok())
     }
 
-    /// Adds a folder. A folder that is in the set stays in it once.
+    /// Adds a folder. Adding it again has no effect.
     pub(crate) fn look_at(&mut self, folder: &Path) {
         let events =
             inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::ONLYDIR;
@@ -27,7 +27,7 @@ impl Alarm {
         }
     }
 
-    /// Returns true when there is a new name in a folder of the set, and false if there is none for this long.
+    /// Returns true as soon as there is a new name in a folder of the set, and false if there is none within `most`.
     pub(crate) fn wait(&mut self, most: Duration) -> bool {
         let Some(fd) = &self.0 else {
             std::thread::sleep(most);

@@ -14,8 +14,8 @@ use seccompiler::{
 use std::collections::BTreeMap;
 use std::io;
 
-/// Forbidden at every level: access to other processes' memory, keys, the kernel itself, mounts, and asynchronous calls
-/// that no filter sees.
+/// Forbidden at every level: access to other processes' memory, to keys and mounts, and changes of the kernel, the clock and other
+/// settings of the machine.
 const FORBIDDEN: &[i64] = &[
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
@@ -90,8 +90,8 @@ const SHARED: &[i64] = &[
     libc::SYS_mq_unlink,
 ];
 
-/// Changes of permission bits, owners, times and attributes. Landlock does not cover them, and commands that only read
-/// do not need them.
+/// Changes of permission bits, owners, times and attributes, forbidden at the read-only level only. Landlock does not cover them,
+/// and commands that only read do not need them.
 const METADATA: &[i64] = &[
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
@@ -123,7 +123,7 @@ const OLD_METADATA: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_METADATA: &[i64] = &[];
 
-// Numbers that are the same on every architecture.
+// System calls without a name in `libc`; their numbers are the same on every architecture.
 const FCHMODAT2: i64 = 452;
 const QUOTACTL_FD: i64 = 443;
 const SETXATTRAT: i64 = 463;
@@ -178,7 +178,8 @@ const JUMP_AT_LEAST: u16 = 0x35;
 const RETURN: u16 = 0x06;
 const ANSWER_ERROR: u32 = 0x0005_0000;
 
-/// Returns the filter in the kernel's format. `own_ipc`: the command is in an IPC namespace of its own.
+/// Returns the filter in the kernel's format. `own_ipc`: the command has a separate IPC namespace, so shared memory needs no
+/// filter.
 pub(crate) fn program(policy: &Policy, own_ipc: bool) -> io::Result<BpfProgram> {
     let wrong = |e: seccompiler::BackendError| io::Error::other(e.to_string());
     let arch = std::env::consts::ARCH.try_into().map_err(wrong)?;
@@ -223,7 +224,7 @@ fn rules(policy: &Policy, own_ipc: bool) -> Result<Rules, seccompiler::BackendEr
         SeccompRule::new(vec![SeccompCondition::new(arg, SeccompCmpArgLen::Qword, masked, flag)?])
     };
     let is = |arg: u8, op: SeccompCmpOp, value: u64| {
-        // The kernel takes these arguments as 32 bits too.
+        // The kernel too reads only the low 32 bits of these arguments.
         SeccompCondition::new(arg, SeccompCmpArgLen::Dword, op, value)
     };
     let namespaces = || {
@@ -239,15 +240,16 @@ fn rules(policy: &Policy, own_ipc: bool) -> Result<Rules, seccompiler::BackendEr
         .map(|request| SeccompRule::new(vec![is(1, SeccompCmpOp::Eq, u64::from(*request))?]))
         .collect::<Result<Vec<_>, _>>()?;
     out.insert(libc::SYS_ioctl, requests);
-    // Limits of another process: without any processor time left, it would be ended. A process names itself as 0.
+    // `prlimit` may change limits only of the calling process, which is named 0: without processor time left, another process would
+    // be ended.
     let other = SeccompRule::new(vec![
         is(0, SeccompCmpOp::Ne, 0)?,
         SeccompCondition::new(2, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0)?,
     ])?;
     out.insert(libc::SYS_prlimit64, vec![other]);
     let family = |op: SeccompCmpOp, family: i32| is(0, op, u64::from(family.cast_unsigned()));
-    // A pair of connected sockets reaches no other process, and many programs use one. A pair for datagrams does: each message can
-    // name another receiver. The kernel makes such a pair for `SOCK_RAW`, too.
+    // A pair of connected sockets reaches no other process, so it is allowed; many programs use one. A pair of datagram sockets is
+    // forbidden: each message can name another receiver. The kernel makes such a pair for `SOCK_RAW`, too.
     let of_type = |kind: i32| is(1, SeccompCmpOp::MaskedEq(SOCKET_TYPE), u64::from(kind.cast_unsigned()));
     let pairs = vec![
         SeccompRule::new(vec![family(SeccompCmpOp::Ne, libc::AF_UNIX)?])?,
@@ -255,13 +257,14 @@ fn rules(policy: &Policy, own_ipc: bool) -> Result<Rules, seccompiler::BackendEr
         SeccompRule::new(vec![of_type(libc::SOCK_RAW)?])?,
     ];
     out.insert(libc::SYS_socketpair, pairs);
-    // The internet (or, with the proxy, a network without a route out) and the list of network interfaces.
+    // Socket families that are allowed: the internet (with the proxy, a network without a route out) and the list of network
+    // interfaces.
     let mut families = match policy.network {
         Network::Off => Vec::new(),
         Network::Full | Network::Proxy => vec![libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
     };
-    // Sockets of local services such as Docker's, if the user names some. The others are hidden. A socket for datagrams could still
-    // name a service that comes later.
+    // If the user names local services such as Docker's, Unix sockets are allowed; all other services are hidden. Datagram sockets
+    // stay forbidden, because each message could name a service that was opened later.
     let mut sockets = Vec::new();
     if !policy.unix_sockets.is_empty() {
         families.push(libc::AF_UNIX);
@@ -271,7 +274,7 @@ fn rules(policy: &Policy, own_ipc: bool) -> Result<Rules, seccompiler::BackendEr
     }
     let others =
         families.iter().map(|known| family(SeccompCmpOp::Ne, *known)).collect::<Result<Vec<_>, _>>()?;
-    // Without a family, an empty list forbids every call.
+    // If no family is allowed, the list stays empty, which forbids every call.
     if !others.is_empty() {
         sockets.push(SeccompRule::new(others)?);
     }

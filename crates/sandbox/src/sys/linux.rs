@@ -17,10 +17,10 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-/// The newest version for which this code has names.
+/// The newest ABI version for which this code has names.
 const NEWEST: ABI = ABI::V7;
 
-/// Returns the version of Landlock that the kernel supports, as far as this code uses it: 0 for none, at most 6.
+/// Returns the ABI version of Landlock that the kernel supports: 0 for none, at most 6, because no caller distinguishes later ones.
 pub(crate) fn landlock_abi() -> u32 {
     let offers = |abi: ABI| {
         let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
@@ -76,8 +76,9 @@ pub(crate) fn restrict(policy: &Policy) -> io::Result<()> {
     Ok(())
 }
 
-/// Restricts the writes of this process to the places that the policy grants, inside the mounts of bubblewrap. Reads are left to
-/// the mounts, and so are the places in a writable folder that must not be written. Without Landlock, does nothing.
+/// Restricts the writes of this process to the places that the policy grants, inside the mounts of bubblewrap. Reads are not
+/// restricted, and neither are read-only places inside a writable folder: the mounts take care of both. Without Landlock, does
+/// nothing.
 pub(crate) fn restrict_writes(policy: &Policy) -> io::Result<()> {
     if landlock_abi() == 0 {
         return Ok(());
@@ -87,18 +88,18 @@ pub(crate) fn restrict_writes(policy: &Policy) -> io::Result<()> {
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_write(NEWEST))
         .map_err(io::Error::other)?;
-    // Sockets without a file are those of a network namespace, which this process shares then.
+    // With full access, the process shares the machine's network namespace, and with it the sockets that have no file.
     if policy.network == Network::Full && !policy.unix_sockets.is_empty() {
         ruleset = ruleset.scope(Scope::AbstractUnixSocket).map_err(io::Error::other)?;
     }
     let mut created = ruleset.create().map_err(io::Error::other)?;
-    // The devices are those that bubblewrap makes.
+    // The devices in `/dev` are those that bubblewrap makes for the command.
     for path in policy.write.iter().map(PathBuf::as_path).chain([Path::new("/dev")]) {
         let Some((fd, kind)) = open_place(path) else { continue };
         let access = if kind == FileType::Directory { writes } else { writes & AccessFs::from_file(NEWEST) };
         created = created.add_rule(PathBeneath::new(fd, access)).map_err(io::Error::other)?;
     }
-    // A program that opens `/dev/stdout` again opens the caller's file or terminal by that name.
+    // A program that opens `/dev/stdout` opens the caller's file or terminal again by name, so this is granted.
     let (input, output, errors) = (rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr());
     for fd in [input, output, errors] {
         let is_writable =
@@ -154,8 +155,8 @@ fn access(rights: Rights, kind: FileType) -> BitFlags<AccessFs> {
     if kind == FileType::Directory { out } else { out & AccessFs::from_file(NEWEST) }
 }
 
-/// Drops every capability except those by which root accesses files of other users. The following program cannot regain
-/// them, because this process can no longer gain privileges.
+/// Drops every capability except those by which root accesses files of other users. The program that replaces this process cannot
+/// regain them, because privileges can no longer be gained.
 pub(crate) fn drop_capabilities() -> io::Result<()> {
     let kept =
         CapabilitySet::CHOWN | CapabilitySet::DAC_OVERRIDE | CapabilitySet::FOWNER | CapabilitySet::FSETID;
@@ -171,31 +172,33 @@ pub(crate) fn drop_capabilities() -> io::Result<()> {
     Ok(())
 }
 
-/// Applies the filter of system calls to this process. `own_ipc`: it is in an IPC namespace of its own.
+/// Applies the filter of system calls to this process. `own_ipc`: the process has a separate IPC namespace.
 pub(crate) fn seccomp(policy: &Policy, own_ipc: bool) -> io::Result<()> {
     let program = filter::program(policy, own_ipc)?;
     seccompiler::apply_filter(&program).map_err(|e| io::Error::other(e.to_string()))
 }
 
-/// Memory that is a file without a name.
+/// Returns a file in memory that has no name in any folder.
 pub(crate) fn nameless_memory() -> io::Result<File> {
     Ok(rustix::fs::memfd_create("becket", rustix::fs::MemfdFlags::CLOEXEC)?.into())
 }
 
-/// Lets the following program inherit the file. Returns the file's number there.
+/// Lets the program that replaces this process inherit the file. Returns the file's descriptor there.
 pub(crate) fn keep_open(file: File) -> io::Result<i32> {
     rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty())?;
     Ok(file.into_raw_fd())
 }
 
-/// Lets every following program inherit the file, under a number that no script uses. Returns the number.
+/// Lets all programs that this process starts inherit the file, as a descriptor of 200 or more, which no script uses. Returns the
+/// descriptor.
 pub(crate) fn keep_open_high(file: &File) -> io::Result<i32> {
     let kept = rustix::io::fcntl_dupfd_cloexec(file, 200)?;
     rustix::io::fcntl_setfd(&kept, rustix::io::FdFlags::empty())?;
     Ok(kept.into_raw_fd())
 }
 
-/// Opens a path for the following program, to name it. No part of the path may be a link. Returns the file's number there.
+/// Opens a path so that the program that replaces this process can name it. No part of the path may be a link. Returns the
+/// descriptor.
 pub(crate) fn open_kept(path: &Path) -> io::Result<i32> {
     let (fd, _) = open_place(path).ok_or(io::ErrorKind::NotFound)?;
     rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::empty())?;

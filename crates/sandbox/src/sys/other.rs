@@ -54,7 +54,7 @@ pub(crate) fn abstract_listener(_: &str) -> Option<UnixListener> {
     None
 }
 
-/// Nothing is known of the processes of other programs.
+/// Never exists: on these systems nothing is known about the processes of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asleep {}
 
@@ -74,7 +74,7 @@ pub(crate) fn read_only_mounts(_: u32) -> Vec<PathBuf> {
     Vec::new()
 }
 
-/// Waits as long as it is asked to.
+/// Only sleeps for the given time, because no new names are reported.
 #[derive(Debug)]
 pub(crate) struct Alarm;
 
