@@ -1,4 +1,4 @@
-//! Keeps the head and the tail of an output in bounded memory, and counts exactly the bytes and lines between them.
+//! Keeps the head and the tail of an output in bounded memory, and counts the bytes and lines that are left out between them.
 //!
 //! Pure. Takes cleaned bytes, gives the text for the model.
 
@@ -21,7 +21,7 @@ impl Default for Window {
 pub(crate) struct Capture {
     window: Window,
     head: Vec<u8>,
-    /// The newest bytes after the head: the last `window.tail` of them, or up to twice as many (see `push`).
+    /// The bytes after the head. Only the last `window.tail` are needed; up to twice as many are kept, see [`Self::push`].
     tail: Vec<u8>,
     /// Bytes pushed so far.
     total: u64,
@@ -42,7 +42,8 @@ impl Shown {
         self.cut.as_ref().map_or(&self.head, |(_, _, tail)| tail)
     }
 
-    /// Takes from the end what may be a part of a secret. `before`: the output that was given.
+    /// Removes from the end, and returns, what may be the beginning of a secret. `before`: the end of the output that earlier looks
+    /// took.
     pub(crate) fn hold_back(&mut self, before: &str, host: &dyn Host) -> String {
         let end = match &mut self.cut {
             Some((_, _, tail)) => tail,
@@ -69,7 +70,7 @@ impl Capture {
             self.tail.extend_from_slice(&rest[rest.len() - keep..]);
         } else {
             self.tail.extend_from_slice(rest);
-            // Moving bytes costs time, so it waits until there are twice as many as needed.
+            // Old bytes are dropped only when there are twice as many as needed, because moving the others costs time.
             if self.tail.len() > keep * 2 {
                 self.tail.drain(..self.tail.len() - keep);
             }
@@ -80,7 +81,7 @@ impl Capture {
         self.total
     }
 
-    /// The newest bytes since `total` was `since`, at most `max`.
+    /// The bytes since `total` was `since`, but at most the newest `max`.
     pub(crate) fn newest(&self, since: u64, max: usize) -> String {
         let wanted = usize::try_from(self.total - since).unwrap_or(max).min(max);
         let from_tail = wanted.min(self.tail.len());
@@ -131,7 +132,7 @@ fn head_within(bytes: &[u8], max: usize) -> &[u8] {
     }
     match part.iter().rposition(|b| *b == b'\n') {
         Some(at) if at + 1 > part.len() / 2 => &part[..=at],
-        // Half of a key would not be masked, so the cut is between words.
+        // Half of a key would not be recognised as a secret and masked, so the cut is between words.
         _ if is_inside_word(bytes, part.len()) && last_border(part).is_some() => {
             &part[..last_border(part).map_or(part.len(), |at| at + 1)]
         }
@@ -142,7 +143,7 @@ fn head_within(bytes: &[u8], max: usize) -> &[u8] {
     }
 }
 
-/// Bytes that a cut between words may give away.
+/// A cut moves back at most this many bytes to the beginning of a word.
 const LONGEST_WORD: usize = 512;
 
 fn is_blank(byte: u8) -> bool {

@@ -34,7 +34,7 @@ pub(crate) struct Cleaner {
     /// A carriage return was the newest byte: the next text overwrites the line.
     returned: bool,
     string_len: usize,
-    /// Some byte was removed or overwritten, so the result differs from the raw output.
+    /// True if some byte was removed or overwritten, so that the result differs from the raw output.
     pub changed: bool,
 }
 
@@ -72,7 +72,7 @@ impl Cleaner {
         self.line.len()
     }
 
-    /// Makes the end of what [`Self::finish`] passed on an unfinished line again.
+    /// Takes back the end of what [`Self::finish`] passed on: it becomes the beginning of the unfinished line.
     pub(crate) fn put_back(&mut self, end: &[u8]) {
         self.line.extend_from_slice(end);
     }

@@ -1,8 +1,8 @@
 //! The file in which a command's shell leaves its working directory when it ends.
 //!
-//! A confined command can write the folder of this file, and can find out the name. So becket reads the file as something that a
-//! stranger made: no link is followed, no pipe is waited for, and a file with a second name or of more than a path's length is
-//! refused. A file that a confined command may not read can therefore not reach becket in this way.
+//! A confined command can write the folder of this file, and can find out the name. So becket does not trust the file: no link is
+//! followed, no pipe is waited for, and a file with a second name or of more than a path's length is refused. A file that a
+//! confined command may not read can therefore not reach becket in this way.
 //!
 //! Owns the name, and removes the file.
 
@@ -25,10 +25,10 @@ pub(crate) struct CwdFile {
 }
 
 impl CwdFile {
-    /// `folder` must exist. The file does not exist yet.
+    /// Chooses a name in `folder`, which must exist. The shell creates the file.
     pub(crate) fn new(folder: &Path) -> io::Result<Self> {
         let folder = folder.canonicalize()?;
-        // An earlier command could wait under a name that can be guessed: at a pipe, the shell would wait for ever.
+        // With a name that can be guessed, an earlier command could have put a pipe there, at which the shell would wait for ever.
         let name = format!("cwd-{:016x}", RandomState::new().hash_one(std::process::id()));
         Ok(Self { dir: Dir::open(&folder)?, path: folder.join(&name), name: name.into() })
     }
@@ -37,7 +37,7 @@ impl CwdFile {
         &self.path
     }
 
-    /// Returns the directory that the shell wrote, if it wrote one. Nothing says that this directory exists.
+    /// Returns the directory that the shell wrote, if it wrote one. The directory need not exist.
     pub(crate) fn directory(&self) -> Option<PathBuf> {
         let bytes = self.dir.read_own(&self.name, MOST_BYTES).ok()?;
         let path = bytes.strip_suffix(b"\n")?;
@@ -48,7 +48,7 @@ impl CwdFile {
 
 impl Drop for CwdFile {
     fn drop(&mut self) {
-        // A shell that was killed or replaced itself wrote none.
+        // There may be no file: a shell that was killed or replaced itself wrote none.
         let _ = self.dir.remove(&self.name);
     }
 }
@@ -85,7 +85,7 @@ mod tests {
         };
         assert_eq!(directory(&pipe), None);
         assert_eq!(fs::read_to_string(&secret).unwrap(), "/secret\n");
-        // A folder that a test made stays, everything else is gone.
+        // Only `secret` and the folder that the test made remain.
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 }

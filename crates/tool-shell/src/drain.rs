@@ -1,10 +1,10 @@
 //! Reads a command's output as fast as the command prints it, also from processes that outlive its shell.
 //!
-//! Model: one thread per command owns our end of the pipe or terminal. It reads, keeps ([`crate::spill`]), cleans and
-//! captures the output, writes typed input into a terminal, and enforces the command's limits. When the shell has ended, it
-//! reads the bytes that are already there and reports at once, even if a process in the background still holds the other
-//! end. It then keeps reading until that process closes its end, so that the process neither stalls nor dies of a broken
-//! pipe.
+//! Model: one thread per command owns becket's end of the pipe or terminal. It reads the output, keeps the raw bytes
+//! ([`crate::spill`]), cleans and captures the text, writes typed input into a terminal, and enforces the command's limits. When
+//! the shell has ended, it reads the bytes that are already there and reports at once, even if a process in the background still
+//! holds the other end. It then keeps reading until that process closes its end, so that the process neither stalls nor dies of a
+//! broken pipe.
 //!
 //! A *look* takes the output captured since the previous look. A command that stays in the foreground has one look, at its
 //! end.
@@ -28,24 +28,24 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 pub(crate) const BUFFER: usize = 256 * 1024;
-/// Time limit for reading a pipe that never runs dry after the shell has ended.
+/// Time limit for reading the rest of the output after the shell has ended, if other processes keep printing.
 const LAST: Duration = Duration::from_millis(80);
 const PROGRESS: Duration = Duration::from_millis(100);
 const PROGRESS_BYTES: usize = 4 * 1024;
 /// Limit on typed input that the command has not read yet, in bytes.
 pub(crate) const MAX_INPUT: usize = 64 * 1024;
-/// Bytes of earlier looks in which a secret may begin: more than a large private key has.
+/// Bytes at the end of earlier looks that are kept to find a secret that begins there. More than a large private key has.
 const TAKEN: usize = 8 * 1024;
 
 pub(crate) type Progress = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Arguments of [`Drain::start`] besides our end of the pipe.
+/// Arguments of [`Drain::start`] besides becket's end of the pipe.
 pub(crate) struct Setup {
     pub window: Window,
     pub spill: Spill,
     pub progress: Progress,
     pub sentry: LimitWatch,
-    /// Set if our end is a terminal: the text to type into it first.
+    /// Set if the command runs in a terminal: the text to type into it first.
     pub terminal: Option<String>,
 }
 
@@ -57,9 +57,9 @@ pub(crate) struct Output {
     pub bytes: u64,
     /// The raw output since the command started, if `shown` leaves anything out. `Err` says why it could not be kept.
     pub spill: Option<Result<BlobId, String>>,
-    /// Bytes at the end that wait for the next look, because they may be the beginning of a secret.
+    /// Bytes at the end that are held back until the next look, because they may be the beginning of a secret.
     pub held: usize,
-    /// The end of what earlier looks took.
+    /// The end of the output that earlier looks took.
     pub before: String,
 }
 
@@ -88,9 +88,9 @@ struct State {
 #[derive(Default)]
 struct Looks {
     count: u32,
-    /// Bytes of the open line that the last look held back.
+    /// Bytes of the unfinished line that the last look held back.
     held: usize,
-    /// The end of what they took.
+    /// The end of the output that they took, at most [`TAKEN`] bytes.
     taken: String,
 }
 
@@ -135,7 +135,7 @@ impl Drain {
         let worker = Worker {
             end,
             woken: Some(woken),
-            // Starts small and grows with the first large read, because most commands print little.
+            // Most commands print little, so the buffer grows only with the first large read.
             buffer: vec![0; 16 * 1024],
             shared: Arc::clone(&shared),
             sentry,
@@ -251,7 +251,7 @@ impl State {
             || self.screen.as_ref().is_some_and(Screen::is_new)
     }
 
-    /// Returns the new output, and true if it leaves out any of the raw bytes.
+    /// Returns the new output, and true if the raw output must be kept because the new output leaves out a part of it.
     fn look(&mut self, window: Window, goes_on: bool, host: &dyn Host) -> (Output, bool) {
         let capture = &mut self.capture;
         self.cleaner.finish(&mut |clean| capture.push(clean));
@@ -279,7 +279,7 @@ impl State {
         };
         let is_last = !goes_on || self.phase == Phase::Closed;
         let held = if is_last { String::new() } else { shown.hold_back(&before, host) };
-        // Text of a screen that is held back stays on the screen.
+        // Text that is held back from a drawn screen needs no note: the screen still has it at the next look.
         if !is_drawn {
             self.looks.held = held.len();
             self.cleaner.put_back(held.as_bytes());
@@ -337,7 +337,8 @@ impl Worker {
         self.stand_by();
     }
 
-    /// Runs after the end of the output. Processes that are left still have to keep to their limits.
+    /// Runs after the end of the output, because processes that are left must still keep to their limits. Returns once the shell
+    /// has ended and its group is empty.
     fn stand_by(&mut self) {
         loop {
             if self.woken.is_none() && self.sentry.is_over() {
@@ -428,7 +429,7 @@ impl Worker {
             Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
                 return Next::Dry;
             }
-            // A terminal gives an error once the last process has closed it.
+            // Reading from a terminal fails once the last process has closed the other end.
             Err(_) => return Next::End,
         };
         let bytes = &self.buffer[..n];

@@ -1,9 +1,9 @@
 //! Ends a command together with every process that it started.
 //!
-//! Model: the process group is stopped first. The kernel stops all its members at once, so no process, not even a fork bomb,
-//! can fork while the tree is looked up. The whole tree then gets TERM and runs on to react to it. After two seconds it gets
-//! KILL, until no process is left. The tree is looked up again each time. A process that was once seen in it stays a member,
-//! also after its parents have exited.
+//! Model: the process group is stopped first. The kernel stops all its members at once, so no process, not even a fork bomb, can
+//! fork while the tree is looked up. The whole tree then gets TERM, and continues so that it can react. After two seconds it gets
+//! KILL, until no process is left. The tree is looked up again each time. A process that was once seen in it stays a member, also
+//! after its parents have exited.
 
 use crate::sys::{self, Cgroup, Pids, Process};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
@@ -33,7 +33,7 @@ pub(crate) struct Tree {
     /// `NAME=value`, found in the environment of all its processes.
     pub mark: String,
     known: Vec<Process>,
-    /// Process number of a living member of the group at the last look; checked first, because that is cheap.
+    /// Process number of a member of the group that lived at the last check. It is checked first, because that is cheap.
     witness: Option<i32>,
     /// The control group (version 2) that the processes joined; `None` if this system allows none.
     cgroup: Arc<OnceLock<Option<Cgroup>>>,
@@ -83,7 +83,7 @@ impl Tree {
         self.witness.is_some()
     }
 
-    /// Number of its processes and threads, if the kernel counts them.
+    /// Number of the command's processes and threads, if the kernel counts them.
     pub(crate) fn tasks(&self) -> Option<u64> {
         self.pids.as_ref()?.tasks()
     }
@@ -93,7 +93,7 @@ impl Tree {
         let cgroup = Arc::clone(&self.cgroup);
         let name = self.mark.rsplit('=').next().unwrap_or_default();
         let Some(cgroup) = cgroup.get_or_init(|| Cgroup::new(name, tasks, memory_bytes)) else { return };
-        // The next round finds processes that were forked while others joined.
+        // Processes may be forked while others join; the next round finds them.
         for _ in 0..ROUNDS {
             let inside = cgroup.members();
             let all = self.look().iter().map(|p| p.pid);
@@ -115,7 +115,7 @@ impl Tree {
     /// Lowers the priority of the command, so that it gets only the processor time that others leave. Permanent: only root
     /// may raise a priority again.
     pub(crate) fn yield_to_others(&self) {
-        // Relative to becket itself, which may have been started at a low priority already.
+        // Relative to becket itself, which may have been started with a low priority.
         let own = rustix::process::getpriority_process(None).unwrap_or(0);
         let nice = (own + NICE).min(19);
         let _ = rustix::process::setpriority_pgrp(Some(self.group), nice);
@@ -156,7 +156,7 @@ impl Tree {
     }
 
     fn is_empty(&self) -> bool {
-        // A group with nothing but zombies left still answers signals, so trust the process list where there is one.
+        // A group that contains only zombies still accepts signals, so the process list decides where the system has one.
         self.known.is_empty() && (sys::LISTS_PROCESSES || test_kill_process_group(self.group).is_err())
     }
 

@@ -5,10 +5,10 @@
 
 use std::ffi::{OsStr, OsString};
 
-/// The variable by which the processes of a command are recognised.
+/// The variable that marks the processes of a command, so that becket finds them again.
 pub(crate) const MARK: &str = "BECKET_RUN";
 
-/// Names that are passed on.
+/// Names of variables that are passed on to commands.
 const NAMES: &[&str] = &[
     "PATH",
     "HOME",
@@ -147,7 +147,7 @@ const PREFIXES: &[&str] = &[
 /// Proxies, in either case.
 const PROXIES: &[&str] = &["http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy"];
 
-/// Parts of a name that mean a secret.
+/// Parts of a name by which a variable counts as a secret. It is not passed on.
 const SECRETS: &[&str] = &[
     "TOKEN",
     "SECRET",
@@ -209,7 +209,7 @@ pub fn for_commands(
     out
 }
 
-/// Shortest value that counts as a secret because of its name. Shorter ones occur in other values by chance.
+/// Shortest value, in bytes, that counts as a secret because of its variable's name. Shorter values occur in other texts by chance.
 const SHORTEST: usize = 12;
 
 /// Returns the value of a variable whose name means a secret.
@@ -217,11 +217,11 @@ fn secret_value<'a>(name: &OsStr, value: &'a OsStr) -> Option<&'a [u8]> {
     let upper = name.to_string_lossy().to_ascii_uppercase();
     let is_secret = SECRETS.iter().any(|part| upper.contains(part)) && !is_no_secret(&upper);
     let value = value.as_encoded_bytes();
-    // A path is where a secret is, not the secret itself.
+    // A path only tells where a secret is.
     (is_secret && value.len() >= SHORTEST && !value.starts_with(b"/")).then_some(value)
 }
 
-/// True for names of a socket and a file that only look like secrets.
+/// True for variables that hold the path of a socket or file and only look like secrets.
 fn is_no_secret(name: &str) -> bool {
     name == "SSH_AUTH_SOCK" || name == "XAUTHORITY"
 }
@@ -277,7 +277,7 @@ mod tests {
         assert!(out.contains(&("PATH".into(), "/bin".into())));
         assert!(out.contains(&("PAGER".into(), "cat".into())));
         assert_eq!(out.len(), 1 + SETTINGS.len());
-        // A key under another name, and in the middle of a value.
+        // The same key under another name, and in the middle of a value.
         let key = "sk-ant-0123456789abcdef";
         let copies = [
             ("ANTHROPIC_API_KEY", key),

@@ -10,7 +10,7 @@ pub struct JobChange {
     pub id: u64,
     /// The call that started its command.
     pub call: CallId,
-    /// The model's words about the command, or else the command, on one line and shortened.
+    /// The model's description of the command. If there is none, the command, on one line and shortened.
     pub description: String,
     /// `None`: the job has started.
     pub end: Option<JobEnd>,
@@ -40,6 +40,6 @@ pub struct JobText {
     pub text: String,
     /// Bytes that the job has printed in all.
     pub total: u64,
-    /// The text leaves out the beginning.
+    /// True if the beginning of the output is left out.
     pub is_cut: bool,
 }

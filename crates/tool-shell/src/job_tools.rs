@@ -23,8 +23,8 @@ const ALIASES: &[(&str, &str)] = &[
 ];
 const IGNORED: &[&str] = &["description", "filter", "block"];
 
-/// Time limits for an answer to typed input, used if no `wait` is given: it must begin within `ANSWER`, and it is taken for
-/// complete after `PAUSE` without output.
+/// Time limits for an answer to typed input if no `wait` is given: output must begin within `ANSWER`, and a pause of `PAUSE` ends
+/// it.
 const ANSWER: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(150);
 
@@ -147,7 +147,7 @@ impl Shell {
         output
     }
 
-    /// Checks the files that commands in the background must not change. Describes what was undone since the last time.
+    /// Checks the files that commands in the background must not change. Describes what was undone since the last call.
     pub(crate) fn undone(&self) -> Vec<String> {
         let Some(sandbox) = &self.settings.sandbox else { return Vec::new() };
         sandbox.check_protected();

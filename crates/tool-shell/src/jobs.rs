@@ -1,13 +1,13 @@
 //! Background jobs: commands that outlive the call that started them.
 //!
-//! Model: a table of jobs, numbered from 1 through the whole session, also across a resume. A job starts in one of three
-//! ways: a call asks for it, a call that asked to be continued in the background runs into its timeout, or a command leaves
-//! processes running. A job is *running* until its shell has ended, its output is closed and its group is empty. Then it is
-//! *finished*, or *killed* if we ended it. A job that was running when an earlier process of this session ended is *lost*:
-//! its fate is unknown.
+//! Model: a table of jobs, numbered from 1 through the whole session, also across a resume. A job starts in one of three ways: a
+//! call asks for it, a call that asked to be continued in the background runs into its timeout, or a command leaves processes
+//! running. A job is *running* until its shell has ended, its output is closed and its group is empty. Then it is *finished*, or
+//! *killed* if becket ended it. A job that was running when an earlier process of this session ended is *lost*: its fate is
+//! unknown.
 //!
-//! The table is kept as session state ([`STATE`]), so it survives a compaction and a resume. The end of a job that the
-//! model has not looked at is reported once, with the next result of any of these tools.
+//! The table is kept as session state ([`STATE`]), so it survives a compaction and a resume. If the model has not seen the end of a
+//! job, it is reported once, with the next result of `bash`, `job_output` or `job_kill`.
 
 use crate::drain::Drain;
 use crate::ending::{self, Tree};
@@ -27,11 +27,11 @@ use tokio::time::Instant;
 
 /// Name of the session state: `[{id, command, state, run}]`.
 pub(crate) const STATE: &str = "jobs";
-/// Jobs that run at the same time.
+/// Maximum number of jobs that run at the same time.
 pub(crate) const MAX_RUNNING: usize = 16;
-/// Ended jobs that are kept, so that their output can still be read.
+/// Maximum number of ended jobs whose output can still be read. The oldest are dropped first.
 const MAX_ENDED: usize = 32;
-/// Bytes of a command that are shown.
+/// Maximum length of a command in a list of jobs, in bytes.
 const MAX_COMMAND: usize = 100;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(crate) struct Job {
     pub command: String,
     started: Instant,
     pub drain: Drain,
-    /// The hosts that the proxy refused, for a command that has one.
+    /// The log of hosts that the proxy refused; `None` if the command has no proxy.
     refusals: Option<RefusalLog>,
     facts: Mutex<Facts>,
     changed: Notify,
@@ -70,9 +70,9 @@ struct Facts {
     /// Time from the start to the end of the last process.
     took: Option<Duration>,
     killed: bool,
-    /// No process that we can find is left, even if the output is still held open.
+    /// True once no process is found any more, even if the output is still held open.
     cleared: bool,
-    /// The model has been shown the end of the job.
+    /// True once the model has seen the end of the job.
     told: bool,
     /// The refused hosts that the model has been shown.
     told_hosts: BTreeSet<String>,
@@ -89,7 +89,7 @@ impl Job {
         if !facts.cleared && (!self.drain.is_closed() || facts.tree.group_lives()) {
             return State::Running;
         }
-        // Final: an ended job never runs again, so processes are not looked up any more.
+        // A job that has ended never runs again, so its processes are not looked up any more.
         facts.cleared = true;
         facts.took.get_or_insert_with(|| self.started.elapsed());
         if facts.killed { State::Killed } else { State::Finished(end) }
@@ -129,7 +129,7 @@ impl Job {
         }
     }
 
-    /// Returns true if the job has ended and the model has not been told, and counts it as told.
+    /// Returns true if the job has ended and the model does not know it yet. From then on, the end counts as known.
     pub(crate) fn take_end(&self) -> bool {
         self.state() != State::Running && !std::mem::replace(&mut self.facts().told, true)
     }
@@ -150,7 +150,7 @@ impl Job {
             if self.state() != State::Running {
                 return;
             }
-            // A process that holds neither the pipe nor the group ends without a notification, so look again regularly.
+            // A process that has left the group and closed the output ends without a notification, so check regularly.
             let _ = tokio::time::timeout(Duration::from_millis(200), changed).await;
         }
     }
@@ -168,7 +168,7 @@ impl Job {
         };
         let left = ending::end(tree, None).await;
         if left == 0 {
-            // The shell is gone. Give its waiting task a moment to record how it ended.
+            // No process is left. Give the task that waits for the shell a moment to record how the shell ended.
             let _ = tokio::time::timeout(Duration::from_millis(500), self.over()).await;
             let mut facts = self.facts();
             facts.cleared = true;
@@ -183,7 +183,7 @@ impl Job {
 }
 
 pub(crate) struct Jobs {
-    /// Distinguishes our jobs from those of an earlier process of this session.
+    /// A name of this run of becket, which distinguishes its jobs from those of earlier runs of the session.
     run: String,
     table: Mutex<Table>,
     /// Receives each start and each end of a job, if a front end asked for them.
@@ -301,13 +301,13 @@ impl Jobs {
             if pass.is_some() || lease.is_some() {
                 of_task.over().await;
             }
-            // The command reaches its hosts as long as one of its processes runs.
+            // The command may use the proxy as long as one of its processes runs.
             drop(pass);
             if lease.as_ref().is_some_and(|lease| lease.may_leave_processes) {
                 let tree = of_task.facts().tree.clone();
                 ending::end(tree, None).await;
             }
-            // Its files are checked once nothing of it runs any more.
+            // The protected files are checked when the lease is dropped, so the last process must have ended.
             drop(lease);
         });
         table.jobs.insert(job.id, Arc::clone(&job));
@@ -337,7 +337,7 @@ impl Jobs {
             description: description.clone(),
             end,
         };
-        // A receiver that is gone shows nothing any more.
+        // If the receiver is gone, no front end shows jobs any more.
         let _ = changes.send(change(&job, None));
         tokio::spawn(async move {
             job.over().await;
@@ -345,7 +345,7 @@ impl Jobs {
         });
     }
 
-    /// Returns the job with this number, if it was started by this process.
+    /// Returns the job with this number, if this run of becket has started it and still keeps it.
     pub(crate) fn known(&self, id: u64) -> Option<Arc<Job>> {
         self.table().jobs.get(&id).cloned()
     }

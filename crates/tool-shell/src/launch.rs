@@ -1,9 +1,9 @@
 //! Starts a command: finds the shell, puts it into a session of its own, and wraps the command.
 //!
 //! Model: a *launcher* is a program that makes itself leader of a new session and then becomes the program that it is given:
-//! `setsid` of util-linux. So a command has no controlling terminal (`/dev/tty` cannot be opened), is its own process group,
-//! and its group number is the process number that we know. Where there is no such program, the command gets a process group
-//! of its own and stays in our session: it can then still open `/dev/tty`.
+//! `setsid` of util-linux. So a command has no controlling terminal (`/dev/tty` cannot be opened) and a process group of its own,
+//! whose number is the process number that becket knows. Where there is no such program, the command gets a process group of its
+//! own and stays in becket's session: it can then still open `/dev/tty`.
 //!
 //! The command goes through the environment into the shell, not through its arguments: so `pkill -f` in a command does not
 //! find the shell that runs it. A long command goes through several variables, not through a file: a confined command could put
@@ -14,8 +14,8 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
-/// The part of the script around a command that comes before it, on one line, so that line numbers in the shell's messages fit the
-/// command. `$1` is the limit on open files of a process, `$2` the file by which the shell enters a control group, or empty.
+/// The beginning of the script around a command. It has one line, so that line numbers in the shell's messages fit the command.
+/// `$1`: the limit on open files of a process. `$2`: the file by which the shell enters a control group, or empty.
 const PROLOGUE: &str =
     r#"ulimit -n "$1" 2>/dev/null; [ -z "$2" ] || { echo $$ >"$2"; } 2>/dev/null; shift 2; "#;
 
@@ -30,7 +30,7 @@ pub(crate) const MAX_COMMAND: usize = 1024 * 1024;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Launcher {
-    /// This program and its arguments, then the program to run.
+    /// Starts this program with these arguments, followed by the program to run.
     Session(Vec<OsString>),
     Group,
 }
@@ -86,7 +86,7 @@ pub(crate) fn variables(command: &str) -> Vec<(String, &str)> {
     out
 }
 
-/// Arguments of the shell; the command itself is in the environment, in these variables.
+/// Arguments of the shell. `command`: the environment variables that hold the command.
 pub(crate) fn arguments(
     cwd_file: &Path,
     open_files: u64,
@@ -115,7 +115,8 @@ fn script(cwd_file: &Path, names: &[&str]) -> OsString {
             b"trap ",
             &quoted(&[b"{ ", &*note, b"; } 2>/dev/null"].concat()),
             b" EXIT; eval \"$__run\"\n",
-            // A trap of the command's own replaced the one above, and still runs after this. Tracing ends with the command.
+            // If the command has set its own EXIT trap, it has replaced the one above, so the directory is written here too. The
+            // trap still runs after this. `set +x` keeps the trace from showing this line.
             b"{ set -- \"$?\"; ",
             &note,
             b"; set +x; } 2>/dev/null; exit \"$1\"\n",
@@ -124,7 +125,7 @@ fn script(cwd_file: &Path, names: &[&str]) -> OsString {
     )
 }
 
-/// Returns `text` as one word of a shell that stands for itself.
+/// Quotes `text` so that a shell reads it as one literal word.
 fn quoted(text: &[u8]) -> Vec<u8> {
     let parts: Vec<&[u8]> = text.split(|byte| *byte == b'\'').collect();
     [b"'", &*parts.join(&b"'\\''"[..]), b"'"].concat()

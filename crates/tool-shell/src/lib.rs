@@ -18,7 +18,7 @@
 //! | `report` | results in words; `refusal`: failures that the sandbox may have caused |
 //!
 //! Invariants:
-//! - No command reads from our terminal or from our input.
+//! - No command reads from becket's terminal or standard input.
 //! - A call returns when its shell ends, even if another process still holds the pipe. On a timeout or an interrupt it
 //!   returns when the command's processes are gone.
 //! - Memory is bounded for any output.
@@ -65,7 +65,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Describes, for people, the means by which commands are found again and limited on this system.
+/// Describes, for people, how commands are found again and limited on this system.
 pub fn means() -> String {
     let Limits { tasks, open_files, output_bytes, .. } = Limits::default();
     let found = match (sys::cgroups(), sys::LISTS_PROCESSES) {
@@ -82,7 +82,7 @@ pub fn means() -> String {
 }
 
 impl Shell {
-    /// `bash`, `job_output`, `job_kill`.
+    /// Returns the tools `bash`, `job_output` and `job_kill`.
     pub fn tools(self: &Arc<Self>) -> Vec<Arc<dyn Tool>> {
         vec![
             Arc::new(BashTool::new(Arc::clone(self))),
@@ -97,10 +97,10 @@ impl Shell {
 pub struct ShellSettings {
     /// The whole environment of commands: see [`environment::for_commands`].
     pub env: Vec<(OsString, OsString)>,
-    /// Names of variables that becket itself has and commands do not get.
+    /// Names of variables that becket itself has and that commands do not get.
     pub withheld: Vec<String>,
     pub spill: SpillFolders,
-    /// Our own program name, which `pkill` and `killall` must not match.
+    /// becket's own program name, which `pkill` and `killall` must not match.
     pub program: String,
     /// The shell program. Default: `bash` if it is installed, otherwise `/bin/sh`.
     pub shell: Option<PathBuf>,
@@ -109,28 +109,33 @@ pub struct ShellSettings {
     pub launcher: Option<Vec<OsString>>,
     /// Confines commands. Without it, a command that must be confined is refused.
     pub sandbox: Option<Arc<Sandbox>>,
-    /// The model cannot ask to run a command outside the sandbox.
+    /// True if the model cannot ask to run a command outside the sandbox.
     pub keeps_confined: bool,
+    /// The part of a command's output that the model sees.
     pub window: Window,
     pub limits: Limits,
+    /// Time after which a command is ended if the model gives no timeout.
     pub default_timeout: Duration,
+    /// Longest timeout that the model can give.
     pub max_timeout: Duration,
 }
 
 /// Folders for outputs that are too large for a result.
 #[derive(Clone, Debug)]
 pub struct SpillFolders {
-    /// Folder for large outputs and for a small file of each command. Created when needed, readable by its owner alone.
+    /// Folder for large outputs and for the file with a command's last directory. Created when needed, readable by its owner alone.
     pub dir: Option<PathBuf>,
     /// Folders to try if `dir` is not given or cannot be created: a new private folder is made in the first that allows it.
     /// Large outputs also go there if `dir` is on a file system in memory.
     pub others: Vec<PathBuf>,
-    /// The folder in which all sessions keep their outputs; together they may keep 5 GB.
+    /// The folder in which all sessions keep their outputs: together at most 5 GiB. `None`: only this session's outputs are
+    /// counted.
     pub store: Option<PathBuf>,
 }
 
 impl ShellSettings {
-    /// The usual settings: 120 s, at most 600 s; 10 KB of the start and 20 KB of the end of an output.
+    /// The usual settings: commands are ended after 120 s, or what the model asks for, at most 600 s. Shows 10 KiB from the start
+    /// and 20 KiB from the end of an output.
     pub fn new(env: Vec<(OsString, OsString)>, spill_dir: impl Into<Option<PathBuf>>) -> Self {
         Self {
             env,

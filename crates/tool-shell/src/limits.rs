@@ -1,4 +1,4 @@
-//! The limits on one command's use of the machine, and the sentry that enforces them.
+//! The limits on one command's use of the machine, and the sentry ([`LimitWatch`]) that enforces them.
 //!
 //! Model: the shell limits open files by `ulimit`, which all its children inherit. For processes and memory there is no
 //! limit that holds per command and for every user: `RLIMIT_NPROC` counts all processes of a user and does not bind root;
@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 /// Time between two readings of the system's numbers.
 const CHECK: Duration = Duration::from_millis(50);
-/// A command that runs longer gets a control group, if the system allows one. Shorter ones are spared the cost.
+/// A command that runs longer than this gets a control group, if the system allows one. Shorter commands are spared the cost.
 const MOMENT: Duration = Duration::from_millis(100);
-/// A command gets a low priority once the system has gained `1 / CROWD` of the tasks that one command may have.
+/// If the number of tasks in the system has grown by this fraction (1/16) of the command's limit, the command gets a low priority.
 const CROWD: u64 = 16;
 /// Time limit for repeating KILL until no process is left.
 const KILLING: Duration = Duration::from_secs(2);
@@ -23,13 +23,13 @@ const KILLING: Duration = Duration::from_secs(2);
 /// Limits on one command. The units are in the names; `tasks` and `open_files` are counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Threads of all its processes together.
+    /// Threads of all processes of the command together.
     pub tasks: u64,
-    /// Anonymous memory of all its processes together; `None` means three quarters of the machine's memory.
+    /// Anonymous memory of all processes of the command together; `None` means three quarters of the machine's memory.
     pub memory_bytes: Option<u64>,
     /// Open file descriptors of each process.
     pub open_files: u64,
-    /// Raw bytes that it may print.
+    /// Raw bytes that the command may print.
     pub output_bytes: u64,
 }
 
@@ -95,7 +95,7 @@ impl LimitWatch {
         !self.tree.group_exists()
     }
 
-    /// Returns the limit that the command exceeded, after killing all its processes. Reports only once per command.
+    /// If the command exceeds a limit, kills all its processes and returns the limit, once per command.
     pub(crate) fn check(&mut self) -> Option<LimitExceeded> {
         let over_output = self.printed > self.limits.output_bytes;
         let due = self.before.is_some() && self.checked.elapsed() >= CHECK;
@@ -138,13 +138,14 @@ impl LimitWatch {
         if counted.is_some_and(|tasks| tasks > self.limits.tasks) {
             return Some(LimitExceeded::Tasks(self.limits.tasks));
         }
-        // This many tasks on few cores would starve the interface and this thread.
+        // So many new tasks would starve the interface and this thread on a machine with few cores.
         if !self.yielding && now.tasks >= before.tasks + self.limits.tasks / CROWD {
             self.yielding = true;
             self.tree.yield_to_others();
         }
         let memory = self.memory();
-        // Other programs change these numbers too: from half a limit on, count the command's own processes.
+        // Other programs change these numbers too. Only if they changed by half a limit or more are the command's own processes
+        // counted.
         let many = now.tasks >= before.tasks + self.limits.tasks / 2;
         let little = now.available_bytes + memory / 2 <= before.available_bytes
             || now.available_bytes <= now.total_bytes / 8;

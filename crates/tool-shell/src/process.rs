@@ -1,4 +1,4 @@
-//! Owns a running command: its shell, our end of its pipe or terminal, and its processes. [`start`](crate::start) makes it.
+//! Owns a running command: its shell, becket's end of its pipe or terminal, and its processes. [`start`](crate::start) makes it.
 
 use crate::cwd_file::CwdFile;
 use crate::drain::Drain;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::process::Child;
 use tokio::time::Instant;
 
-/// A process that holds the other end for longer after the shell's end is taken for a background process.
+/// If a process holds the other end of the pipe for longer than this after the shell's end, it counts as a background process.
 const PASSING: Duration = Duration::from_millis(30);
 
 /// A running command. Dropping it before its end kills everything that it started.
@@ -43,14 +43,15 @@ impl Process {
     pub(crate) async fn settle(&self) -> bool {
         let mut held = self.drain.shell_ended().await;
         if held {
-            // Another program that becket starts at the same moment briefly inherits the other end: wait for that to pass.
+            // A program that becket starts at the same moment inherits the other end of the pipe for a short time. Wait until that
+            // has passed.
             held = tokio::time::timeout(PASSING, self.drain.closed()).await.is_err();
         }
         if held {
             return true;
         }
         let Some(tree) = self.tree.0.as_ref().filter(|tree| tree.group_exists()) else { return false };
-        // A fork bomb can leave thousands of zombies to look through, so not on the async thread.
+        // A fork bomb can leave thousands of zombies to look through, which would block the async thread.
         let mut tree = tree.clone();
         tokio::task::spawn_blocking(move || tree.group_lives()).await.unwrap_or(true)
     }
@@ -71,7 +72,7 @@ impl Process {
         Ok(self.drain.tripped().map_or_else(|| End::from_status(status), End::Over))
     }
 
-    /// Ends processes that the command may have left outside its group, after [`Self::settle`] found none in it.
+    /// Ends processes that may have left the command's group. Called if [`Self::settle`] found no process in the group.
     pub(crate) async fn sweep(&mut self) {
         if self.lease.as_ref().is_some_and(|lease| lease.may_leave_processes)
             && let Some(tree) = self.tree.0.take()
@@ -80,7 +81,7 @@ impl Process {
         }
     }
 
-    /// Gives up the process tree, so that dropping this no longer kills it.
+    /// Gives up the process tree, so that dropping the process no longer kills it.
     pub(crate) fn release(&mut self) -> Option<Tree> {
         self.tree.0.take()
     }

@@ -1,13 +1,13 @@
 //! Guesses from a command's output whether the sandbox caused its failure. Pure.
 //!
-//! The command could print anything, so the note calls it a guess. In doubt there is no note: a refusal that names only
-//! files of the workspace is not the sandbox's.
+//! The command could print anything, so the note calls it a guess. In doubt there is no note: if a message names only files of the
+//! workspace, the sandbox did not cause it.
 
 use becket_types::{SandboxLevel, ToolOutput};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// Messages of programs that may not open or change a file.
+/// Messages of programs that were denied access to a file.
 const FILES: &[&str] =
     &["Permission denied", "permission denied", "Operation not permitted", "EACCES", "EPERM"];
 
@@ -41,8 +41,7 @@ enum Refusal {
 }
 
 /// Adds to the result of a confined command the hosts that the proxy refused, and a note if the sandbox may have caused the
-/// failure.
-/// `hosts`: the refusals of the proxy; `None` for a command without one.
+/// failure. `hosts`: the refusals of the proxy; `None` if the command had no proxy.
 ///
 /// `advice`: see [`advice`].
 pub(crate) fn add(

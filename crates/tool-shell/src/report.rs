@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// Last lines that stay visible when the output is pruned, because errors and totals are there.
+/// Number of last lines that stay visible when the output is pruned, because errors and totals are there.
 pub(crate) const EXCERPT_LINES: u32 = 5;
 
 /// The way in which a command ended.
@@ -20,7 +20,7 @@ pub(crate) enum End {
     Signal(i32),
     TimedOut(Duration),
     Interrupted,
-    /// It exceeded a limit and was killed.
+    /// The command exceeded a limit and was killed.
     Over(LimitExceeded),
 }
 
@@ -39,9 +39,9 @@ pub(crate) struct Run {
     pub end: End,
     pub took: Duration,
     pub output: Output,
-    /// Processes that TERM and KILL did not end.
+    /// Number of processes that TERM and KILL did not end.
     pub survivors: usize,
-    /// Number of the job that holds the processes it left running.
+    /// Number of the job that holds the processes that the command left running.
     pub job: Option<u64>,
     /// A note on the working directory, if it changed.
     pub cwd_note: Option<String>,
@@ -107,7 +107,7 @@ pub(crate) struct Body {
     pub text: String,
     /// The blob with the whole output, if one was kept.
     pub spill: Option<BlobId>,
-    /// Lines of the text that the command has printed: all of them, or none if it printed nothing.
+    /// Number of lines of the text that the command itself has printed; 0 if it printed nothing.
     pub lines: usize,
 }
 

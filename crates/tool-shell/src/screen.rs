@@ -11,7 +11,7 @@ pub(crate) const COLUMNS: u16 = 120;
 
 pub(crate) struct Screen {
     parser: vt100::Parser,
-    /// Position within an escape sequence after the bytes so far.
+    /// State of the parser within an escape sequence.
     state: State,
     drawn: bool,
     new: bool,
@@ -52,12 +52,12 @@ impl Screen {
         self.parser.process(bytes);
     }
 
-    /// True if bytes came since the last look.
+    /// True if bytes arrived since the last call of [`Self::take`].
     pub(crate) fn is_new(&self) -> bool {
         self.new
     }
 
-    /// The screen, if it was drawn on since the last look; empty lines at its end are left out.
+    /// The text of the screen, if bytes arrived since the last call and the program draws. Empty lines at the end are left out.
     pub(crate) fn take(&mut self) -> Option<String> {
         self.new = false;
         if !std::mem::take(&mut self.drawn) && !self.parser.screen().alternate_screen() {

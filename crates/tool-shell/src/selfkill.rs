@@ -1,7 +1,7 @@
 //! Finds commands that would kill becket itself, before they run.
 //!
-//! Pure. This is not a sandbox: it catches mistakes of models (`pkill -f` with a pattern that fits our command line,
-//! `kill` of a number they saw), not a command that hides its purpose.
+//! Pure. This is not a sandbox: it catches mistakes of models (`pkill -f` with a pattern that fits becket's command line, `kill` of
+//! a process number that they saw), not a command that hides its purpose.
 
 use becket_shell_syntax::{Paths, read_long};
 use regex::RegexBuilder;
@@ -10,11 +10,11 @@ use std::path::Path;
 /// The processes that a command must not kill, and the texts by which it could find them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OwnProcesses {
-    /// Our process and its parent.
+    /// Process numbers of becket and its parent.
     pub pids: Vec<i32>,
-    /// Program name, as `pkill` without `-f` and `killall` see it.
+    /// becket's program name, as `pkill` without `-f` and `killall` see it.
     pub name: String,
-    /// Whole command line, as `pkill -f` sees it.
+    /// becket's whole command line, as `pkill -f` sees it.
     pub line: String,
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn refusal(command: &str, us: &OwnProcesses) -> Option<String> {
     refusal_within(command, us, MAX_NESTING)
 }
 
-/// Depth to which `bash -c "bash -c …"` is read.
+/// Number of nested shells, as in `bash -c "bash -c …"`, that are read.
 const MAX_NESTING: usize = 4;
 
 fn refusal_within(command: &str, us: &OwnProcesses, nesting: usize) -> Option<String> {
@@ -82,7 +82,7 @@ fn lists_us(parts: &[Vec<String>], us: &OwnProcesses) -> bool {
                     args.iter().any(|a| a.starts_with('-') && !a.starts_with("--") && a.contains(c))
                 };
                 let hit = matches(pattern, &us.line, option('i'));
-                // `grep -v grep` takes nothing of ours out.
+                // `grep -v grep` does not remove becket's own process.
                 found = if option('v') { found && !hit } else { hit };
             }
             ("awk" | "gawk" | "mawk", Some(script)) if listed => {

@@ -28,14 +28,14 @@ pub struct Shell {
     pub(crate) program: PathBuf,
     pub(crate) launcher: Launcher,
     pub(crate) us: OwnProcesses,
-    /// `BECKET_RUN=` and the prefix that the marks of all commands of this shell share.
+    /// The beginning of the mark of all commands of this shell: `BECKET_RUN=` and a common prefix.
     pub(crate) mark: String,
     pub(crate) calls: AtomicU64,
     pub(crate) place: Arc<SpillStore>,
     pub(crate) jobs: Jobs,
     /// Commands that a call waits for, and the signals that move them to the background.
     waited: Mutex<HashMap<CallId, Arc<Notify>>>,
-    /// Variables that hooks have set for later commands.
+    /// Variables that hooks have set for later commands; see [`Self::export`].
     exports: Mutex<Vec<(OsString, OsString)>>,
     /// A temporary folder, used if the configured one cannot be created.
     elsewhere: OnceLock<Option<TempDir>>,
@@ -93,7 +93,7 @@ impl Shell {
         })
     }
 
-    /// Sets a variable for all later commands, in place of the one that they have.
+    /// Sets a variable for all later commands. It replaces one with the same name.
     pub fn export(&self, name: &str, value: &str) {
         let mut exports = self.exports.lock().unwrap_or_else(PoisonError::into_inner);
         exports.retain(|(known, _)| known != name);
@@ -112,14 +112,15 @@ impl Shell {
         exported.or_else(|| self.settings.variable(name).map(OsStr::to_owned))
     }
 
-    /// Returns the signal that moves the command of this call to the background. It is forgotten when it is dropped.
+    /// Returns the signal that moves the command of this call to the background. Dropping the value removes the signal.
     pub(crate) fn waits(&self, call: &CallId) -> Waited<'_> {
         let signal = Arc::new(Notify::new());
         self.waited.lock().unwrap_or_else(PoisonError::into_inner).insert(call.clone(), Arc::clone(&signal));
         Waited { shell: self, call: call.clone(), signal }
     }
 
-    /// Moves the command of a running call to the background. Returns false if there is none, or no room for a job.
+    /// Moves the command of a running call to the background. Returns false if there is no such command, or no room for another
+    /// job.
     pub(crate) fn detach(&self, call: &CallId) -> bool {
         let waited = self.waited.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(signal) = waited.get(call).filter(|_| self.jobs.running() < MAX_RUNNING) else {
@@ -148,7 +149,7 @@ impl Shell {
         Some(Ok(JobText { text: String::from_utf8_lossy(&bytes).into_owned(), total, is_cut }))
     }
 
-    /// Returns true if the model has not been told that this job has ended, and counts it as told.
+    /// Returns true if the job has ended and the model does not know it yet. From then on, the end counts as known.
     pub fn take_end(&self, id: u64) -> bool {
         self.jobs.known(id).is_some_and(|job| job.take_end())
     }
@@ -197,7 +198,7 @@ impl Shell {
                 Err(error) => failed = io::Error::new(error.kind(), format!("{}: {error}", wanted.display())),
             }
         }
-        // A new folder with a name that nobody can guess, so nobody can prepare it.
+        // Nobody can guess the name of a new temporary folder, so no command can have prepared it.
         let own = |dir: &PathBuf| {
             let private = Permissions::from_mode(0o700);
             tempfile::Builder::new().prefix("becket-").permissions(private).tempdir_in(dir).ok()
@@ -212,7 +213,7 @@ impl Shell {
         watcher.add(&self.launcher, self.settings.sandbox.as_deref(), group)
     }
 
-    /// Tells the watcher the paths at which a confined command must make nothing.
+    /// Sends the watcher the protected paths that do not exist. A confined command must create nothing there.
     pub(crate) fn protect(&self, absent: Vec<PathBuf>) {
         self.watcher.lock().unwrap_or_else(PoisonError::into_inner).protect(absent);
     }

@@ -18,15 +18,15 @@ pub(crate) const HEAD: u64 = 16 * 1024 * 1024;
 pub(crate) const TAIL: u64 = 48 * 1024 * 1024;
 /// Outputs of up to this many bytes stay in memory.
 const IN_MEMORY: usize = 512 * 1024;
-/// Bytes that one session may keep.
+/// Maximum number of bytes that one session keeps.
 const SESSION: u64 = 1024 * 1024 * 1024;
-/// Bytes that all sessions together may keep.
+/// Maximum number of bytes that all sessions together keep.
 const ALL: u64 = 5 * SESSION;
 
-/// The folders for a session's outputs, and the bytes used of their limits.
+/// The folders for a session's outputs, and the number of bytes that are in use.
 #[derive(Debug, Default)]
 pub(crate) struct SpillStore {
-    /// Candidates; the first on a disk that can be written is used.
+    /// Candidates: the first that can be written and is on a disk is used.
     directories: Vec<PathBuf>,
     /// The folder in which all sessions keep their outputs.
     store: Option<PathBuf>,
@@ -181,7 +181,8 @@ impl Spill {
         Ok(Box::new(section(0, HEAD).chain(io::Cursor::new(note)).chain(tail)))
     }
 
-    /// Returns the last `most` bytes, which must fit into the tail. `Err` says why they are not kept.
+    /// Returns the last `most` bytes. `most` must be at most [`TAIL`], because older bytes may be overwritten. `Err` says why none
+    /// are kept.
     pub(crate) fn last(&self, most: usize) -> Result<Vec<u8>, String> {
         if let Some(why) = &self.failed {
             return Err(why.clone());
@@ -202,7 +203,7 @@ impl Spill {
     }
 }
 
-/// Returns the place in the file of a byte of the output, and the number of bytes that follow it there in order.
+/// Returns the position in the file of byte `at` of the output, and the number of bytes from there that are in order.
 fn place_of(at: u64) -> (u64, u64) {
     if at < HEAD {
         return (at, HEAD - at);
@@ -310,7 +311,7 @@ mod tests {
             return;
         }
         assert_eq!(refused(SpillStore::new(vec![shm.clone()], None)), "/dev/shm is memory, not a disk");
-        // The next place is taken where there is one.
+        // The next folder is used if the first is in memory.
         let disk = tempfile::tempdir().unwrap();
         let mut spill = Spill::new(Arc::new(SpillStore::new(vec![shm, disk.path().to_owned()], None)));
         spill.push(&vec![b'x'; IN_MEMORY + 1]);

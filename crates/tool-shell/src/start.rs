@@ -40,7 +40,8 @@ pub(crate) struct Start<'a> {
     pub roots: &'a [PathBuf],
 }
 
-/// Returns `PATH` without folders of the workspace, for a command that only reads: it was judged by the names of its programs.
+/// Returns `PATH` without folders of the workspace, for a command that only reads: the guard judged it by the names of its
+/// programs, so they must be the system's.
 fn own_programs(shell: &Shell, roots: &[PathBuf]) -> Option<OsString> {
     let search = shell.settings.variable("PATH")?;
     let is_elsewhere = |folder: &PathBuf| {
@@ -78,7 +79,7 @@ impl Setting {
     }
 }
 
-/// The answer to a command that no program can be given.
+/// The answer to a command that is too long for the environment of a program.
 const TOO_LONG: &str =
     "The command is longer than 1 MB and was not started. Write it to a file, and run that.";
 
@@ -116,7 +117,7 @@ pub(crate) fn start(shell: &Shell, start: Start<'_>) -> Result<Process, String> 
     let exported = exports.iter().map(|(n, v)| (n.as_os_str(), v.as_os_str()));
     let env = all.chain(exported).chain(search).chain(more).chain(temp).chain(own).chain(run);
     let lease = settings.sandbox.as_ref().and_then(|sandbox| {
-        // A command in the background may have changed what this one obeys.
+        // A command in the background may have changed files that this command obeys.
         sandbox.check_protected();
         sandbox.protect(start.sandbox)
     });
@@ -133,7 +134,7 @@ pub(crate) fn start(shell: &Shell, start: Start<'_>) -> Result<Process, String> 
     let tree = Tree::new(group.ok_or("The command was not started.")?, mark, pids);
     let group = tree.group;
     let sentry = LimitWatch::new(tree.clone(), settings.limits);
-    // From here on, a failure drops the tree and so ends the command.
+    // From here on, returning an error drops the tree, which ends the command.
     let tree = KillOnDrop(Some(tree));
     let setup = Setup {
         window: settings.window,

@@ -54,7 +54,8 @@ struct Arguments {
     pty: bool,
     #[serde(default)]
     input: Option<String>,
-    /// Run outside the sandbox. Not in the schema: a note mentions it after a command that the sandbox seems to have refused.
+    /// Run outside the sandbox. Not in the schema: becket mentions it only in the note after a command that the sandbox seems to
+    /// have refused.
     #[serde(default)]
     unconfined: bool,
 }
@@ -130,7 +131,7 @@ impl Tool for BashTool {
             _ => input.command.clone(),
         });
         access.unconfined = input.unconfined && !self.shell.settings.keeps_confined;
-        // The folder that it will run in, which an earlier `cd` may have set.
+        // The folder in which the command will run. An earlier `cd` may have set it.
         let kept = env.host.state(CWD).and_then(|v| v.as_str().map(PathBuf::from));
         let current = kept.as_deref().unwrap_or(&env.cwd);
         if let Some(workdir) = &input.workdir {
@@ -203,7 +204,7 @@ impl BashTool {
 
     fn timeout(&self, input: &Arguments) -> Duration {
         let most = self.shell.settings.max_timeout;
-        // Compare before converting: a number too large for a `Duration` is just a long timeout.
+        // Compare before converting, because the number may be too large for a `Duration`.
         match input.timeout {
             None => self.shell.settings.default_timeout.min(most),
             Some(ms) if ms >= most.as_secs_f64() * 1000.0 => most,
@@ -211,7 +212,7 @@ impl BashTool {
         }
     }
 
-    /// Returns why a command is never run: it would end becket itself, or wait for keys that nobody presses.
+    /// Returns why the command is never run: it would end becket itself, or start an editor that waits for keys for ever.
     fn hopeless(&self, input: &Arguments) -> Option<String> {
         let mut texts = std::iter::once(&input.command).chain(&input.input);
         texts
@@ -261,7 +262,7 @@ impl BashTool {
                 env.roots.iter().any(|root| real.starts_with(root)) && (env.may_read)(&real)
             })
         };
-        // The command may change its scripts, so they are read before it has run.
+        // The command may change its scripts, so they are read before it runs.
         let in_scripts = withheld::in_scripts(&input.command, &cwd, withheld, &may_read);
         let mut output = self.foreground(process, input, cwd, env).await?;
         for name in withheld::named(&input.command, withheld).into_iter().chain(in_scripts) {
@@ -329,7 +330,7 @@ impl BashTool {
             job = shell.jobs.adopt(process, input.named(), Some(end), env).map(|job| job.id);
         } else {
             process.sweep().await;
-            // No process is left, so dropping need not look for any.
+            // No process is left, so dropping the process must not search for any.
             process.release();
         }
         shell.prune();
@@ -413,8 +414,8 @@ fn follow(
         )
     };
     let Some(to) = cwd_file.directory() else {
-        // A shell cannot name a directory that was deleted. A shell that was killed or replaced itself wrote nothing: then
-        // the directory stays the same.
+        // The shell wrote no directory: it was in a deleted directory, or it was killed or replaced itself. In the second case, the
+        // directory stays the same.
         return if from.is_dir() { (from.to_owned(), None) } else { gone(from) };
     };
     let unmoved = from.canonicalize().is_ok_and(|from| from == to) || from == to;
@@ -424,8 +425,8 @@ fn follow(
     if unmoved {
         return gone(&to);
     }
-    // The command chose this text. Nothing outside of the session's directories is looked at for it, and no `..` or link in it
-    // is followed.
+    // The command chose this text. So a path outside of the session's directories is not looked up, and no `..` or link in it is
+    // followed.
     let is_inside = env.is_inside(&to) && !to.components().any(|part| part == Component::ParentDir);
     let (Some(text), true) = (to.to_str(), is_inside) else {
         let back = if for_this_call_only { &env.cwd } else { from };

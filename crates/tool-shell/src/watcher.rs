@@ -1,15 +1,14 @@
 //! The watcher: a small process that ends the processes of commands when becket is gone, however that happens.
 //!
-//! Model: `sh` in a session of its own reads lines from a pipe whose other end only becket holds: `+GROUP` when a command
-//! starts, `-GROUP` when its group is empty, `0` and `=PATH` for the protected paths at which there was nothing when a confined
-//! command started. End of file means that becket exited, crashed or was killed. The watcher then
-//! stops the groups, so that no process forks while it looks them up (a fork bomb would leave it no time). It sends TERM to
-//! the groups, their sessions, all their descendants, and every process with our mark in its environment. It waits just
-//! under two seconds, sends KILL until no process is left, and exits. Before that, it starts becket to put protected files back
-//! ([`Undo`]): nobody else is left who would. If becket cannot do it (an update has replaced its program), the watcher renames what
-//! a command made at the protected paths that becket has sent.
-//! There is one watcher per session, started with the first command. No code of becket runs in it, so a crash of becket
-//! cannot take it down.
+//! Model: `sh` in a session of its own reads lines from a pipe whose other end only becket holds: `+GROUP` when a command starts,
+//! `-GROUP` when its group is empty, `0` and `=PATH` for the protected paths at which there was nothing when a confined command
+//! started. End of file means that becket exited, crashed or was killed. The watcher then stops the groups, so that no process
+//! forks while it looks them up (a fork bomb would leave it no time). It sends TERM to the groups, their sessions, all their
+//! descendants, and every process with the session's mark in its environment. It waits just under two seconds, sends KILL until no
+//! process is left, and exits. Before it exits, it starts becket to put protected files back ([`Undo`]), because becket itself is
+//! gone. If becket cannot do it (an update has replaced its program), the watcher renames what a command made at the protected
+//! paths that becket has sent. There is one watcher per session, started with the first command. No code of becket runs in it, so a
+//! crash of becket cannot take it down.
 
 use crate::launch::Launcher;
 use crate::sys;
@@ -22,9 +21,9 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use tokio::process::{Child, Command};
 
-/// Arguments: `$1` is the mark; `$2` and `$3` are the path prefixes of our control groups of both versions, or empty. `$4` is becket
-/// as the program that puts protected files back, or empty; standard output is its record. Runs in any POSIX shell. Without `/proc`,
-/// only groups are ended.
+/// The watcher's script. `$1`: the mark. `$2` and `$3`: the path prefixes of the session's control groups of version 2 and 1, or
+/// empty. `$4`: becket as the program that puts protected files back, or empty. Standard output is the open record of these files.
+/// Runs in any POSIX shell. Without `/proc`, only groups are ended.
 ///
 /// `known` holds `PID:START` of every process seen in a group, in a session, as a descendant, or with the mark. A process
 /// stays known after its parents have exited; the start time distinguishes it from a later process with the same number.
@@ -151,12 +150,12 @@ pub(crate) struct Watcher {
 }
 
 impl Watcher {
-    /// `mark` is the part of the environment that all commands of this session share.
+    /// `mark`: the text in the environment that all commands of this session share.
     pub(crate) fn new(mark: String) -> Self {
         Self { mark, running: None, groups: BTreeSet::new(), absent: Vec::new() }
     }
 
-    /// From here on the group dies with us.
+    /// Registers a group: from now on it is ended when becket is gone.
     pub(crate) fn add(
         &mut self,
         launcher: &Launcher,
@@ -168,7 +167,7 @@ impl Watcher {
         if self.running.is_some() && self.tell('+', group).is_ok() {
             return Ok(());
         }
-        // None yet, or somebody ended it: start one and tell it everything.
+        // The watcher was not started yet, or somebody ended it: start it, and send all groups and paths.
         self.start(launcher, sandbox.and_then(Sandbox::undo))?;
         self.tell_absent()?;
         for group in self.groups.clone() {
@@ -177,7 +176,7 @@ impl Watcher {
         Ok(())
     }
 
-    /// Forgets the groups that have no members left; a number may be given to somebody else later.
+    /// Removes groups that have no members left, because the system may give their numbers to other processes.
     pub(crate) fn prune(&mut self) {
         let gone =
             |group: &i32| Pid::from_raw(*group).is_none_or(|pid| test_kill_process_group(pid).is_err());

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Maximum number of scripts of one command that are read, and of bytes of each.
+/// Maximum number of scripts that are read for one command, and of bytes of each script.
 const SCRIPTS: usize = 4;
 const BYTES: u64 = 128 * 1024;
 /// Programs whose argument is a script.
@@ -13,12 +13,12 @@ const RUNS: [&str; 14] = [
     "sh", "bash", "zsh", "dash", "ksh", "source", ".", "python", "python3", "node", "ruby", "perl", "php",
     "exec",
 ];
-/// Programs that run the rules of a file, with its names.
+/// Programs that run the rules of a file in the current folder, and the names of that file.
 const RULES: [(&str, &[&str]); 2] =
     [("make", &["GNUmakefile", "makefile", "Makefile"]), ("just", &["justfile", "Justfile"])];
 
-/// The names among `withheld` that the scripts of a command use, and that the command itself does not name. `may_read`: false
-/// for files that stay unread.
+/// The names among `withheld` that the scripts of a command use, without those that the command itself names. `may_read`: false for
+/// files that must stay unread.
 pub(crate) fn in_scripts<'a>(
     command: &str,
     cwd: &Path,
@@ -38,7 +38,7 @@ pub(crate) fn in_scripts<'a>(
     names.filter(|name| texts.iter().any(|text| names_it(text, name))).collect()
 }
 
-/// Returns the files that a command runs: those in the place of a program, after an interpreter, and files of rules.
+/// Returns the files that a command runs: a path in the place of a program, the argument of an interpreter, and files of rules.
 fn scripts(command: &str, cwd: &Path) -> Vec<PathBuf> {
     let apart = command.replace([';', '|', '&', '(', ')', '\n'], " \n ");
     let (mut found, mut runs) = (Vec::new(), true);
@@ -107,7 +107,7 @@ mod tests {
             ("cat dep.sh", false),
             ("sh other.sh", false),
             ("ls", false),
-            // The command itself says it.
+            // The command names the variable itself, so the script's use adds nothing.
             ("DEPLOY_TOKEN=$DEPLOY_TOKEN sh dep.sh", false),
         ] {
             let found = in_scripts(command, dir.path(), &withheld, &|_| true);

@@ -1,25 +1,25 @@
 //! Linux: a control group (version 2) of its own for a command that runs longer than a moment.
 //!
-//! Children inherit the membership and cannot leave, so every process in the group can be found and killed, whatever it
-//! does to its process group, session, parents and environment. Joining costs several milliseconds, because the kernel
-//! stops every fork for it; so a command does not join at its start. This needs write access to our own control group or to
-//! one above it. If the controllers for memory and processes are enabled there, the kernel enforces those limits too.
+//! Children inherit the membership and cannot leave, so every process in the group can be found and killed, whatever it does to its
+//! process group, session, parents and environment. Joining costs several milliseconds, because the kernel stops every fork for it;
+//! so a command does not join at its start. This needs write access to becket's own control group or to one above it. If the
+//! controllers for memory and processes are enabled there, the kernel enforces those limits too.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Levels that are searched for a writable group, our own included.
+/// Number of control groups that are tried as parent: becket's own, and the ones above it.
 const ABOVE: usize = 3;
 
 /// The control group in which new groups are created.
 #[derive(Debug)]
 struct Base {
     directory: PathBuf,
-    /// True if the controllers `memory` and `pids` are enabled below it.
+    /// True if the controllers `memory` and `pids` are enabled for groups below this one.
     limits: bool,
 }
 
-/// Searched once, when first needed.
+/// Found once, when first needed.
 fn base() -> Option<&'static Base> {
     static BASE: OnceLock<Option<Base>> = OnceLock::new();
     BASE.get_or_init(|| {
@@ -47,7 +47,7 @@ fn base() -> Option<&'static Base> {
     .as_ref()
 }
 
-/// Removes empty groups of becket processes that no longer exist: ones that were killed together with their watcher.
+/// Removes empty groups that becket processes left because they were killed together with their watcher.
 pub(super) fn sweep(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -67,7 +67,7 @@ fn mount_point(line: &str) -> Option<PathBuf> {
     (kind.starts_with("cgroup2 ") && root == "/").then(|| PathBuf::from(point))
 }
 
-/// Path of the group called `name`. A prefix of a name gives a prefix of the path.
+/// Path of the group called `name`. With a prefix of a name, returns a prefix of the path.
 pub(crate) fn path(name: &str) -> Option<PathBuf> {
     Some(base()?.directory.join(format!("becket-{name}")))
 }
@@ -93,11 +93,11 @@ impl Cgroup {
         let path = path(name)?;
         std::fs::create_dir(&path).ok()?;
         let group = Self(path);
-        // Kernels before 5.14 cannot kill a whole group at once. Without that, a group is of no use here.
+        // Kernels before 5.14 cannot kill a whole group at once. Without that, the group brings nothing.
         if !group.0.join("cgroup.kill").exists() {
             return None;
         }
-        // Limits whose file is missing are not lost: the sentry watches the command too.
+        // If a file is missing, the kernel does not enforce that limit, but the sentry does.
         for (name, value) in [
             ("pids.max", tasks.to_string()),
             ("memory.max", memory_bytes.to_string()),
@@ -123,7 +123,7 @@ impl Cgroup {
         let _ = std::fs::write(self.0.join("cgroup.kill"), "1");
     }
 
-    /// The kernel ended somebody in it because of its memory.
+    /// True if the kernel killed a process of the group because of its memory.
     pub(crate) fn ran_out_of_memory(&self) -> bool {
         let events = std::fs::read_to_string(self.0.join("memory.events")).unwrap_or_default();
         events.lines().any(|line| line.strip_prefix("oom_kill ").is_some_and(|n| n != "0"))
@@ -147,7 +147,7 @@ mod tests {
         for name in stale.iter().chain(&kept) {
             std::fs::create_dir(dir.path().join(name)).unwrap();
         }
-        // Somebody in it.
+        // A process is still in the group.
         std::fs::create_dir(dir.path().join(format!("becket-{dead}-full/inner"))).unwrap();
         sweep(dir.path());
         let left =

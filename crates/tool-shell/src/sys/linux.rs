@@ -57,8 +57,8 @@ pub(crate) fn memory_over(processes: &[Process], limit: u64) -> bool {
     }
 }
 
-/// All living processes of a command: its group, its session, those known from an earlier look, the descendants of all
-/// these, and every process with `mark` in its environment. The mark finds processes that left group, session and parents.
+/// All living processes of a command: its group, its session, those known from an earlier call, the descendants of all these, and
+/// every process with `mark` in its environment. The mark finds processes that left group, session and parents.
 pub(crate) fn tree(group: i32, mark: &str, known: &[Process]) -> Vec<Process> {
     let own = std::process::id().cast_signed();
     let known: HashSet<&Process> = known.iter().collect();
@@ -114,7 +114,7 @@ fn pids() -> impl Iterator<Item = i32> {
 /// Reads a process's state; `None` if it is gone or a zombie.
 fn stat(pid: i32) -> Option<Stat> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name is in parentheses and may hold anything; the last one closes it.
+    // The name is in parentheses and may contain any character, so the last closing parenthesis ends it.
     let rest = &text[text.rfind(')')? + 1..];
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     if matches!(*fields.first()?, "Z" | "X" | "x") {

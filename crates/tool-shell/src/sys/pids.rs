@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Our own group of the controller, if groups can be created in it.
+/// becket's own group of the controller, if groups can be created in it.
 fn base() -> Option<&'static Path> {
     static BASE: OnceLock<Option<PathBuf>> = OnceLock::new();
     BASE.get_or_init(|| {
@@ -40,7 +40,7 @@ fn mount_point(line: &str) -> Option<PathBuf> {
     (root == "/" && options.split(',').any(|name| name == "pids")).then(|| PathBuf::from(point))
 }
 
-/// Path of the group called `name`. A prefix of a name gives a prefix of the path.
+/// Path of the group called `name`. With a prefix of a name, returns a prefix of the path.
 pub(crate) fn path(name: &str) -> Option<PathBuf> {
     Some(base()?.join(format!("becket-{name}")))
 }
@@ -52,7 +52,7 @@ fn left() -> std::sync::MutexGuard<'static, Vec<PathBuf>> {
     LEFT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One control group. Dropping it removes it, at once or when the next one is created.
+/// One control group. Dropping it removes it, or the next [`Pids::new`] does if it still contains zombies.
 #[derive(Debug)]
 pub(crate) struct Pids {
     path: PathBuf,
@@ -96,7 +96,7 @@ impl Pids {
         self.allow(self.most);
     }
 
-    /// Number of processes and threads in it, as the kernel counts them.
+    /// Number of processes and threads in the group, as the kernel counts them.
     pub(crate) fn tasks(&self) -> Option<u64> {
         std::fs::read_to_string(self.path.join("pids.current")).ok()?.trim().parse().ok()
     }
