@@ -1,7 +1,7 @@
 //! Changes one key in the text of a configuration file. Comments, order and spaces of everything else stay as they are.
 //!
-//! Pure: text in, text out. A change that is not safe is refused, with the line to write by hand. The result is read again
-//! and compared before it is returned.
+//! Pure: text in, text out. A change that is not safe is refused, with the line to write by hand. The result is parsed again, and
+//! it is returned only if nothing but the key differs from the original.
 
 use serde_json::{Map, Value};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, RawString, Table, TableLike};
@@ -39,7 +39,7 @@ pub fn amend(text: &str, section: &str, key: &str, how: &Amend) -> Result<String
     };
     let unsafe_text = || by_hand("the file is written in a way that cannot be changed safely");
     let before = read(text).map_err(|e| by_hand(&format!("the file cannot be read as TOML ({e})")))?;
-    // The editor writes line feeds only. A file with carriage returns gets them back below.
+    // The TOML editor writes line feeds only. A file with carriage returns gets them back below.
     let line_feeds = text.replace("\r\n", "\n");
     let mut document: DocumentMut = line_feeds.parse().map_err(|_| unsafe_text())?;
     if document.to_string() != line_feeds && format!("{line_feeds}\n") != document.to_string() {
@@ -94,7 +94,7 @@ fn change(document: &mut DocumentMut, section: &str, key: &str, how: &Amend) -> 
         (Amend::Remove(_), None) => return Err("there is no such key"),
     }
     if section.is_empty() && !own_keys {
-        // Separates the first key of the file itself from the section that used to be first.
+        // A blank line between the new key of the file itself and the section that used to come first.
         let first = document.iter_mut().find_map(|(_, item)| item.as_table_mut());
         if let Some(first) = first {
             let prefix = first.decor().prefix().and_then(RawString::as_str).unwrap_or_default().to_owned();
@@ -104,7 +104,8 @@ fn change(document: &mut DocumentMut, section: &str, key: &str, how: &Amend) -> 
     Ok(())
 }
 
-/// Returns the table of a section, and creates it if it is missing. `None` if another kind of value has its name.
+/// Returns the table of a section, and creates it if it is missing. `None` if the section's name belongs to a value that is no
+/// table.
 fn section_of<'d>(document: &'d mut DocumentMut, section: &str) -> Option<&'d mut dyn TableLike> {
     let depth = names(section).count();
     let mut item = document.as_item_mut();
@@ -115,7 +116,7 @@ fn section_of<'d>(document: &'d mut DocumentMut, section: &str) -> Option<&'d mu
                 return Item::Value(InlineTable::new().into());
             }
             let mut table = Table::new();
-            // A table that only contains the next one needs no header.
+            // A table that only contains the next table needs no header of its own.
             table.set_implicit(index + 1 < depth);
             Item::Table(table)
         });

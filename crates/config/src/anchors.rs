@@ -1,8 +1,8 @@
 //! Path rules of Claude Code's settings files. There, a path with one leading slash starts at a folder that depends on the file:
 //! `Edit(/src/**)` in `.claude/settings.json` means `src` of the project.
 //!
-//! Writes such a rule with its absolute path (`Edit(//home/me/project/src/**)`), which has one meaning wherever it is read. Knows
-//! only the beginning of a rule; the guard parses it.
+//! Writes such a rule with its absolute path (`Edit(//home/me/project/src/**)`), which has one meaning wherever it is read. Reads
+//! only the tool and the first slash of a rule; the guard parses the whole.
 
 use crate::document::{Kind, Node};
 use serde_json::Value;
@@ -14,8 +14,8 @@ const FILE_TOOLS: &[&str] =
 
 /// Anchors the path rules of a settings file of Claude Code at `anchor`.
 ///
-/// A rule that allows gets this meaning alone. A rule that asks or denies stays as it is too, so that no protection is lost for
-/// somebody who meant an absolute path: such a rule also holds for the absolute path and below `cwd`.
+/// An allow rule is replaced by the anchored rule. An ask or deny rule is kept, and the anchored rule is added: becket applies the
+/// original to the absolute path and below `cwd`, so no protection is lost for somebody who meant one of these.
 pub(crate) fn anchor_rules(root: &mut Node, anchor: &Path, cwd: &Path) {
     let Kind::Table(entries) = &mut root.kind else { return };
     let Some(permissions) = entries.iter_mut().find(|entry| entry.key == "permissions") else { return };

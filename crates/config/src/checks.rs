@@ -1,5 +1,5 @@
-//! Values that have the right type and still make no sense: ranges, limits, names of models. [`crate::provider_checks`] has those
-//! of providers.
+//! Values that have the right type and still make no sense: ranges, limits, names of models. [`crate::provider_checks`] has the
+//! checks of providers.
 //!
 //! Works on the merged configuration. Each complaint names the source of the value, the value and the next step. Values that
 //! may be keys are not repeated.

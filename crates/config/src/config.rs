@@ -113,10 +113,10 @@ pub struct IntegrationsConfig {
     pub web: WebConfig,
 }
 
-/// A value that does not fit its key.
+/// A value whose type does not fit its key.
 #[derive(Debug)]
 pub(crate) struct TypeMismatch {
-    /// The key and the positions in it.
+    /// The path of the key, with positions in lists.
     pub path: Vec<String>,
     /// The deserializer's message.
     pub message: String,
@@ -195,7 +195,7 @@ pub fn json_schema() -> serde_json::Value {
     schema
 }
 
-/// Objects with named keys take no others.
+/// Forbids unknown keys in the objects of the schema that have named keys.
 fn close(schema: &mut serde_json::Value) {
     match schema {
         serde_json::Value::Object(map) => {

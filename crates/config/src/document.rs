@@ -24,7 +24,7 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
     pub key: String,
-    /// Byte offset of the key.
+    /// Byte offset of the key in the text.
     pub at: usize,
     pub value: Node,
 }
@@ -80,7 +80,7 @@ impl Node {
         entries[index].value.put(rest, value);
     }
 
-    /// Returns the deepest existing node along `path`.
+    /// Returns the node at `path`, or the deepest existing node on the way to it.
     pub(crate) fn nearest(&self, path: &[String]) -> &Node {
         let mut node = self;
         for part in path {
@@ -126,7 +126,8 @@ pub(crate) fn parse_toml(origin: &str, text: &str) -> Result<Node, Problem> {
         .ok_or_else(|| problem(origin, text, 0, format!("nested too deeply: at most {MAX_DEPTH} levels")))
 }
 
-/// Finds a key with more dots than the allowed depth, before the parser builds the tree.
+/// Returns the offset of a dotted key with more parts than the allowed depth. Searched before parsing, because the parser would
+/// build a tree of that depth.
 fn deep_key(text: &str) -> Option<usize> {
     let mut at = 0;
     for line in text.split_inclusive('\n') {

@@ -23,7 +23,7 @@ impl Settings {
         known_keys(&json_schema(), &mut Vec::new(), &mut keys);
         let mut rows = Vec::new();
         for (key, default) in keys {
-            // Hooks of all files count, so each file and event has a row. `hooks = {}` in a file adds none.
+            // Hooks of all files count, so each file and event has a row. A file with `hooks = {}` gets none.
             if key == "hooks" && !self.hooks.is_empty() {
                 rows.extend(self.hooks.iter().flat_map(|(source, hooks)| hook_rows(source, hooks)));
                 continue;
@@ -39,7 +39,7 @@ impl Settings {
                 },
                 None => rows.push(row(&key, &default, &Source::Default)),
             }
-            // In tables with free names, the rows are the names that are set.
+            // These tables have names that the user gives, so their rows are the names that are set.
             if ["shell.env", "format.commands", "lsp.servers", "models.aliases", "providers"]
                 .contains(&key.as_str())
             {

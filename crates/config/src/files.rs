@@ -1,5 +1,4 @@
-//! Reading configuration files from a given set of paths, and the text that was read with its place. Only small regular
-//! files are read.
+//! Reads configuration files from a given set of paths: small regular files only.
 //!
 //! The caller decides if a managed file is trusted, because file ownership depends on the platform.
 
@@ -18,7 +17,7 @@ pub enum Scope {
     Managed,
 }
 
-/// The text of one file. A file in JSON is one of Claude Code: of its keys, only those count that mean the same here.
+/// The text of one file. A JSON file is one of Claude Code: only those of its keys count that mean the same in becket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
     pub scope: Scope,
@@ -26,7 +25,7 @@ pub struct Layer {
     pub text: String,
 }
 
-/// Files that `--setting-sources` allows. Managed files are always read.
+/// The scopes whose files are read, from `--setting-sources`. Managed files are always read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SettingSources {
     pub user: bool,
@@ -97,8 +96,8 @@ impl Places {
 ///
 /// # Errors
 ///
-/// Fails if a file exists and cannot be read, or if `distrusted` returns a reason for an existing managed file. Without its
-/// rules nothing may run, because the user who can change the file could otherwise get rid of them.
+/// Fails if a file exists and cannot be read, or if `distrusted` returns a reason not to trust an existing managed file. Ignoring
+/// such a file would let a user who can change it get rid of the administrator's rules, so becket does not start.
 pub fn read_files(
     places: &Places,
     sources: SettingSources,

@@ -1,6 +1,6 @@
 //! The rule about keys and addresses: a key goes only to the host that it belongs to.
 //!
-//! Owns the decision, as one pure function ([`withheld`]), and the names under which keys are kept. A key of a vendor
+//! Owns the decision, as one pure function ([`withheld`]), and the names under which keys are kept. A key that a vendor issued
 //! belongs to the vendor's own hosts. It goes to another address only if the user put both together:
 //!
 //! - the configuration names the key for this provider (`api_key_env`, `key_command`),
@@ -14,7 +14,7 @@ use crate::providers::{ProviderAuth, Vendor, vendor};
 use crate::source::Source;
 use serde_json::Value;
 
-/// Hosts of vendors beside the one in the built-in address.
+/// Hosts of vendors, in addition to the host of the built-in address.
 const HOSTS: &[(&str, &[&str])] = &[
     ("azure", &["openai.azure.com", "cognitiveservices.azure.com", "services.ai.azure.com"]),
     ("minimax", &["api.minimaxi.com"]),
@@ -23,13 +23,13 @@ const HOSTS: &[(&str, &[&str])] = &[
     ("together", &["api.together.ai"]),
     ("zai", &["open.bigmodel.cn"]),
 ];
-/// Domains in which only Amazon names hosts of its interfaces.
+/// Domains in which only Amazon gives names to API hosts.
 const AWS: &[&str] = &["amazonaws.com", "amazonaws.com.cn", "amazonaws.eu", "api.aws"];
 
-/// The origin of a key.
+/// The place from which becket has a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyOrigin {
-    /// A variable of the environment that becket reads without being told.
+    /// A variable of the environment that becket reads without any configuration, such as `OPENAI_API_KEY`.
     Environment(String),
     /// The user's file of keys. `host`: the address that the key was entered for; `None`: the vendor's own.
     Kept { host: Option<String> },
@@ -37,14 +37,16 @@ pub enum KeyOrigin {
     Named(String),
 }
 
-/// A key that was not used.
+/// A key that exists and is not sent, because the provider's address is not the key's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Withheld {
+    /// The name of the provider, as in `[providers.NAME]`.
     pub provider: String,
+    /// The place from which becket has the key.
     pub origin: KeyOrigin,
-    /// Host and port of the address.
+    /// Host and port of the provider's address.
     pub host: String,
-    /// Host that the key belongs to.
+    /// Host that the key belongs to, for messages.
     pub home: String,
 }
 
@@ -118,14 +120,14 @@ pub fn may_sign(address: &str, configured: bool) -> bool {
             && name_of(address).is_some_and(|name| AWS.iter().any(|d| is_below(&name, d))))
 }
 
-/// True if a token that a cloud gives for this machine or person may be sent to this address of a provider. `named`: the
-/// user put the address and the kind of token together, in the configuration (`auth`) or in variables of the environment.
+/// True if a token that a cloud gives for this machine or person may be sent to this address of a provider. `named`: the user has
+/// named the kind of token for this address, in the configuration (`auth`) or in variables of the environment.
 pub fn token_may_go(provider: &str, address: Option<&str>, named: bool) -> bool {
     named || address.is_none_or(|address| is_home(provider, address))
 }
 
-/// Returns the name under which a key is kept that is meant for this address of a provider: the provider's own name, or
-/// `NAME@HOST:PORT`.
+/// Returns the name of a key in the user's file of keys: the provider's name, or `NAME@HOST:PORT` if the provider has a vendor and
+/// this address is not the vendor's.
 pub fn kept_name(provider: &str, address: Option<&str>) -> String {
     match address
         .filter(|address| belongs_to_vendor(provider) && !is_home(provider, address))
@@ -141,15 +143,16 @@ pub(crate) fn split_name(name: &str) -> (&str, Option<&str>) {
     name.split_once('@').map_or((name, None), |(provider, host)| (provider, Some(host)))
 }
 
-/// Returns the address of the web search that a key belongs to, as the configuration and the vendor name it.
+/// True if a key for web searches may be sent to this address: it is encrypted and its host is `home` or below it. Without an
+/// address, the provider's own is used.
 pub fn search_key_may_go(home: &str, address: Option<&str>) -> bool {
     address.is_none_or(|address| {
         is_encrypted(address) && name_of(address).is_some_and(|name| is_below(&name, home))
     })
 }
 
-/// True if a vendor issues the keys of this provider. A name of the user's own, and a server for one's own machine, have
-/// no vendor.
+/// True if a vendor issues the keys of this provider. A provider with a name that the user made up has no vendor, and neither has a
+/// server for the user's own machine.
 fn belongs_to_vendor(provider: &str) -> bool {
     vendor(provider).is_some_and(|vendor| !vendor.local)
 }
@@ -163,7 +166,7 @@ fn is_home(provider: &str, address: &str) -> bool {
     if vendor.auth == ProviderAuth::Aws {
         homes.extend(AWS);
     } else if vendor.auth == ProviderAuth::Google {
-        // The location is a prefix of the first label: `eu-west4-aiplatform`.
+        // A location may precede the service in the first label, as in `eu-west4-aiplatform`.
         let first = name.strip_suffix(".googleapis.com").unwrap_or_default();
         return is_encrypted(address)
             && !first.contains('.')
@@ -201,7 +204,7 @@ fn is_encrypted(address: &str) -> bool {
 pub fn host_of(address: &str) -> Option<String> {
     let (scheme, rest) = address.trim().split_once("://")?;
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    // A name before the host, a backslash or a blank: programs disagree about the host.
+    // With a user name before the host, a backslash or a blank, URL parsers disagree about the host.
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']');
     let known = matches!(scheme.to_ascii_lowercase().as_str(), "http" | "https");
     (known && !host.is_empty() && host.chars().all(plain)).then(|| host.to_ascii_lowercase())
@@ -217,7 +220,7 @@ fn name_of(address: &str) -> Option<String> {
     Some(name.trim_end_matches('.').to_owned())
 }
 
-/// The address of a provider and its origin, as far as settings and variables name one.
+/// The address of a provider, and the source of that value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Address {
     pub url: String,

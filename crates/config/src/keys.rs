@@ -1,7 +1,7 @@
 //! The API keys of a configuration: all that were found, and for each provider the one that may be sent to its address.
 //!
-//! Owns reading the user's file of keys and the choice among keys. [`crate::key_hosts`] has the rule. Another address makes
-//! another choice, which the settings then make again.
+//! Owns reading the user's file of keys and the choice among keys. [`crate::key_hosts`] has the rule. When an address changes, the
+//! settings make the choice again.
 
 use crate::config::Config;
 use crate::error::Problem;
@@ -17,15 +17,15 @@ use std::path::PathBuf;
 pub(crate) struct Keys {
     /// For each provider the keys in the order in which they are tried.
     found: BTreeMap<String, Vec<(KeyOrigin, Credential)>>,
-    /// Name and value of the variable.
+    /// For each provider, name and value of the variable that sets its address.
     addresses: BTreeMap<String, (String, String)>,
 }
 
-/// The choice for each provider.
+/// The chosen key of each provider, by the provider's name.
 #[derive(Debug, Default)]
 pub(crate) struct Chosen {
     pub credentials: BTreeMap<String, Credential>,
-    /// Keys that exist and are not sent, because the provider's address is not theirs.
+    /// Keys that exist and are not sent, because the provider's address is not the key's.
     pub withheld: BTreeMap<String, Withheld>,
 }
 
@@ -115,7 +115,7 @@ impl Keys {
                         chosen.withheld.remove(provider);
                         break;
                     }
-                    // A key that was entered for another server is not missed here.
+                    // The user entered this key for another server, so it is no reason for a warning here.
                     Some(Withheld { origin: KeyOrigin::Kept { host: Some(_) }, .. }) => {}
                     Some(held) => _ = chosen.withheld.entry(provider.clone()).or_insert(held),
                 }

@@ -43,7 +43,7 @@ pub struct Inputs<'a> {
     pub trusted: bool,
     /// Files of the project that the user has read and approved as they are. Such a file may also allow.
     pub approved: Vec<PathBuf>,
-    /// A program drives the run that was written for Claude Code: the model and the mode of its files count.
+    /// True if a program that was written for Claude Code drives the run: then the model and the mode in Claude Code's files count.
     pub driven: bool,
     pub flags: Vec<Flag>,
     pub home: &'a Path,
@@ -58,12 +58,12 @@ pub struct Settings {
     pub warnings: Vec<Problem>,
     /// API keys by provider name: those that may be sent to the provider's address.
     pub credentials: BTreeMap<String, Credential>,
-    /// Keys that exist and are not sent, because the provider's address is not theirs.
+    /// Keys that exist and are not sent, because the provider's address is not the key's. By provider name.
     pub withheld: BTreeMap<String, Withheld>,
     pub(crate) keys: Keys,
-    /// The `hooks` table of each layer that has one. They add up and are never merged: each keeps the file it is from.
+    /// The `hooks` table of each layer that has one. All of them count; they stay separate, so that each keeps its file.
     pub hooks: Vec<(Source, Value)>,
-    /// Files that were read beside managed ones.
+    /// The scopes whose files were read, besides the managed file.
     pub sources: SettingSources,
     /// Switches of the administrator that no configuration key has.
     pub managed_limits: ManagedLimits,
@@ -113,7 +113,7 @@ impl Settings {
             Ok(config) => self.config = config,
             Err(_) => self.merged = before,
         }
-        // Another address may be that of another key.
+        // If the provider's address has changed, another key may belong to it.
         self.choose_keys();
     }
 
@@ -216,7 +216,7 @@ const OTHER_VARIABLES: &[&str] = &[
 
 pub(crate) struct Builder<'a> {
     inputs: &'a Inputs<'a>,
-    /// Made only when the first file is read. Without files it is not needed, which keeps the start fast.
+    /// Made when the first file is read, because making it costs time and without files it is not needed.
     schema: LazyCell<Value>,
     pub(crate) merged: BTreeMap<String, Merged>,
     hooks: Vec<(Source, Value)>,
@@ -284,14 +284,15 @@ impl Builder<'_> {
             };
             let json = layer.path.extension().is_some_and(|e| e == "json");
             let parsed = if json {
-                // The mode and the model of a managed file are for the other agent alone: here, they would bind every run.
+                // The mode and the model in a managed file of Claude Code are meant for Claude Code alone: here, they would bind
+                // every run.
                 let driven = inputs.driven && scope != Scope::Managed;
                 parse_json(&origin, &layer.text).map(|root| {
                     let mut root = of_claude(root, driven);
                     match scope {
                         Scope::User | Scope::Project => anchor_rules(&mut root, base, inputs.cwd),
                         Scope::Local => anchor_rules(&mut root, inputs.cwd, inputs.cwd),
-                        // No folder belongs to a managed file.
+                        // A managed file belongs to no folder, so its rules have no anchor.
                         Scope::Managed => {}
                     }
                     translate(root)
@@ -316,7 +317,8 @@ impl Builder<'_> {
         self.misspelt_variables();
     }
 
-    /// Warns about variables whose names are nearly those of becket: a mode that is not set would be believed in.
+    /// Warns about variables whose names are nearly a variable of becket. Otherwise the user would believe that, say, a mode is
+    /// set.
     fn misspelt_variables(&mut self) {
         let known = || ENVIRONMENT.iter().map(|(name, _)| *name).chain(OTHER_VARIABLES.iter().copied());
         let set = self.inputs.env.keys().filter(|name| name.starts_with("BECKET_"));
@@ -363,14 +365,14 @@ impl Builder<'_> {
         };
         root.take("$schema");
         drop_nulls(&mut root);
-        // The name that this key had before there were other models.
+        // The former name of `models.fallback`.
         if let Some(fallback) = root.take("fallback_models") {
             root.put(&["models", "fallback"], fallback);
         }
         if let Some(hooks) = root.take("hooks") {
             self.hooks.push((source.clone(), hooks.to_value()));
         }
-        // A project's providers are ignored in any case.
+        // Keys of a project's providers are ignored anyway.
         if !matches!(source, Source::Project(_) | Source::Local(_)) {
             self.check_provider_names(&mut root, origin, text);
         }
@@ -406,7 +408,7 @@ impl Builder<'_> {
                 }
                 return;
             }
-            // The keys of such a table are names that the user gives.
+            // The keys of this table are names that the user gives, so none is unknown.
             (Kind::Table(entries), _, Some(inner)) if inner.is_object() => {
                 for entry in entries {
                     path.push(entry.key.clone());
@@ -468,7 +470,7 @@ impl Builder<'_> {
             if let Ruling::Ignored { why } = ruling(&key, &value, so_far, self.inputs.trusted)
                 && !(approved && may_if_approved(&key, &value))
             {
-                // The user is asked once about all that such a file would allow, with the whole text.
+                // The user is asked once about everything that such a file would allow, so there is no warning about this value.
                 if source.is_json() && !approved && may_if_approved(&key, &value) {
                     return;
                 }
@@ -519,8 +521,8 @@ impl Builder<'_> {
                                 merged.sources.push(source.clone());
                                 merged.lines.push(line);
                             }
-                            // If an element occurs in several layers, it belongs to the administrator's, so
-                            // nobody can remove it.
+                            // If an element occurs in several layers, it counts as the administrator's, so that no other layer can
+                            // remove it.
                             Some(at) if matches!(source, Source::Managed(_)) => {
                                 merged.sources[at] = source.clone();
                                 merged.lines[at] = line;
@@ -531,7 +533,7 @@ impl Builder<'_> {
                 }
             }
             (value, _) => {
-                // An empty list has a source as well, which messages about it name.
+                // An empty list has one source as well, so that messages about it can name the source.
                 let count = value.as_array().map_or(1, |items| items.len().max(1));
                 self.merged.insert(key, Merged { value, sources: vec![source.clone(); count], lines });
             }

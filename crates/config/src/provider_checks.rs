@@ -52,7 +52,7 @@ const OWN_FIELDS: &[&str] = &[
     "tools",
 ];
 
-/// Fields with which a server would change the context. The view of a session would then not be what the model sees.
+/// Fields with which a server would change the context by itself. The model would then see something else than the session's view.
 const CONTEXT_FIELDS: &[&str] = &["context_management", "conversation", "truncation"];
 
 /// Returns a value for a message: quoted, without control characters, and not too long.
@@ -62,8 +62,8 @@ fn quoted_value(text: &str) -> String {
 }
 
 impl Builder<'_> {
-    /// Removes providers whose names cannot be those of a provider, with a problem for each. Dots would be read as separate
-    /// tables later.
+    /// Removes providers whose names are not valid, with a problem for each. A dot in a name would later be read as a separate
+    /// table.
     pub(crate) fn check_provider_names(&mut self, root: &mut Node, origin: &str, text: &str) {
         let Kind::Table(entries) = &mut root.kind else { return };
         let Some(providers) = entries.iter_mut().find(|entry| entry.key == "providers") else { return };
@@ -92,7 +92,7 @@ impl Builder<'_> {
                 url,
                 "https://host/path, or http://127.0.0.1:8080/v1 for a server on this machine",
             );
-            // Azure's own examples have a version there, which becket does not need.
+            // Azure's own examples have a version in the query, which becket does not need but accepts.
             if url.contains(['?', '#']) && name != "azure" {
                 self.warn(
                     &key("base_url"),
@@ -110,7 +110,7 @@ impl Builder<'_> {
         self.check_compat(name, &provider.compat);
     }
 
-    /// Checks that a provider that is not built in has what a request needs.
+    /// Checks that a provider that is not built in has all that a request needs.
     fn check_own(&mut self, name: &str, provider: &ProviderConfig) {
         if vendor(name).is_some() {
             return;
@@ -133,7 +133,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Checks an address of HTTP.
+    /// Checks the address of a server: `http` or `https`, and no user name or password in it.
     pub(crate) fn check_address(&mut self, key: &str, url: &str, example: &str) {
         if url.contains("://") && url.split('/').nth(2).unwrap_or_default().contains('@') {
             self.complain(key, "the address contains a user name or password; write it without them, and give the key with `becket login` or api_key_env");
@@ -155,7 +155,7 @@ impl Builder<'_> {
     }
 
     fn check_command(&mut self, key: &str, command: &[String]) {
-        // An empty list is nowhere in the merged values but in those that were given.
+        // If no layer gave a list, there is nothing to check.
         if !self.merged.contains_key(key) {
             return;
         }
@@ -289,7 +289,7 @@ impl Builder<'_> {
         }
     }
 
-    /// `model`: the model whose entry has the fields, if it is one.
+    /// `model`: the name of the model whose entry has the fields; empty for the fields of the provider.
     fn check_body(&mut self, key: &str, model: &str, body: &BTreeMap<String, Value>) {
         let of = if model.is_empty() { String::new() } else { format!("{model}: ") };
         for field in body.keys() {
@@ -355,7 +355,7 @@ impl Builder<'_> {
 
     fn check_compat(&mut self, name: &str, compat: &CompatConfig) {
         let key = |field: &str| format!("providers.{name}.compat.{field}");
-        // These fields of a message have another meaning.
+        // These fields of a message already have a meaning in the wire format.
         let taken = ["role", "content", "tool_calls", "tool_call_id", "name"];
         let is_field = |text: &str| {
             !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
@@ -385,7 +385,7 @@ fn is_loopback(url: &str) -> bool {
     })
 }
 
-/// True if this is an address of HTTP with a host, and a port that there can be.
+/// True for an `http` or `https` address with a host and a valid port.
 fn is_address(url: &str) -> bool {
     let Some(rest) = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://")) else {
         return false;

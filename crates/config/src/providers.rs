@@ -227,14 +227,14 @@ pub struct Vendor {
     /// The name for people.
     pub title: &'static str,
     pub kind: ProviderKind,
-    /// The address; `{region}`, `{location}` and `{project}` are filled in. Empty where it is a part of the configuration.
+    /// The address, in which `{region}`, `{location}` and `{project}` are filled in. Empty if the configuration must give it.
     pub base_url: &'static str,
-    /// Variables that hold the key, the first that is set counts.
+    /// Environment variables that hold the key. The first that is set counts.
     pub keys: &'static [&'static str],
-    /// Variables that hold the address.
+    /// Environment variables that hold the address. The first that is set counts.
     pub urls: &'static [&'static str],
     pub auth: ProviderAuth,
-    /// A server for one's own machine: no key is needed.
+    /// True for a server that runs on the user's own machine, which needs no key.
     pub local: bool,
     /// The page where a person gets a key.
     pub key_page: &'static str,
@@ -272,8 +272,7 @@ const fn own(
     Vendor { name, title, base_url, keys, urls, local: true, ..CHAT }
 }
 
-/// The built-in providers, those that most people have first. Addresses and variables are those of the vendors' pages, autumn
-/// 2026.
+/// The built-in providers, most used first. Addresses and variables are taken from the vendors' pages, autumn 2026.
 pub const VENDORS: &[Vendor] = &[
     Vendor {
         name: "anthropic",

@@ -1,5 +1,5 @@
-//! Elements of merged lists that do not count, because they cannot be used here or the administrator forbids them, and rules of the
-//! program that starts a run, which bind it as those of the administrator do.
+//! Removes elements of merged lists that do not count, because they cannot be used here or the administrator forbids them. Also
+//! adds rules of the program that starts a run, which bind the run like the administrator's rules.
 
 use crate::config::Config;
 use crate::error::Problem;
@@ -10,8 +10,9 @@ use serde_json::Value;
 use std::path::PathBuf;
 
 impl Settings {
-    /// Removes elements of a list that come from files of Claude Code and are not usable here, with a warning for each. Such
-    /// a file was written for another program, so it must not keep becket from starting. `unusable` returns the reason.
+    /// Removes elements of a list that come from files of Claude Code and are not usable here, with a warning for each. Such a file
+    /// was written for another program, so it must not keep becket from starting. `unusable` returns the reason if an element
+    /// cannot be used.
     pub fn leave_out(&mut self, key: &str, unusable: impl Fn(&str) -> Option<String>) {
         let Some(merged) = self.merged.get_mut(key) else { return };
         let Value::Array(items) = &mut merged.value else { return };
@@ -39,8 +40,8 @@ impl Settings {
         }
     }
 
-    /// Removes the elements of a list that do not come from the administrator. `why`: for a warning for each file or flag that
-    /// had some.
+    /// Removes the elements of a list that do not come from the administrator. Warns once for each file or flag that had such
+    /// elements; `why` is the reason in the warning.
     pub fn keep_managed(&mut self, key: &str, why: &str) {
         let Some(merged) = self.merged.get_mut(key) else { return };
         let Value::Array(items) = &mut merged.value else { return };

@@ -443,7 +443,7 @@ fn amount<'de, D: Deserializer<'de>>(
 ) -> Result<Option<f64>, D::Error> {
     let given = serde_json::Value::deserialize(deserializer)?;
     let (text, shown) = match &given {
-        // A later layer removes the limit of an earlier one.
+        // `null` removes the limit that an earlier layer has set.
         serde_json::Value::Null => return Ok(None),
         serde_json::Value::Number(number) => (Some(number.to_string()), number.to_string()),
         serde_json::Value::String(text) => (Some(text.clone()), given.to_string()),
@@ -455,7 +455,7 @@ fn amount<'de, D: Deserializer<'de>>(
     text.and_then(|text| parse(&text)).map(Some).ok_or_else(wrong)
 }
 
-/// `"32k"` as 32,000.
+/// Reads a number with a unit: `"32k"` is 32,000.
 pub(crate) fn parse_count(text: &str) -> Option<f64> {
     let text = text.trim().replace(['_', ','], "").to_lowercase();
     let (number, factor) = match text.strip_suffix('k') {
@@ -463,7 +463,7 @@ pub(crate) fn parse_count(text: &str) -> Option<f64> {
         None => text.strip_suffix('m').map_or((text.clone(), 1.0), |n| (n.to_owned(), 1e6)),
     };
     let exact = number.parse::<f64>().ok()? * factor;
-    // `1.1k` is not exact in binary; `1.5` is no whole number.
+    // `1.1k` is not exact in binary, so a small error is rounded away. `1.5` without a unit is no whole number.
     (exact.is_finite() && (exact - exact.round()).abs() < 1e-6).then(|| exact.round())
 }
 
@@ -474,7 +474,7 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duratio
     Ok(seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()))
 }
 
-/// `"10m"` as 600.
+/// Reads a time: `"10m"` is 600 seconds.
 pub(crate) fn parse_seconds(text: &str) -> Option<f64> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

@@ -1,5 +1,5 @@
-//! Keys that a project's file may set. A project comes from somebody else. It may restrict what happens on
-//! this machine, never allow more, and never decide where credentials are sent or what is run.
+//! Decides which keys a project's file may set. A project comes from somebody else. It may restrict what happens on this machine,
+//! never allow more, and never decide where credentials are sent or which programs run.
 
 use crate::schema::{SandboxMode, parse_count, parse_seconds};
 use becket_types::PermissionMode;
@@ -13,11 +13,11 @@ pub(crate) enum Ruling {
     Ignored { why: String },
 }
 
-/// Decides about one value of a project file. `so_far`: the value of the weaker layers. `trusted`: the user
-/// trusts the project.
+/// Decides about one value of a project file. `so_far`: the merged value of the weaker layers. `trusted`: the user trusts the
+/// project.
 pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>, trusted: bool) -> Ruling {
     match of_trusted(key, value, so_far) {
-        // Trust would not help for a key that no project may set, so its own reason comes first.
+        // If no project may set the key, trust would not help, so that reason is reported instead.
         Ruling::Counts if !trusted && !narrows(key) => Ruling::Ignored { why: UNTRUSTED.to_owned() },
         ruling => ruling,
     }
@@ -75,7 +75,7 @@ fn of_trusted(key: &str, value: &Value, so_far: Option<&Value>) -> Ruling {
     }
 }
 
-/// Returns what the user can do to have an ignored value.
+/// Returns advice for the user: other ways to set the ignored value.
 pub(crate) fn instead(key: &str, why: &str) -> String {
     let flag = match key {
         "permission_mode" => Some("--permission-mode"),
@@ -98,7 +98,7 @@ pub(crate) fn instead(key: &str, why: &str) -> String {
 
 /// True if a file of the project may set this key once the user has approved its text.
 ///
-/// No file of a project may switch questions off, or set variables that decide which programs run.
+/// Even then, it cannot switch questions off, or set variables that decide which programs run.
 pub(crate) fn may_if_approved(key: &str, value: &Value) -> bool {
     match key {
         "permissions.allow" | "add_dirs" => true,
@@ -110,7 +110,7 @@ pub(crate) fn may_if_approved(key: &str, value: &Value) -> bool {
     }
 }
 
-/// True for keys that can only forbid. They count before the user has decided to trust the project.
+/// True for keys that can only restrict. They also count in a project that the user does not trust.
 fn narrows(key: &str) -> bool {
     matches!(
         key,

@@ -46,7 +46,7 @@ pub struct Credential {
 /// The value in the user's file of keys for a key that is in the system's keychain. No key has blanks, so it cannot be one.
 pub const IN_KEYCHAIN: &str = "(in the keychain)";
 
-/// Masks a secret. The rest is enough to distinguish two secrets and too little to use one.
+/// Masks a secret. The visible part is enough to distinguish two secrets and too little to use one.
 pub(crate) fn mask(value: &str) -> String {
     let count = value.chars().count();
     if count < 16 {

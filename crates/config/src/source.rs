@@ -15,7 +15,7 @@ pub enum Source {
     Settings(String),
     Flag(String),
     Managed(PathBuf),
-    /// An earlier run of the session that is continued.
+    /// An earlier run of the same session.
     Session,
 }
 
@@ -51,11 +51,11 @@ impl fmt::Display for Source {
 pub(crate) struct Merged {
     pub value: Value,
     pub sources: Vec<Source>,
-    /// Line of each element in its file.
+    /// Line of each element in its file, from 1; `None` outside files.
     pub lines: Vec<Option<usize>>,
 }
 
-/// Switches of the administrator that bind every run.
+/// Switches that only the administrator can set. They bind every run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ManagedLimits {
     /// Nobody may use the permission mode `bypassPermissions`.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Names of other programs' settings that are accepted in JSON settings.
+/// Names of keys in other programs' settings, and becket's names for them.
 const TRANSLATED: &[(&[&str], &[&str])] = &[
     (&["permissions", "defaultMode"], &["permission_mode"]),
     (&["permissions", "additionalDirectories"], &["add_dirs"]),
@@ -35,10 +35,11 @@ const OF_CLAUDE: &[&[&str]] = &[
     &["permissions", "additionalDirectories"],
     &["env"],
 ];
-/// Further keys, which count if a program drives the run. In the terminal they belong to the other agent alone.
+/// Keys that count only if a program drives the run. In the terminal they are for Claude Code alone.
 const OF_CLAUDE_DRIVEN: &[&[&str]] = &[&["permissions", "defaultMode"], &["model"], &["effortLevel"]];
 
-/// Variables that are for an agent, such as its keys and addresses, and not for the commands that it runs.
+/// Beginnings of names of variables that are meant for an agent, such as its keys and addresses, and not for the commands that it
+/// runs.
 const OF_AGENTS: &[&str] = &["ANTHROPIC_", "CLAUDE_", "OPENAI_", "BECKET_"];
 
 /// Returns the keys of a settings file of Claude Code that count here. Others are for Claude Code alone, so there is no warning about them.
@@ -86,7 +87,7 @@ pub(crate) fn translate(mut root: Node) -> Node {
         }
         root.put(&["sandbox", "mode"], enabled);
     }
-    // Keys that were renamed are gone. Anything left there is unknown.
+    // The known keys were renamed and removed above. The keys that are left in this table are unknown.
     if let Some(node) = take_at(&mut root, &["sandbox", "filesystem"])
         && !matches!(&node.kind, Kind::Table(entries) if entries.is_empty())
     {
@@ -160,8 +161,8 @@ pub(crate) fn from_value(value: Value) -> Node {
 pub(crate) fn check_types(root: &Node) -> Result<(), (Vec<String>, String)> {
     let value = root.to_value();
     decode(&value).map_err(|(mut path, message)| {
-        // The deserializer loses the path inside flattened fields. The key at fault is the one without which this message
-        // does not come.
+        // The deserializer loses the path inside flattened fields. The key at fault is found by trial: without it, this message
+        // does not appear.
         while let Some(key) = key_at_fault(&value, &path, &message) {
             path.push(key);
         }
@@ -203,7 +204,7 @@ fn plainly(message: &str) -> String {
         "boolean" | "a boolean" => "true or false",
         "sequence" | "a sequence" => "a list",
         "map" | "a map" => "a table",
-        // Names of values, and the prices of a model.
+        // serde's words for names of values, and for the prices of a model.
         "string or map" | "map with a single key" => "text",
         "an array of length 4" => "a list of 4 numbers",
         name if name.starts_with("struct ") => "a table",
@@ -241,7 +242,7 @@ pub(crate) fn flatten<'n>(
 ) {
     let properties = schema.get("properties");
     let free = schema.get("additionalProperties").filter(|a| a.is_object());
-    // A table that may contain anything is one value.
+    // A table that may contain anything counts as one value.
     let whole = schema.get("additionalProperties") == Some(&Value::Bool(true));
     match (&node.kind, properties, free) {
         (Kind::Table(_), None, None) if whole => out.push((path.join("."), node)),
