@@ -22,21 +22,21 @@ use tokio_util::sync::CancellationToken;
 /// Maximum number of times that a server may ask for input in one call.
 const MOST_ROUNDS: usize = 10;
 
-/// The reason why there is no result.
+/// The reason why a call has no result.
 #[derive(Debug)]
 pub(crate) enum CallError {
     /// The server answered with an error.
     Refused(ErrorData),
-    /// The connection broke. The call may have had its effect.
+    /// The connection broke. The server may have carried out the call nevertheless.
     Closed(String),
     TimedOut(Duration),
     Cancelled,
-    /// The server requires another authorization; the text is its own description of it.
+    /// The server requires another authorization. The text is the server's `WWW-Authenticate` header, if it sent one.
     NeedsAuth(Option<String>),
     Odd(String),
 }
 
-/// The environment of a call.
+/// All that a call needs besides its request.
 pub(crate) struct CallContext<'a> {
     pub peer: &'a Peer<RoleClient>,
     pub handler: &'a Handler,
@@ -60,7 +60,7 @@ pub(crate) async fn call(
                 params.request_state.clone_from(&result.request_state);
                 params.input_responses = inputs(context.handler, result).await?;
             }
-            // Some servers answer with an incomplete result.
+            // Some servers send a tool result with missing fields, which `rmcp` takes for another kind of result.
             other => return lenient(other),
         }
     }
@@ -73,7 +73,7 @@ fn lenient(result: ServerResult) -> Result<CallToolResult, CallError> {
         .map_err(|_| CallError::Odd("the server sent something that is not a tool result".to_owned()))
 }
 
-/// Answers all questions of an unfinished result.
+/// Answers all questions that the server asks before it gives a result.
 pub(crate) async fn inputs(
     handler: &Handler,
     result: InputRequiredResult,
@@ -94,7 +94,7 @@ pub(crate) async fn inputs(
     Ok((!responses.is_empty()).then_some(responses))
 }
 
-/// The registration of a call for progress notifications. It ends with the call.
+/// Registers a call for progress notifications. Dropping it ends the registration.
 struct ProgressRegistration<'a> {
     handler: &'a Handler,
     token: ProgressToken,
@@ -137,7 +137,7 @@ pub(crate) async fn send(
                 (context.progress)(&progress_text(&step));
             }
             () = tokio::time::sleep_until(deadline) => {
-                // Time that a person needs for a question does not count.
+                // While a question waits for a person, the time limit starts again.
                 if context.handler.marks.questions.load(Ordering::Relaxed) > 0 {
                     deadline = Instant::now() + context.timeout;
                     continue;
@@ -168,7 +168,7 @@ fn progress_text(progress: &Progress) -> String {
     out
 }
 
-/// Returns the call's failure if the error was caused by a missing authorization.
+/// Returns [`CallError::NeedsAuth`] if the error was caused by a missing authorization.
 fn needs_authorization(error: &(dyn std::error::Error + 'static)) -> Option<CallError> {
     let mut current = Some(error);
     while let Some(error) = current {

@@ -1,7 +1,7 @@
-//! The end of a login in the browser: a port of this machine to which the browser is sent with the answer.
+//! Receives the end of a login: opens a port of this machine to which the browser is sent with the answer.
 //!
-//! Knows one address, `/callback` with a query; the caller judges the query. Somebody else on this machine can send requests
-//! as well, so a caller must check that an answer belongs to its login.
+//! Knows one address, `/callback` with a query; the caller judges the query. Other programs on this machine can send requests as
+//! well, so a caller must check that an answer belongs to its login.
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
@@ -9,7 +9,7 @@ use std::io;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Maximum number of bytes that are read of a request.
+/// Maximum number of bytes that are read from one request.
 const MOST_REQUEST: usize = 16 * 1024;
 /// Maximum number of connections that are open at once. Browsers open some that they never use.
 const MOST_CONNECTIONS: usize = 32;
@@ -37,9 +37,9 @@ impl CallbackPort {
         self.port
     }
 
-    /// Waits for a request whose path and query, such as `/callback?code=x`, `accept` takes, and tells the user to close the
-    /// page. Other requests get a page that says nothing is there. Requests are read side by side, because a browser may hold
-    /// a connection open without using it.
+    /// Waits for a request for whose path and query, such as `/callback?code=x`, `accept` returns a value. Its answer tells the
+    /// user to close the page. Other requests get a page that says nothing is there. Requests are read side by side, because a
+    /// browser may hold a connection open without using it.
     pub async fn answer<T>(&self, accept: impl Fn(&str) -> Option<T>) -> T {
         let mut open = FuturesUnordered::new();
         loop {
@@ -105,7 +105,7 @@ mod tests {
         }
     }
 
-    /// Connections that send nothing and requests for other things come before the answer.
+    /// The real answer comes after connections that send nothing and requests for other addresses.
     #[tokio::test]
     async fn an_answer_is_taken_beside_silent_connections_and_other_requests() {
         let port = CallbackPort::open(0).await.unwrap();

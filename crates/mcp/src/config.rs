@@ -17,7 +17,7 @@ pub enum Exposure {
     Deferred,
 }
 
-/// Fixed parts of an authorization, if the user knows them.
+/// Parts of an authorization that the user fixes in the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OAuthConfig {
@@ -27,6 +27,7 @@ pub struct OAuthConfig {
     pub client_secret: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scopes: Vec<String>,
+    /// Port on which the browser's answer is received; `None`: any free port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callback_port: Option<u16>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,12 +38,12 @@ pub struct OAuthConfig {
     /// An audience that tokens may name instead of the server's address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audience: Option<String>,
-    /// The key with which a program proves who it is, in PEM, or the file with it.
+    /// The private key in PEM with which a program proves its identity. `private_key_file`: the file with the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub private_key: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub private_key_file: Option<PathBuf>,
-    /// A token of the platform on which the program runs, or the file with it.
+    /// A token of the platform on which the program runs. `assertion_file`: the file with the token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assertion: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,7 +59,7 @@ pub struct IdentityProvider {
     pub token_endpoint: String,
     /// Id of this client at the provider.
     pub client_id: String,
-    /// The person's id token, or the file with it.
+    /// The person's id token. `id_token_file`: the file with the token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id_token: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,7 +72,7 @@ pub struct IdentityProvider {
 pub enum GrantType {
     /// A person agrees in a browser.
     AuthorizationCode,
-    /// Id and secret, or the key, of a program suffice.
+    /// A program proves its identity by id and secret, or by a private key.
     ClientCredentials,
     /// A signed token of the platform or of an identity provider suffices.
     JwtBearer,
@@ -109,12 +110,13 @@ pub struct ServerConfig {
     /// Maximum time of a start, up to the list of tools.
     pub start_timeout: Option<Duration>,
     pub enabled: bool,
-    /// The first prompt waits for this server, and a run without it fails.
+    /// True if the first prompt waits for this server, and a run without it fails.
     pub required: bool,
+    /// `None`: decided by the size of the server's definitions.
     pub exposure: Option<Exposure>,
     /// The user's description of the server for the model. It replaces the server's own.
     pub description: Option<String>,
-    /// The place of its configuration, for people; `None` if nobody named one.
+    /// The source of the configuration, for people, such as [`PROJECT`]; `None` if the source is not known.
     pub scope: Option<String>,
 }
 
@@ -137,7 +139,7 @@ impl ServerConfig {
         }
     }
 
-    /// Returns the configuration for a program, without secrets.
+    /// Returns the configuration for the program that drives becket, without secrets.
     pub(crate) fn told(&self) -> serde_json::Value {
         match &self.endpoint {
             Endpoint::Stdio { command, args, .. } => {
@@ -178,7 +180,7 @@ fn without_secrets(url: &str) -> String {
     parsed.to_string()
 }
 
-/// One server as the configuration has it.
+/// One server as the configuration file has it.
 #[derive(Deserialize)]
 struct Written {
     #[serde(flatten)]
@@ -250,7 +252,7 @@ const KEYS: &[&str] = &[
 pub struct Parsed {
     pub servers: Vec<ServerConfig>,
     pub problems: Vec<String>,
-    /// The first of these messages that is an error, for a caller to whom a left out server is a failure.
+    /// The first message that is an error. Some callers fail if a server is left out.
     pub refusal: Option<String>,
 }
 
@@ -294,7 +296,7 @@ pub fn entries(value: &Value) -> Result<&Map<String, Value>, String> {
         Some(inner) => {
             inner.as_object().ok_or_else(|| "mcpServers is an object of servers by name".to_owned())
         }
-        // The inner object alone: every value is itself an object.
+        // The inner object alone: the value of every key is a server, so an object.
         None if object.values().all(Value::is_object) => Ok(object),
         None => {
             Err("an MCP configuration has the key mcpServers: {\"mcpServers\": {\"NAME\": {…}}}".to_owned())
@@ -315,7 +317,7 @@ pub fn server(
     check_name(name)?;
     let mut odd = Vec::new();
     if let Some(object) = value.as_object() {
-        // The SDKs write the name of a server in their own process beside its type.
+        // Claude's SDKs write the name of a server in their own process also as a key beside `type`.
         let of_host = object.get("type").and_then(Value::as_str) == Some("sdk");
         let is_known = |key: &str| KEYS.contains(&key) || of_host && key == "name";
         for key in object.keys().filter(|key| !is_known(key)) {
@@ -339,7 +341,7 @@ pub fn server(
     })?;
     let limit = |key, given: &Option<Value>, variable| match given {
         Some(value) => duration(key, value).map(Some),
-        // Variables that users of other agents set: milliseconds.
+        // Environment variables that users of other agents set, in milliseconds.
         None => match vars(variable).and_then(|text| text.trim().parse::<u64>().ok()) {
             Some(milliseconds) => duration(key, &Value::from(milliseconds)).map(Some),
             None => Ok(None),
@@ -368,7 +370,7 @@ fn unknown_key(entry: &Value) -> Option<String> {
     entry.as_object()?.keys().find(|key| !KEYS.contains(&key.as_str())).cloned()
 }
 
-/// Returns the question after the known key that is most like an unknown one; empty if none is.
+/// Returns a question such as `(did you mean …?)` with the known key that is most like an unknown one; empty if no key is similar.
 fn meant(key: &str) -> String {
     let near = becket_tool::text::nearest(key, KEYS.iter().copied());
     near.map(|near| format!(" (did you mean {near:?}?)")).unwrap_or_default()
@@ -516,7 +518,7 @@ mod tests {
         let Endpoint::Http { headers, oauth, .. } = &b.endpoint else { panic!() };
         assert_eq!((headers["Authorization"].as_str(), oauth.callback_port), ("Bearer t0", Some(7777)));
         assert_eq!(c.timeout, Some(Duration::from_millis(1500)));
-        // The variable is the default of every server that does not say otherwise.
+        // The variable is the default for every server without a time of its own.
         assert_eq!(a.start_timeout, Some(Duration::from_secs(45)));
         assert_eq!(c.start_timeout, Some(Duration::from_mins(2)));
         assert!(matches!(c.endpoint, Endpoint::Http { legacy: true, .. }));

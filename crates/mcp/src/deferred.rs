@@ -148,7 +148,7 @@ impl Call {
     fn meant(input: &Value) -> Option<(String, Value)> {
         let tool = input.get("tool").and_then(Value::as_str)?;
         let arguments = match input.get("arguments") {
-            // Some models send an object as a string of JSON.
+            // Some models send the arguments as a string of JSON.
             Some(Value::String(text)) => serde_json::from_str(text).unwrap_or_else(|_| json!({})),
             Some(arguments) => arguments.clone(),
             None => json!({}),
@@ -182,7 +182,7 @@ impl Tool for Call {
     }
 }
 
-/// A tool of a server that has not listed its tools yet. A call waits for the server.
+/// Stands for a tool of a server that has not listed its tools yet. A call waits for the server.
 pub(crate) struct DeferredTool {
     spec: ToolSpec,
     server: Arc<Server>,

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 /// Maximum size of an answer in bytes.
 const LONGEST: usize = 1 << 20;
 
-/// Calls a tool by its name at the server, and returns the text of its answer.
+/// Calls a tool by the name that the server gives it, and returns the text of its answer.
 ///
 /// # Errors
 ///
@@ -23,7 +23,7 @@ pub async fn call_tool(hub: &Hub, server: &str, tool: &str, input: Value) -> Res
     let known = hub.server(server).ok_or_else(|| format!("there is no MCP server {server}"))?;
     let arguments = arguments(&input)?;
     let live = known.ready().await.map_err(|why| format!("the MCP server {server} {why}"))?;
-    // The token lives as long as the call: a caller that gives up drops both.
+    // Nobody cancels this token: a caller that stops waiting drops the whole call.
     let cancel = CancellationToken::new();
     let context = CallContext {
         peer: &live.peer,
@@ -46,7 +46,7 @@ pub async fn call_tool(hub: &Hub, server: &str, tool: &str, input: Value) -> Res
     Ok(text)
 }
 
-/// Calls a tool by its name for the model, such as `mcp__server__tool`, and returns the whole result as the server gave it.
+/// Calls a tool by the name that the model uses, such as `mcp__server__tool`, and returns the whole result as the server gave it.
 /// Tools of the host's own process are refused, because the host can call those itself.
 ///
 /// # Errors
@@ -60,7 +60,7 @@ pub async fn call_whole(hub: &Hub, name: &str, input: Value) -> Result<Value, St
     call_of_anyone(hub, name, input).await
 }
 
-/// Calls a tool by its name for the model, also one of the host's own process, and returns the whole result.
+/// Calls a tool by the name that the model uses, also a tool of the host's own process, and returns the whole result.
 ///
 /// # Errors
 ///

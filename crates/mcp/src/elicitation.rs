@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// The treatment of questions.
+/// The treatment of questions from servers.
 #[derive(Clone, Default)]
 pub enum Elicitation {
     /// Every question is cancelled.
@@ -25,7 +25,7 @@ pub trait Ask: Send + Sync {
     /// Shows the question to the user and waits for the answer. The host checks the values of a form with [`misfit`].
     fn ask(&self, question: Question) -> BoxFuture<'static, Answer>;
 
-    /// Called when a server says that the work at an address is done. `id`: that of its question.
+    /// Called when a server reports that the work at an address is done. `id`: [`Question::id`] of the question with that address.
     fn completed(&self, _server: &str, _id: &str) {}
 }
 
@@ -34,7 +34,7 @@ pub trait Ask: Send + Sync {
 pub struct Question {
     pub server: String,
     pub message: String,
-    /// The server's own id of a question that is an address.
+    /// The server's id of the question, if the question is an address.
     pub id: Option<String>,
     pub form: Form,
 }
@@ -77,7 +77,7 @@ impl Elicitation {
     }
 }
 
-/// Returns the form with its defaults; cancels if a required field has none.
+/// Accepts the form with its default values; cancels if a required field has no default.
 pub(crate) fn defaults(schema: &Value) -> Answer {
     let empty = Map::new();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
@@ -120,7 +120,7 @@ pub fn misfit(schema: &Value, content: &Map<String, Value>) -> Option<String> {
     None
 }
 
-/// True if the value is one of those that the field lists. Of a list, each entry counts.
+/// True if the value is one of the values that the field lists. If the value is a list, each entry must be.
 fn is_listed(field: &Value, value: &Value) -> bool {
     if let (Some(items), Some(values)) = (field.get("items"), value.as_array()) {
         return values.iter().all(|value| is_listed(items, value));
@@ -130,7 +130,7 @@ fn is_listed(field: &Value, value: &Value) -> bool {
     listed && titled.is_none_or(|all| all.iter().any(|one| one.get("const") == Some(value)))
 }
 
-/// True if the value keeps to the limits of the field: of a number its size, of a text and a list its length.
+/// True if the value keeps to the limits of the field: a number to its minimum and maximum, a text or list to its lengths.
 fn is_within(field: &Value, value: &Value) -> bool {
     let limit = |key: &str| field.get(key).and_then(Value::as_f64);
     let between = |size: f64, least: &str, most: &str| {
@@ -144,8 +144,8 @@ fn is_within(field: &Value, value: &Value) -> bool {
     }
 }
 
-/// True if a text has the format and the pattern of the field. Of a list, each entry counts. A format or a pattern that is not
-/// known here is left to the server.
+/// True if a text has the format and the pattern of the field. If the value is a list, each entry must have them. An unknown
+/// format, or a pattern that cannot be compiled, is left to the server to check.
 fn has_form(field: &Value, value: &Value) -> bool {
     /// Maximum size of a compiled pattern in bytes.
     const MOST: usize = 1 << 20;

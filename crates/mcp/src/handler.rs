@@ -1,7 +1,7 @@
-//! Handles requests and notifications of a server: questions for the user, the folders of the workspace, progress, changed
-//! lists. Nothing else is answered.
+//! Handles requests and notifications of a server: questions for the user, the folders of the workspace, progress, changed lists.
+//! Other requests are refused.
 //!
-//! Notifications only set marks for later work, so a burst of them costs no more than one.
+//! Notifications only set marks for later work, so a hundred of them cost no more than one.
 
 #![expect(deprecated, reason = "the newest protocol drops roots, and servers of today ask for them")]
 
@@ -35,7 +35,7 @@ pub(crate) struct Progress {
     pub message: Option<String>,
 }
 
-/// Marks that notifications set for the server's task.
+/// Marks that notifications set and that the server's task and its calls read.
 #[derive(Default)]
 pub(crate) struct Marks {
     pub lists: Notify,
@@ -127,7 +127,7 @@ impl ClientHandler for Handler {
         let progress = Progress { done: params.progress, total: params.total, message: params.message };
         let calls = self.marks.calls.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(call) = calls.get(&params.progress_token) {
-            // A full queue means that progress is being displayed already.
+            // If the queue is full, enough progress waits to be displayed, so this step is dropped.
             let _ = call.try_send(progress);
         }
     }

@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-/// Result of [`Hub::set_dynamic`]: names, and the reasons why servers do not work. A server whose configuration changed is
-/// removed and added.
+/// Result of [`Hub::set_dynamic`]: names of servers, and for servers that do not work, name and reason. A server whose
+/// configuration changed is removed and added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DynamicChange {
     pub added: Vec<String>,
@@ -26,12 +26,13 @@ pub struct DynamicChange {
 /// All servers of a session; see the module.
 pub struct Hub {
     servers: RwLock<BTreeMap<String, Arc<Server>>>,
-    /// Servers that were set while the session ran.
+    /// Names of servers that were set by [`Hub::set_dynamic`] and not by the configuration.
     dynamic: Mutex<BTreeSet<String>>,
     pub(crate) shared: Arc<Shared>,
-    /// Servers whose tools were in a request. They stay there, because the cached beginning of requests contains them.
+    /// Names of servers whose tools were offered in every request. They stay there, because removing them would change the cached
+    /// beginning of requests.
     direct: Mutex<BTreeSet<String>>,
-    /// True once the search for tools was offered.
+    /// True once the search for tools was offered. It stays offered for the same reason.
     pub(crate) deferring: Mutex<bool>,
 }
 
@@ -50,9 +51,9 @@ impl Hub {
         })
     }
 
-    /// Replaces the servers of earlier calls and those in the program's own process by these, and waits until the new
-    /// ones have started. A server that is wanted again with the same configuration stays as it is, unless it failed.
-    /// Configured servers stay, except those that `wanted` names.
+    /// Replaces the servers of earlier calls, and the servers in the program's own process, by `wanted`. Waits until the new
+    /// servers have started. A server that is wanted again with the same configuration stays as it is, unless it failed. Configured
+    /// servers stay, except those that `wanted` names.
     pub async fn set_dynamic(&self, wanted: Vec<ServerConfig>) -> DynamicChange {
         let mut out = DynamicChange::default();
         let names: Vec<String> = wanted.iter().map(|config| config.name.clone()).collect();
@@ -153,7 +154,7 @@ impl Hub {
         })
     }
 
-    /// Returns states and tools, by name.
+    /// Returns the state, tools and other facts of all servers, sorted by name.
     pub fn statuses(&self) -> Vec<Status> {
         let named = self.named();
         let status = |server: &Arc<Server>| {
@@ -213,13 +214,13 @@ impl Hub {
         self.servers.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// Returns all tools of servers that are or were connected, with their names.
+    /// Returns the tools of all servers that are not switched off, as last listed, with their unique names.
     pub(crate) fn named(&self) -> Vec<Named> {
         let (mut taken, mut out) = (BTreeSet::new(), Vec::new());
         for server in self.servers().iter().filter(|server| server.state() != State::Disabled) {
             for (index, tool) in server.listing().tools.iter().enumerate() {
                 let name = naming::tool_name(&server.config.name, &tool.tool.name, &taken);
-                // A tool that is listed twice counts once.
+                // A server may list a tool twice.
                 if taken.insert(name.to_ascii_lowercase()) {
                     out.push(Named { name, server: Arc::clone(server), index });
                 }
@@ -228,7 +229,7 @@ impl Hub {
         out
     }
 
-    /// Returns the servers whose tools are found by a search.
+    /// Returns the names of the servers whose tools are found by a search. Records the other servers as direct.
     pub(crate) fn deferred(&self, named: &[Named]) -> BTreeSet<String> {
         let mut direct = self.direct.lock().unwrap_or_else(PoisonError::into_inner);
         let mut room = self.shared.most_definitions;
@@ -275,7 +276,7 @@ fn about(tool: &Named, listing: &Listing) -> ToolAbout {
     ToolAbout { name: tool.name.clone(), description, read_only, destructive, open_world, schema }
 }
 
-/// A tool of a server under its name.
+/// A tool of a server with its unique name.
 pub(crate) struct Named {
     pub name: String,
     pub server: Arc<Server>,
@@ -287,7 +288,7 @@ impl Named {
         self.server.listing().tools.get(self.index).cloned()
     }
 
-    /// Returns the size of the definition in bytes.
+    /// Returns the approximate size of the definition in bytes.
     fn size(&self) -> usize {
         let Some(listed) = self.listed() else { return 0 };
         let schema = serde_json::to_string(&listed.schema).map_or(0, |text| text.len());

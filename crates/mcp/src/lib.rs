@@ -1,8 +1,9 @@
 //! MCP servers as tools: configuration as data, connections, tools, resources, prompts, authorization.
 //!
-//! Owns everything between becket and an MCP server. Built on `rmcp`, which speaks both eras of the protocol; no type of it
-//! leaves this crate. Reads no file of the user's and no environment, asks for no permission, prints nothing: configurations,
-//! variables, programs and stores are handed in, and calls are judged by the guard like those of any tool.
+//! Owns everything between becket and an MCP server. Built on `rmcp`, which speaks both generations of the protocol (before and
+//! from 2026-07-28). No type of `rmcp` leaves this crate. Reads no file of the user's and no environment, asks for no permission,
+//! prints nothing: configurations, variables, programs and stores are handed in, and calls are judged by the guard like those of
+//! any tool.
 //!
 //! | module | what it is for |
 //! |---|---|
@@ -24,7 +25,7 @@
 //! Invariants:
 //! - A server is never waited for before the first prompt, unless the user says that it is required.
 //! - Everything that a server sends is bounded: lines, events, schemas, descriptions, lists, outputs, notifications.
-//! - Text of a server is marked as such, and no tool of a server has the name of a core tool.
+//! - Text that a server wrote is marked as such, and no tool of a server has the name of one of becket's own tools.
 
 mod call;
 mod callback;

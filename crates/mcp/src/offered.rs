@@ -36,8 +36,8 @@ impl ToolSource for HubTools {
         }
         let servers = self.0.servers();
         let mut deferring = self.0.deferring.lock().unwrap_or_else(PoisonError::into_inner);
-        // Tools of servers that are still being started are found by the search in the meantime. Once offered, the
-        // search stays.
+        // While servers are being started, their tools can only be found by the search. Once the search was offered, it stays
+        // offered.
         *deferring |= !deferred.is_empty() || servers.iter().any(|server| server.state() == State::Pending);
         if *deferring {
             out.extend(deferred::tools(&self.0).into_iter().map(OfferedTool::offered));
@@ -57,7 +57,7 @@ impl ToolSource for HubTools {
             let prefix = format!("mcp__{}__", naming::server_part(&server.config.name)).to_ascii_lowercase();
             server.state() == State::Pending && lower.starts_with(&prefix)
         };
-        // A server may have become ready after the request that the call answers.
+        // The server may have become ready after the request to which the call belongs.
         let has_it = || {
             let named = self.0.named();
             named

@@ -109,7 +109,7 @@ pub(crate) fn output(result: CallToolResult, server: &str, tool: &str, env: &Too
     }
     let mut details = json!({"mcp": {"server": server, "tool": tool}});
     if let Some(structured) = result.structured_content {
-        // Servers should repeat structured content as text. Sending both would cost twice.
+        // Servers should repeat structured content as text. Sending it twice to the model would cost twice.
         let said = gathered
             .texts
             .iter()

@@ -5,9 +5,9 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// Returns the folders in which the program of a server is looked up. Relative folders are left out, because their meaning
-/// depends on the working directory. So are folders in `avoided`: a project whose `node_modules/.bin` is in the user's `PATH`
-/// would replace the programs of the user's own servers. If the configuration of the server sets `PATH`, it counts as it is.
+/// Returns the folders in which the program of a server is looked up. Relative folders are left out, because their meaning depends
+/// on the working directory. So are folders in `avoided`: a project whose `node_modules/.bin` is in the user's `PATH` would replace
+/// the programs of the user's own servers. If the configuration of the server sets `PATH`, all of its absolute folders are used.
 pub fn search_path(
     env: &BTreeMap<String, String>,
     variables: &[(OsString, OsString)],
@@ -64,7 +64,7 @@ mod tests {
         };
         let at = |path: &str| Some(base.join(path).to_string_lossy().into_owned());
         assert_eq!(found(&BTreeMap::new(), Some(&project)), at("system/npx"));
-        // The project's own servers were allowed with the text of this program.
+        // For the project's own servers, the user has seen and allowed this program, so the project's folders count.
         assert_eq!(found(&BTreeMap::new(), None), at("p/node_modules/.bin/npx"));
         let own = BTreeMap::from([("PATH".to_owned(), base.join("p/bin").to_string_lossy().into_owned())]);
         assert_eq!(found(&own, Some(&project)), at("p/bin/npx"));

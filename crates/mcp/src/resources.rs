@@ -115,7 +115,7 @@ impl Tool for ListResources {
     }
 
     fn access(&self, _: &Value, _: &ToolEnv) -> Result<Access, String> {
-        // The lists are in memory, so the call accesses nothing outside.
+        // The lists are in memory, so the call touches no file and no host.
         Ok(Access::session())
     }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 const MOST_BYTES: usize = 64 * 1024;
 /// Nesting beyond this is an attack or a mistake.
 const MOST_DEPTH: usize = 32;
-/// Values in all.
+/// Maximum number of values in a schema, at all levels together.
 const MOST_NODES: usize = 4_000;
 
 /// A schema that every provider takes, and a line if something was left out of it.
@@ -32,7 +32,7 @@ pub fn repaired(schema: &Map<String, Value>) -> (Value, Option<String>) {
             flatten(&mut root, &branches, key == "allOf");
         }
     }
-    // Annotations of the dialect itself, which some providers refuse.
+    // These keys annotate the schema itself, and some providers refuse them.
     for key in ["$schema", "$id", "$comment"] {
         root.remove(key);
     }

@@ -1,8 +1,8 @@
 //! One server of a session: starts it, reads its lists, handles changes, and connects it again.
 //!
-//! A separate task does all of it; other code only reads the state. If the connection ends, it is opened again after 1, 2,
-//! 4 and 8 seconds: with the first, [`MOST_ATTEMPTS`] attempts in a row. After that the server is connected only when
-//! somebody needs it.
+//! A separate task per server does all of this; other code only reads the state. If the connection ends, the task tries to open it
+//! again after 1, 2, 4 and 8 seconds, at most [`MOST_ATTEMPTS`] times in a row with the first attempt. After that it connects only
+//! when a call or a person asks for the server.
 
 use crate::config::{Endpoint, ServerConfig};
 use crate::handler::{Handler, Marks};
@@ -30,7 +30,7 @@ const START: Duration = Duration::from_secs(30);
 const CALL: Duration = Duration::from_mins(2);
 /// Time for which a call waits for a server that is being started.
 const WAIT: Duration = Duration::from_mins(1);
-/// Number of consecutive failed starts after which the server is left alone.
+/// Number of consecutive failed starts after which the server is started only when it is needed.
 const MOST_ATTEMPTS: u32 = 5;
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// A connection that lasted this long resets the count of attempts.
@@ -70,15 +70,19 @@ impl State {
 pub struct Status {
     pub name: String,
     pub state: State,
+    /// The command or the address of the server, without secrets.
     pub shown: String,
     /// Names of its tools for the model.
     pub tools: Vec<String>,
+    /// Number of resources that the server lists.
     pub resources: usize,
+    /// Number of prompts that the server lists.
     pub prompts: usize,
     /// Messages about parts that were left out or repaired.
     pub notes: Vec<String>,
     /// The end of the server's standard error.
     pub stderr: String,
+    /// The server's own instructions for the model.
     pub instructions: Option<String>,
     pub about: ServerSummary,
 }
@@ -88,7 +92,9 @@ pub struct Status {
 pub struct ServerSummary {
     /// Name and version of the server's program, while it is connected.
     pub implementation: Option<(String, String)>,
+    /// The server's configuration, without secrets.
     pub config: Value,
+    /// The source of the server's configuration, as in [`ServerConfig::scope`].
     pub scope: Option<String>,
     pub tools: Vec<ToolAbout>,
 }
@@ -114,7 +120,7 @@ pub(crate) struct Live {
 }
 
 struct Inner {
-    /// False while the server is switched off. Its state is [`State::Disabled`] then, whatever its task does.
+    /// False while the server is switched off. The state is then always [`State::Disabled`], whatever the task does.
     on: bool,
     state: State,
     live: Option<Live>,
@@ -198,7 +204,7 @@ impl Server {
         self.config.timeout.unwrap_or(CALL)
     }
 
-    /// Describes what was undone in protected files since the last time.
+    /// Describes changes of protected files by MCP servers that were undone since the last call.
     pub(crate) fn undone(&self) -> Vec<String> {
         self.shared.programs.undone_of_servers()
     }
@@ -211,7 +217,7 @@ impl Server {
         last_line(&self.log)
     }
 
-    /// Stores the server's requirements for the next authorization.
+    /// Stores the server's `WWW-Authenticate` header, which says what the next login must ask for.
     pub(crate) fn note_challenge(&self, challenge: Option<&str>) {
         if let (Some(challenge), Some(tokens), Endpoint::Http { url, .. }) =
             (challenge, &self.shared.tokens, &self.config.endpoint)
@@ -227,12 +233,12 @@ impl Server {
             if !inner.on {
                 (inner.on, inner.state) = (true, State::Pending);
             }
-            // Orders are sent under the lock, so that the last order is that of the last switch.
+            // Sent while the lock is held, so that the orders have the same sequence as the changes of the state.
             let _ = self.orders.send(Order::Reconnect);
         });
     }
 
-    /// Starts a server that is not being started and not connected.
+    /// Starts a server whose last start has failed or that needs an authorization.
     pub(crate) fn retry(&self) {
         if !matches!(self.state(), State::Failed(_) | State::NeedsAuth) {
             return;
@@ -283,7 +289,7 @@ impl Server {
 
     /// Returns the open connection. Waits while it is being opened. `Err` is the end of a sentence about the server.
     pub(crate) async fn ready(&self) -> Result<Live, String> {
-        // A call needs the server now, so try once more.
+        // The call needs the server now, so a failed start is repeated.
         self.retry();
         if tokio::time::timeout(WAIT, self.settled()).await.is_err() {
             return Err(format!("has not answered for {} s while it was being started", WAIT.as_secs()));
@@ -334,7 +340,7 @@ impl Server {
                     match end {
                         End::Stopped => return,
                         End::SwitchedOff => {
-                            // If it was switched on in the meantime, it is connected again by the next order.
+                            // If the server was switched on again in the meantime, the next order connects it.
                             self.set(|inner| (inner.state, inner.live) = (State::Pending, None));
                             wait = true;
                             continue;
@@ -377,7 +383,7 @@ impl Server {
         }
     }
 
-    /// False for a program that never started: it would not start the next time either.
+    /// False for a program that has never been connected: a new attempt would fail as well.
     fn worth_another_try(&self) -> bool {
         self.was_connected() || matches!(self.config.endpoint, Endpoint::Http { .. })
     }
@@ -441,7 +447,7 @@ impl Server {
                     if let Ok(listing) = list(&self.config.name, &peer).await {
                         self.relisted(listing, marks.notified.swap(0, Ordering::Relaxed));
                     }
-                    // Many notifications set only one mark.
+                    // Notifications that arrive during this pause cause one more read together.
                     tokio::select! {
                         _ = &mut closed => return End::Closed,
                         () = tokio::time::sleep(BETWEEN_LISTS) => {}
@@ -473,11 +479,11 @@ enum End {
     Reconnect,
 }
 
-/// Waits for an order that ends a start.
+/// Waits for an order that interrupts a start.
 async fn halted(orders: &mut mpsc::UnboundedReceiver<Order>) -> End {
     loop {
         match orders.recv().await {
-            // The server is being started already.
+            // The server is already being started.
             Some(Order::Reconnect) => {}
             Some(Order::SwitchOff) => return End::SwitchedOff,
             Some(Order::Stop) | None => return End::Stopped,

@@ -18,17 +18,18 @@ pub struct HubSettings {
     pub cwd: PathBuf,
     /// The folders of the workspace, for servers that ask for them.
     pub roots: Vec<PathBuf>,
-    /// The outermost folder of the project. Programs of other sources than the project are not looked up in it.
+    /// The outermost folder of the project. Programs of servers that the project does not configure are not looked up in it.
     pub project: Option<PathBuf>,
-    /// Variables of the programs. They inherit no others.
+    /// The environment of the servers' programs, which inherit no other variables.
     pub variables: Vec<(OsString, OsString)>,
     pub programs: Programs,
     pub proxies: Proxies,
     pub elicitation: Elicitation,
-    /// The program that drives becket, if it can have servers.
+    /// The program that drives becket, if it has servers in its own process.
     pub host: Option<HostServers>,
+    /// The store of tokens; `None`: no tokens are kept.
     pub tokens: Option<TokenStore>,
-    /// If the definitions take more bytes than this, tools are found by a search.
+    /// Limit in bytes for the definitions in every request. Tools of servers whose definitions do not fit are found by a search.
     pub most_definitions: usize,
 }
 

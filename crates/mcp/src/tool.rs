@@ -18,7 +18,7 @@ const LONGEST_DESCRIPTION: usize = 2_048;
 pub(crate) struct McpTool {
     spec: ToolSpec,
     server: Arc<Server>,
-    /// Its name at the server.
+    /// The name that the server gives the tool.
     tool: String,
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn access(name: &str) -> Access {
     Access { effect: Effect::Network, subject: Some(name.to_owned()), ..Access::session() }
 }
 
-/// Returns the arguments of a call. Models that pass no arguments may send nothing.
+/// Returns the arguments of a call. Models may send nothing for a call without arguments.
 pub(crate) fn arguments(input: &Value) -> Result<Map<String, Value>, String> {
     match input {
         Value::Object(map) => Ok(map.clone()),
@@ -73,7 +73,7 @@ impl Tool for McpTool {
     }
 }
 
-/// Runs a tool of a server by its name there.
+/// Runs a tool of a server by the name that the server gives it.
 pub(crate) async fn run(server: &Arc<Server>, tool: &str, input: Value, env: &ToolEnv) -> ToolOutput {
     let name = &server.config.name;
     let arguments = match arguments(&input) {
@@ -153,7 +153,7 @@ pub(crate) fn failed(server: &Arc<Server>, error: &CallError) -> ToolOutput {
     }
 }
 
-/// A definition as the model reads it.
+/// Makes the definition of a tool for the model.
 pub(crate) fn spec(name: &str, description: &str, schema: serde_json::Value) -> ToolSpec {
     ToolSpec { name: name.to_owned(), description: description.to_owned(), input_schema: schema.into() }
 }

@@ -1,8 +1,9 @@
 //! Decides whether a token, or a description of a resource, is for the server that was asked.
 //!
-//! A token that another server accepts must not reach this one: its owner could use the token there. Two parts of an answer
-//! tell: the members `resource`, `aud` and `audience` of the token's response, and the claim `aud` of a token that is a
-//! readable JWT. Only web addresses are judged. Other names, such as a client's id, do not tell which server they mean.
+//! A token that another server accepts must not reach this one: its owner could use the token there. Two parts of an authorization
+//! server's answer say for which server a token is: the members `resource`, `aud` and `audience` of the token's response, and the
+//! claim `aud` of a token that is a readable JWT. Only web addresses are judged. Other names, such as a client's id, do not tell
+//! which server they mean.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -30,7 +31,7 @@ impl Audience {
     ///
     /// # Errors
     ///
-    /// Returns a message for people if the token names other servers only. In it, "its" means the server's.
+    /// Returns a message for people if the token names other servers only. In this message, "its" means the server's.
     pub(super) fn check(&self, credentials: &StoredCredentials) -> Result<(), String> {
         let response = serde_json::to_value(&credentials.token_response).unwrap_or_default();
         let issuer = credentials.issuer.as_deref().and_then(|issuer| Url::parse(issuer).ok());
@@ -85,7 +86,7 @@ pub(super) fn for_authorization_server(assertion: &str, own: &[&str]) -> Result<
     }
 }
 
-/// Returns the claims of a token that is a JWT. Its signature is not checked: the claims only serve to refuse it.
+/// Returns the claims of a token that is a JWT. Its signature is not checked, because the claims can only lead to a refusal.
 fn claims(token: &str) -> Option<Value> {
     let mut parts = token.split('.');
     let (head, claims, _signature) = (parts.next()?, parts.next()?, parts.next()?);

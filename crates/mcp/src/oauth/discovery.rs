@@ -4,7 +4,7 @@
 //!
 //! - Servers of protocol 2025-03-26 describe no resource, have their metadata at the root of their own origin, and may name an
 //!   issuer with a path. Such an issuer is accepted only if everything is of the server's own origin.
-//! - `rmcp` skips a description of another resource at a well-known address, and goes on as if there were none. Here it is an
+//! - `rmcp` skips a description of another resource at a well-known address, and continues as if there were none. Here it is an
 //!   error: a server that describes itself as another one gets no token.
 
 use super::audience::{covers, other_resource};
@@ -19,8 +19,8 @@ use url::Url;
 /// Maximum size of a document in bytes.
 const MOST_BYTES: usize = 64 * 1024;
 
-/// Returns the metadata, if they are those of the issuer that the configuration names. `challenge`: the server's answer to a
-/// request without a token.
+/// Returns the metadata if their issuer is the one that the configuration names, or if it names none. `challenge`: the server's
+/// answer to a request without a token.
 pub(super) async fn metadata(
     manager: &AuthorizationManager,
     client: &Client,
@@ -60,7 +60,7 @@ async fn found(
     }
 }
 
-/// Returns the metadata at the root of the server's origin, if the server has only those.
+/// Returns the metadata at the root of the server's origin, if the server has no other description.
 async fn older(client: &Client, url: &Url, challenge: Option<&str>) -> Option<AuthorizationMetadata> {
     if challenge.is_some_and(|challenge| challenge.contains("resource_metadata")) {
         return None;
@@ -86,7 +86,7 @@ fn descriptions(url: &Url) -> Vec<Url> {
     places.iter().filter_map(|place| url.join(place).ok()).collect()
 }
 
-/// Returns the JSON at an address, if the address itself has one.
+/// Returns the JSON document at an address. `None` if there is none, if it is too large, or after a redirect to another origin.
 async fn document(client: &Client, place: Url) -> Option<Value> {
     let mut answer = client.get(place.clone()).send().await.ok()?;
     if answer.status() != StatusCode::OK || answer.url().origin() != place.origin() {
@@ -102,13 +102,13 @@ async fn document(client: &Client, place: Url) -> Option<Value> {
     serde_json::from_slice(&bytes).ok()
 }
 
-/// Fails if a description of the server is for another resource.
+/// Fails if the server's description of itself names another resource.
 async fn refuse_other_resource(client: &Client, url: &Url) -> Result<(), AuthError> {
     for (n, place) in descriptions(url).into_iter().enumerate() {
         let Some(description) = document(client, place.clone()).await else { continue };
         let described = description["resource"].as_str().and_then(|resource| Url::parse(resource).ok());
         let Some(described) = described.filter(|described| !covers(described, url)) else { continue };
-        // The origin may describe another of its servers, and then says nothing about this one.
+        // A description of the whole origin may belong to another server on it, and then says nothing about this server.
         if n == 0 || described.origin() != url.origin() {
             return Err(AuthError::OAuthError(other_resource(&place, &described, url)));
         }

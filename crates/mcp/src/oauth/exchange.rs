@@ -41,7 +41,7 @@ pub(super) struct Exchange {
 type Form = Vec<(&'static str, String)>;
 
 impl Exchange {
-    /// Returns the exchange that a configuration asks for; `None`: it has id and secret, or a person logs in.
+    /// Returns the exchange that a configuration asks for; `None` if the program has id and secret, or if a person logs in.
     ///
     /// # Errors
     ///
@@ -88,7 +88,7 @@ impl Exchange {
         } else {
             form.push(("grant_type", JWT_BEARER.to_owned()));
             let assertion = self.assertion(client, audience).await?;
-            // With `issuer`, the user has said where the assertion goes.
+            // If the configuration names an `issuer`, the user has decided where the assertion is sent.
             if self.config.issuer.is_none() {
                 for_authorization_server(&assertion, &[audience, &metadata.token_endpoint])
                     .map_err(failed)?;

@@ -17,7 +17,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::Mutex;
 use url::Url;
 
-/// A token with less time left is obtained again. `rmcp` does the same for tokens that can be refreshed.
+/// A token that is valid for fewer seconds than this is obtained again. `rmcp` does the same for tokens that can be refreshed.
 const LEFT: u64 = 30;
 
 /// The tokens of one server.
@@ -29,7 +29,7 @@ pub(super) struct Granted {
     held: Mutex<Option<StoredCredentials>>,
 }
 
-/// The proof of the program.
+/// The program's proof of its identity.
 enum Means {
     Secret(ClientCredentialsConfig),
     Signed(Box<Exchange>),
@@ -108,9 +108,9 @@ impl CredentialStore for Granted {
     }
 }
 
-/// True if a token has expired or will soon. A token without a limit never does.
+/// True if a token has expired or will soon. A token without a lifetime never expires.
 fn is_old(held: &StoredCredentials, now: u64) -> bool {
-    // The type of the response does not name its lifetime without another crate, but its JSON does.
+    // Reading the lifetime from the response's type would need another crate, so it is read from the JSON form.
     let response = serde_json::to_value(&held.token_response).unwrap_or_default();
     let (Some(lifetime), Some(received)) = (response["expires_in"].as_u64(), held.token_received_at) else {
         return false;

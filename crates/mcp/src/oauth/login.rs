@@ -1,4 +1,4 @@
-//! `becket mcp login`: prints an address for the browser, and receives the answer at a local port or by pasting.
+//! `becket mcp login`: makes an address for the browser, and receives the answer at a local port or as text that the user pastes.
 //!
 //! If the browser runs on another machine, the user pastes the address at which it ends. In both cases the answer must
 //! contain the state of this login, and `iss` if the authorization server announces it.
@@ -77,7 +77,7 @@ impl Login {
             request = request.with_scopes(scopes);
         }
         match &oauth.client_id {
-            // The id of a client that is described by a document is the document's address.
+            // Such an id is the address of a document that describes the client.
             Some(id) if id.starts_with("https://") => request = request.with_client_metadata_url(id.clone()),
             Some(id) => {
                 request = request.with_preregistered_client(id.clone());

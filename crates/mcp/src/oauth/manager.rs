@@ -47,11 +47,11 @@ async fn stored(
     manager.set_credential_store(tokens);
     match discovery::metadata(&manager, client, url, config, None).await {
         Ok(metadata) => manager.set_metadata(metadata),
-        // The server describes itself as another one, or names an issuer that is not allowed.
+        // Two reasons not to continue without a token: the server describes itself as another one, or its issuer is not allowed.
         Err(error @ (AuthError::OAuthError(_) | AuthError::ProtectedResourceMetadataInvalid { .. })) => {
             return Err(words(&error));
         }
-        // Without metadata the server is asked without a token, and says what it needs.
+        // If no metadata are found, the server is asked without a token, and its answer says if it needs one.
         Err(_) => return Ok(None),
     }
     if manager.initialize_from_store().await.is_err() {

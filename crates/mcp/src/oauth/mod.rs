@@ -21,7 +21,7 @@ pub use login::{Login, LoginError};
 pub(crate) use manager::manager;
 pub use store::{KeyStore, StoredIn, TokenStore};
 
-/// Makes a manager for an address. Addresses inside the user's network are reached only if the server's own is one.
+/// Makes a manager for an address. It may reach addresses inside the user's network only if the server's own address is inside.
 async fn new_manager(url: &Url) -> Result<AuthorizationManager, AuthError> {
     let is_private = match url.host() {
         Some(url::Host::Ipv4(ip)) => ip.is_private() || ip.is_loopback(),
@@ -36,7 +36,7 @@ async fn new_manager(url: &Url) -> Result<AuthorizationManager, AuthError> {
     }
 }
 
-/// True if what is sent to an address cannot be read on the way.
+/// True if nobody can read what is sent to an address on the way: it is encrypted, or leads to this machine.
 pub(super) fn is_safe(address: &str) -> bool {
     let Ok(url) = Url::parse(address) else { return false };
     let is_local = match url.host() {

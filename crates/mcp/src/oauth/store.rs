@@ -1,8 +1,9 @@
 //! The store of tokens: the system's keychain, or one file for each server and address that only its owner can read.
 //!
-//! A file of the same name says that the tokens are in the keychain. So a start asks no keychain, and a token is never sent to
-//! another address. Tokens for another audience are neither stored nor returned. New tokens go to the keychain, if it works, and to the file if not. Refreshed tokens stay where they are. A
-//! lock is held while a token is refreshed, so that two processes never use the same refresh token.
+//! If tokens are in the keychain, a file of the same name says so. So becket need not ask the keychain when it starts, and a token
+//! is never sent to another address. Tokens for another audience are neither stored nor returned. New tokens go to the keychain, if
+//! it works, and to the file if not. Refreshed tokens stay where they are. A lock is held while a token is refreshed, so that two
+//! processes never use the same refresh token.
 
 use super::audience::Audience;
 use async_trait::async_trait;
@@ -51,7 +52,7 @@ pub struct TokenStore {
     pub keychain: Option<Arc<dyn KeyStore>>,
     /// True if new tokens go to files although there is a keychain.
     pub in_files: bool,
-    /// The reason why the last new tokens are not in the keychain.
+    /// The reason why the tokens that were stored last are not in the keychain, if becket tried.
     refused: Arc<Mutex<Option<String>>>,
 }
 
@@ -128,8 +129,8 @@ impl TokenStore {
         std::fs::read_to_string(self.challenge_file(server, url)).ok()
     }
 
-    /// Returns the tokens of one server. `is_login`: those that come next are new, and not the previous ones refreshed.
-    /// `audience`: an audience that the configuration allows beside the server's address.
+    /// Returns the tokens of one server. `is_login`: the tokens that are stored next come from a new login, and are not refreshed
+    /// ones. `audience`: an audience that the configuration allows beside the server's address.
     pub(super) fn credentials(
         &self,
         server: &str,
@@ -228,7 +229,8 @@ impl ServerTokens {
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = refused;
         write_private(&self.file, text.as_bytes()).map_err(|e| e.to_string())?;
         if let (Some(entry), Some(keychain)) = (in_keychain, &self.keychain) {
-            // The entry is of no use any more. If the keychain is locked, it stays until the next login.
+            // The tokens are in the file now, so the entry is not needed. If the keychain is locked, the entry stays until the next
+            // login.
             let _ = keychain.remove(&entry);
         }
         Ok(())
@@ -249,7 +251,8 @@ impl CredentialStore for ServerTokens {
     async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
         let found = self.blocking(Self::read).await?;
         match &found {
-            // A login replaces the stored tokens, and reads only their scopes.
+            // Before a login, the stored tokens are used only for their scopes and then replaced, so their audience does not
+            // matter.
             Some(found) if !self.is_login => self.audience.check(found).map_err(AuthError::OAuthError)?,
             _ => {}
         }
@@ -302,7 +305,7 @@ mod tests {
         Url::parse(text).unwrap()
     }
 
-    /// A keychain in memory. `Err`: it is locked.
+    /// A keychain in memory. `Err`: the keychain is locked, with the reason.
     #[derive(Debug)]
     struct Chain(Mutex<Result<BTreeMap<String, String>, String>>);
 
@@ -365,7 +368,7 @@ mod tests {
         let file = std::fs::read_to_string(store.file("s", &at)).unwrap();
         assert!(file.starts_with("{\"keychain\":\"mcp-s-") && !file.contains("secret"), "{file}");
 
-        // A locked keychain is a reason with a next step. New tokens then go to the file.
+        // The error for a locked keychain says what to do. New tokens then go to the file.
         let held = std::mem::replace(&mut *chain.0.lock().unwrap(), Err("it is locked".to_owned())).unwrap();
         let error = store.credentials("s", &at, None, false).load().await.unwrap_err().to_string();
         assert!(

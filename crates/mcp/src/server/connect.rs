@@ -1,8 +1,8 @@
 //! Opens a connection: the program, the address or the host's functions, and the handshake of both protocol
 //! generations.
 //!
-//! Programs get the older handshake (before 2026-07-28) first, because some crash or act on a first message that they
-//! do not know. HTTP servers are asked for their versions.
+//! Programs get the older handshake (before 2026-07-28) first, because some crash, or behave wrongly, if the first message is
+//! unknown to them. HTTP servers are asked for their versions.
 
 use crate::config::{Endpoint, PROJECT, ServerConfig};
 use crate::handler::Handler;
@@ -31,7 +31,7 @@ const HELPER: Duration = Duration::from_secs(10);
 
 pub(crate) enum Failure {
     NeedsAuth(Option<String>),
-    /// Reason of the failure, shown after `failed:`. In it, "it" means the server.
+    /// Reason of the failure, shown after `failed:`. In this text, "it" means the server.
     Other(String),
 }
 
@@ -85,7 +85,7 @@ pub(crate) async fn connect(
                 handler.clone().serve_with_lifecycle(program.start(shared, log)?, initialize()).await;
             match service {
                 Ok(service) => Ok(service),
-                // It may support only the newer protocol.
+                // The server may support only the newer protocol.
                 Err(ClientInitializeError::JsonRpcError(_)) => {
                     let mode = ClientLifecycleMode::Discover { preferred_versions: newest() };
                     let service = handler.serve_with_lifecycle(program.start(shared, log)?, mode).await;
@@ -122,7 +122,8 @@ pub(crate) async fn connect(
             let way = Http { config, url: &url, oauth, headers: &headers, client, shared };
             let service = way.open(way.manager().await?, handler.clone(), mode).await;
             let service = match service {
-                // Some older servers answer the question for their versions with something other than an error.
+                // Some older servers do not answer this question with an error that `rmcp` recognises, so the older handshake is
+                // tried.
                 Err(error) if !error.is_authorization_required() => {
                     way.open(way.manager().await?, handler, initialize()).await.map_err(|_| error)
                 }
@@ -133,7 +134,7 @@ pub(crate) async fn connect(
     }
 }
 
-/// An HTTP server, before the connection is opened.
+/// The parts of a connection to an HTTP server, before it is opened.
 struct Http<'a> {
     config: &'a ServerConfig,
     url: &'a Url,
@@ -144,7 +145,7 @@ struct Http<'a> {
 }
 
 impl Http<'_> {
-    /// Returns the manager of the server's tokens. Each connection owns one.
+    /// Returns a manager of the server's tokens. Each connection needs its own.
     async fn manager(&self) -> Result<Option<AuthorizationManager>, String> {
         crate::oauth::manager(&self.config.name, self.url, self.oauth, &self.client, self.shared).await
     }
@@ -207,7 +208,7 @@ impl Program<'_> {
             variables.push((OsString::from(name), OsString::from(value)));
         }
         let dir = self.cwd.map_or_else(|| shared.cwd.clone(), |dir| shared.cwd.join(dir));
-        // A server of the project was allowed with the text of its program, or with the program's path.
+        // When the user allowed a project's server, the question named this program, so the project's folders count for it.
         let avoided = shared.project.as_deref().filter(|_| !self.of_project);
         let search = program::search_path(self.env, &shared.variables, avoided);
         let command = program::find(self.command, &search, &dir).ok_or_else(|| {

@@ -1,7 +1,7 @@
 //! The lists of a server: its tools, resources and prompts, read page by page.
 //!
-//! Owns the limits of these lists, and what a note says if a list is cut. Keeps no connection, and does not decide when the
-//! lists are read again.
+//! Owns the limits of these lists, and the notes about lists that were cut. Keeps no connection, and does not decide when the lists
+//! are read again.
 
 use crate::schema;
 use rmcp::model::{PaginatedRequestParams, Prompt, Resource, ResourceTemplate};
@@ -16,7 +16,7 @@ const MOST_TOOLS: usize = 512;
 pub(crate) struct ToolEntry {
     pub name: String,
     pub description: String,
-    /// Hints of the server: it only reads, it destroys, it reaches beyond the server.
+    /// The server's hints about the tool: it only reads, it is destructive, it reaches beyond the server.
     pub hints: [Option<bool>; 3],
 }
 
@@ -45,7 +45,7 @@ pub(super) async fn list(server: &str, peer: &Peer<RoleClient>) -> Result<Listin
     let capabilities = info.as_ref().map(|info| info.capabilities.clone()).unwrap_or_default();
     let mut out =
         Listing { instructions: info.and_then(|info| info.instructions.clone()), ..Listing::default() };
-    // A server that announces no capabilities may still have tools, so it is asked; it may answer with an error.
+    // A server that announces no capabilities may still have tools. It is asked for them and may answer with an error.
     let nothing =
         capabilities.tools.is_none() && capabilities.resources.is_none() && capabilities.prompts.is_none();
     if capabilities.tools.is_some() || nothing {

@@ -1,8 +1,8 @@
 //! A server that the host implements by functions: messages are passed in both directions as JSON values.
 //!
-//! For servers in the process of a program that drives becket. Each message returns the server's answer, or nothing for
-//! a notification. When a call is cancelled, nobody waits for its answer any more: the host learns that, beside the server's own
-//! notification, and a late answer has no effect.
+//! For servers in the process of a program that drives becket. Each message returns the server's answer, or nothing for a
+//! notification. When a call is cancelled, the wait for its answer is dropped, which the host notices, and the server gets a
+//! notification. A late answer has no effect.
 
 use super::message;
 use crate::elicitation::Ask;
@@ -19,8 +19,8 @@ use tokio::task::AbortHandle;
 
 /// The host's side of a server.
 pub trait Channel: Send + Sync {
-    /// Passes one JSON-RPC message to the server and returns its answer: the response to a request, `None` for a
-    /// notification. If the future is dropped, the answer is not wanted any more.
+    /// Passes one JSON-RPC message to the server and returns its answer: the response to a request, `None` for a notification. The
+    /// future is dropped when the answer is no longer needed.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ pub(crate) struct HostTransport {
     channel: Arc<dyn Channel>,
     answers: mpsc::UnboundedSender<Value>,
     incoming: mpsc::UnboundedReceiver<Value>,
-    /// The waits for the answers to requests, by the ids of the requests as JSON.
+    /// The tasks that wait for answers, by the ids of the requests as JSON.
     waits: Waits,
 }
 
@@ -99,7 +99,7 @@ impl Transport<RoleClient> for HostTransport {
             }
             let key = id.as_ref().map(Value::to_string);
             let (known, done) = (Arc::clone(&waits), key.clone());
-            // The wait must be known before it can end.
+            // The task must be registered before it ends and removes itself, so the lock is held until then.
             let mut entries = lock(&known);
             // The answer may take as long as the call, so the sender does not wait for it.
             let wait = tokio::spawn(async move {

@@ -1,4 +1,5 @@
-//! The HTTP client of one server. Redirects may not leave the server's host; proxies are those of the user.
+//! The HTTP client of one server. Redirects may not leave the server's host; the proxies are those that the user's environment
+//! names.
 //!
 //! A redirect to another host is refused, because it could send requests and keys to an address inside the user's
 //! network. A redirect from http to https on the same host is followed.
@@ -115,7 +116,7 @@ fn request_failure(error: &reqwest::Error) -> String {
     if error.is_connect() { format!("it cannot be reached: {why}") } else { why }
 }
 
-/// Returns an error of the authorization for people. `rmcp` puts a word of its own in front of becket's reasons.
+/// Returns the text of an authorization error for people. `rmcp` puts a prefix before becket's reasons, which is removed.
 pub(crate) fn words(error: &AuthError) -> String {
     match error {
         AuthError::OAuthError(why) => why.clone(),

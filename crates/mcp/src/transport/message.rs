@@ -7,7 +7,7 @@ use rmcp::RoleClient;
 use rmcp::service::RxJsonRpcMessage;
 use serde_json::{Value, json};
 
-/// Maximum length of a message. `recall` reads the parts that are not shown.
+/// Maximum length of a message, in bytes. `recall` reads the parts that are not shown.
 pub(crate) const LONGEST: usize = 16 * 1024 * 1024;
 /// Maximum number of tools, prompts or resources in one page. The rest is left out.
 const MOST_LISTED: usize = 1_000;
@@ -21,7 +21,7 @@ const TOO_DEEP: &str = "\"[left out: nested more than 100 levels deep]\"";
 pub(crate) fn read(bytes: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
     let value = match serde_json::from_slice(bytes) {
         Ok(value) => value,
-        // One endlessly nested schema must not cost the other tools of the list.
+        // The parser fails at deep nesting. One such schema in a list must not cost the other tools.
         Err(_) => serde_json::from_slice(&shallow(bytes)?).ok()?,
     };
     from_value(value)
@@ -33,7 +33,7 @@ fn shallow(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(bytes.len());
     let (mut depth, mut in_string, mut escaped, mut cut) = (0_usize, false, false, false);
     for &byte in bytes {
-        // Everything below the limit is skipped, with its closing bracket.
+        // Bytes below the limit are skipped, with the bracket that closes the replaced value.
         let kept = depth <= DEEPEST;
         if in_string {
             match byte {
@@ -113,7 +113,7 @@ fn id_of(bytes: &[u8], first: bool) -> Option<Value> {
     let text = String::from_utf8_lossy(bytes);
     let key = "\"id\":";
     let at = if first {
-        // At the start of the message, an id after the result is a different id.
+        // Read from the start, an id after `"result"` belongs to the result's content.
         let at = text.find(key)?;
         if text[..at].contains("\"result\"") {
             return None;

@@ -1,8 +1,8 @@
 //! HTTP with server-sent events, as in protocol 2024-11-05: one stream for incoming messages, one address for outgoing
 //! ones.
 //!
-//! The stream names that address in its first event; it must be on the server's own host. When the stream ends, the
-//! connection ends, and the server is connected again like any other.
+//! The first event of the stream names the address for outgoing messages, which must be on the server's own host. When the stream
+//! ends, the connection ends, and the server is connected again like any other.
 
 use super::message::{self, LONGEST};
 use futures::StreamExt as _;

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 
-/// Number of bytes kept of both ends of a long line, to find the call that it answers.
+/// Number of bytes that are kept of each end of a line that is too long, to find the call that it answers.
 const ENDS: usize = 4 * 1024;
 /// Time for a server to exit after its input is closed.
 const GRACE: Duration = Duration::from_millis(300);
@@ -31,7 +31,7 @@ pub(crate) struct Stdio {
     input: Arc<tokio::sync::Mutex<Option<ChildStdin>>>,
     output: BufReader<ChildStdout>,
     line: Vec<u8>,
-    /// Number of bytes of the line so far, including dropped ones.
+    /// Number of bytes of the current line so far, including dropped ones.
     length: usize,
     tail: Vec<u8>,
     log: ProcessLog,
@@ -110,7 +110,8 @@ impl Transport<RoleClient> for Stdio {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            // All bytes that were read are in `self`, so this future may be dropped at the await.
+            // The only await is that of `fill_buf`, and all bytes consumed before it are in `self`. So the future may be dropped
+            // there without loss.
             let (consumed, ended) = {
                 let buffer = self.output.fill_buf().await.ok()?.to_vec();
                 if buffer.is_empty() {
