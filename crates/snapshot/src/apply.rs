@@ -1,9 +1,9 @@
 //! Carries out the plan of an undo or redo. Follows no link, replaces each file atomically, and keeps the present content
 //! first.
 //!
-//! Order: directories become accessible to their owner; files and links that must not exist are deleted, then such
-//! directories, deepest first; missing directories are created, shallowest first; files and links are restored; last, the
-//! modes of directories are set. A restored file gets its old mode but a new modification time, because build tools must
+//! Order: existing directories of the plan become accessible to their owner; files and links that must not exist are deleted, then
+//! directories that must not exist, deepest first; missing directories are created, shallowest first; files and links are restored;
+//! last, the modes of directories are set. A restored file gets its old mode but a new modification time, because build tools must
 //! see that it changed.
 
 use crate::Store;
@@ -30,8 +30,8 @@ pub struct Applied {
     pub failed: Vec<SkippedPath>,
 }
 
-/// Keeps the contents that the plan would overwrite. The returned record must be in the ledger before [`apply`] is called,
-/// so that a crash loses nothing: it says what every path was and what it becomes.
+/// Keeps the contents that the plan would overwrite. The returned record says the present state of every path and the wanted one.
+/// It must be in the ledger before [`apply`] is called, so that a crash loses nothing.
 pub fn prepare(plan: &mut Plan, id: &CallId, store: &dyn Store) -> FileSnapshot {
     let caps = Caps { file: u64::MAX, session: u64::MAX, total: u64::MAX };
     let (mut keeper, mut pack, mut skipped) = (Keeper::default(), Pack::default(), Vec::new());
@@ -79,18 +79,18 @@ fn record(
     FileChanges { cause: plan.cause.clone(), files, manifest, skipped, interrupted: false }
 }
 
-/// Files whose owner had taken away the right to read them, as `chmod 000` does, and that were made readable to be kept: their
-/// present stamps, by their earlier ones. Several names of one file share a stamp.
+/// Files that their owner may not read (as after `chmod 000`) and that were made readable in order to keep them. Pairs of a file's
+/// stamp before that and its present stamp. Several hard links to one file share a stamp.
 #[derive(Default)]
 struct Opened(Vec<(FileStamp, FileStamp)>);
 
 impl Opened {
-    /// Keeps a file with `keep`. If it may not be read, its owner gets the right first, until the plan replaces or deletes it; the
-    /// record keeps the mode that the file had.
+    /// Keeps a file with `keep`. If the file may not be read, it is made readable for its owner first, and stays so until the plan
+    /// replaces or deletes it. The record has the original mode.
     ///
     /// # Errors
     ///
-    /// Returns the reason in words for people. The file then has its mode again.
+    /// Returns the reason in words for people. The file then has its original mode again.
     fn keep(
         &mut self,
         path: &Path,
@@ -113,29 +113,29 @@ impl Opened {
         let kept = keep(file);
         match kept {
             Ok(()) => self.0.push((before, now)),
-            // A failure to set the mode again has no better report than that of the failure to read.
+            // If resetting the mode fails too, the failure to read is reported, because it explains more.
             Err(_) => _ = place.set_file_mode(file.mode, now),
         }
         kept.map_err(changed)
     }
 }
 
-/// Carries out the plan as far as possible. A path that fails is reported in [`Applied::failed`]; the others go on.
+/// Carries out the plan as far as possible. A path that fails is reported in [`Applied::failed`]; the others are still carried out.
 pub fn apply(plan: &Plan, store: &dyn Store) -> Applied {
     apply_steps(plan, store, usize::MAX)
 }
 
-/// Like [`apply`], but stops after this number of changes, as a process does that is killed then. For tests.
+/// Like [`apply`], but stops after this number of changes, as if the process were killed at that moment. For tests.
 pub fn apply_steps(plan: &Plan, store: &dyn Store, steps: usize) -> Applied {
     let mut run = Run { store, packs: Packs::default(), failed: Vec::new(), steps };
     let acts: Vec<&PlannedPath> =
         plan.paths.iter().filter(|p| matches!(p.action, Action::Restore | Action::Delete)).collect();
     let is_dir = |node: &Option<FileNode>| matches!(node, Some(FileNode::Dir { .. }));
     for p in acts.iter().filter(|p| is_dir(&p.want) && is_dir(&p.now)) {
-        // Its entries must be accessible for the next steps. Its own mode is set at the end.
+        // The entries of the directory must be accessible for the next steps. The mode of the directory is set at the end.
         run.attempt(p, |place, _| place.set_dir_mode(0o700));
     }
-    // Paths are sorted, so a directory comes before its entries; in reverse, after them.
+    // Paths are sorted, so a directory comes before its entries, and after them in reverse.
     for p in acts
         .iter()
         .rev()
@@ -224,12 +224,12 @@ impl Run<'_> {
     }
 }
 
-/// True if the file is the one that the plan saw. Compares contents, because deleting another hard link to the file has
-/// just changed its stamp.
+/// True if the file still has the content that the plan saw. The stamp does not tell, because deleting another hard link to the
+/// file has just changed its stamp.
 fn holds(path: &Path, now: &FileContent) -> bool {
     match (&now.sha256, sys::read_file(path, now.size)) {
         (Some(id), Ok(Some((bytes, meta)))) => {
-            // The owner may have got the right to read it, so that it could be kept.
+            // The file may have been made readable for its owner in order to keep it.
             (meta.mode == now.mode || meta.mode == now.mode | OWNER_READS)
                 && hex(&Sha256::digest(bytes)) == id.as_str()
         }

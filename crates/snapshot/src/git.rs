@@ -1,7 +1,7 @@
 //! Reads a git repository: the files of the workspace that are tracked and unchanged, and the objects that hold them.
 //!
-//! The index is read as a file (versions 2 to 4, SHA-1). A split, sparse or SHA-256 index is treated as missing: then every
-//! file is at risk, which is slower but never less safe. The user's repository is only read, never written.
+//! The index is read as a file (versions 2 to 4, SHA-1). A split, sparse or SHA-256 index is treated as missing: every file then
+//! counts as untracked and is kept, which is slower but never less safe. The user's repository is only read, never written.
 
 use crate::sys::{self, Meta};
 use becket_types::{FileStamp, hex};
@@ -15,7 +15,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Longest wait for one object.
+/// Longest wait for one answer of git.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A larger index, in bytes, is not read.
@@ -31,7 +31,7 @@ pub(crate) struct Repo {
     pub top: PathBuf,
     /// The directory with HEAD and index.
     pub dir: PathBuf,
-    /// The directory with objects and branches. Additional working trees share that of the main one.
+    /// The directory with objects and branches. Further working trees use the one of the main working tree.
     pub common: PathBuf,
 }
 
@@ -59,7 +59,7 @@ impl Repo {
         dir.join("HEAD").exists().then(|| Self { top: top.to_path_buf(), dir, common })
     }
 
-    /// The repository with this `.git`. A damaged one is at least this folder.
+    /// The repository that has this `.git`. If `.git` is damaged, the repository consists of this folder only.
     pub(crate) fn of(dot: &Path) -> Option<Self> {
         let top = dot.parent()?;
         Self::at(top).or_else(|| {
@@ -74,7 +74,7 @@ impl Repo {
         self.ask("--batch", ids, answer).unwrap_or_else(|| vec![None; ids.len()])
     }
 
-    /// For each id, in order: true if git can read the object (loose, packed, or from an alternate).
+    /// For each id, in the same order: true if git can read the object, be it loose, packed or from an alternate.
     pub(crate) fn has(&self, ids: &[&str]) -> Vec<bool> {
         let there = |out: &mut BufReader<ChildStdout>| {
             let mut line = String::new();
@@ -90,7 +90,7 @@ impl Repo {
         is_name.then_some(name)
     }
 
-    /// Asks `git cat-file` about objects. `read` takes one answer.
+    /// Asks `git cat-file` about objects. `read` reads one answer; `None` if there is none.
     fn ask<T>(
         &self,
         how: &str,
@@ -103,7 +103,7 @@ impl Repo {
             .args(["cat-file", how])
             .env("GIT_OPTIONAL_LOCKS", "0")
             .env("GIT_NO_LAZY_FETCH", "1")
-            // The index names the object that the file was written from, so `git replace` must not substitute another.
+            // The index names the object with the file's content. `git replace` must not substitute another object.
             .env("GIT_NO_REPLACE_OBJECTS", "1")
             .current_dir("/")
             .stdin(Stdio::piped())
@@ -114,12 +114,12 @@ impl Repo {
         let mut stdin = child.stdin.take()?;
         let asked: String = ids.iter().flat_map(|id| [*id, "\n"]).collect();
         let writer = std::thread::spawn(move || {
-            // If git ends early, its missing answers show it.
+            // If git ends early, the missing answers show it, so this error is ignored.
             let _ = stdin.write_all(asked.as_bytes());
         });
         let mut out = BufReader::new(child.stdout.take()?);
-        // A repository can have a pipe among its files, for which git waits without end. Then all later answers are
-        // missing.
+        // If a file of the repository is a pipe, git waits for ever. After the time limit git is killed, and all further answers
+        // are missing.
         let (answered, progress) = mpsc::channel::<()>();
         let child = Arc::new(Mutex::new(child));
         let waited = Arc::clone(&child);
@@ -148,8 +148,7 @@ impl Repo {
     }
 }
 
-/// True if this folder has the layout of a repository's own files: that of a main one, a bare one, a submodule, or an
-/// additional working tree.
+/// True if this folder has the layout of a git directory: of a main or bare repository, a submodule, or an additional working tree.
 pub(crate) fn is_git_dir(dir: &Path) -> bool {
     let is = |name: &str, kind: sys::Kind| sys::lstat(&dir.join(name)).is_ok_and(|meta| meta.kind == kind);
     (is("HEAD", sys::Kind::File) || is("HEAD", sys::Kind::Symlink))
@@ -158,8 +157,8 @@ pub(crate) fn is_git_dir(dir: &Path) -> bool {
             || is("commondir", sys::Kind::File))
 }
 
-/// Tells the objects of repositories from other files: they are below a folder `objects` of a repository. Remembers the
-/// folders that it looked at.
+/// Recognizes files that hold objects of repositories: they are in a folder `objects` of a git directory. Caches the folders that
+/// it has examined.
 #[derive(Default)]
 pub(crate) struct Objects(HashMap<PathBuf, bool>);
 
@@ -198,7 +197,8 @@ struct Tracked {
     ctime: (u32, u32),
     inode: u32,
     size: u32,
-    /// Unmerged, only intended to be added, or not checked out: the object need not be the content of the file.
+    /// True if the file is unmerged, only intended to be added, or not checked out. The object need not have the file's content
+    /// then.
     odd: bool,
 }
 
@@ -349,7 +349,8 @@ fn varint(bytes: &[u8]) -> Option<(usize, usize)> {
     Some((value, used))
 }
 
-/// True if no extension changes the meaning of the entries. Extensions that do (split or sparse index) have names in lower case.
+/// True if no extension of the index changes the meaning of its entries. Extensions that do (split or sparse index) have names in
+/// lower case.
 fn extensions_known(bytes: &[u8], mut at: usize) -> bool {
     while at + 20 < bytes.len() {
         let (Some(name), Some(len)) = (bytes.get(at), number(bytes, at + 4)) else { return false };
@@ -367,7 +368,7 @@ pub(crate) fn index_meaning(bytes: &[u8]) -> Option<Vec<(Vec<u8>, String, bool)>
     Some(parse(bytes)?.into_iter().map(|(name, t)| (name, t.object, t.odd)).collect())
 }
 
-/// Git of the system, which no folder of the workspace in `PATH` comes before.
+/// The git of the system. `PATH` is used only if git is in none of these folders, because it may contain a folder of the workspace.
 fn program() -> PathBuf {
     let folders = ["/usr/local/bin", "/usr/bin", "/bin", "/opt/homebrew/bin", "/run/current-system/sw/bin"];
     let mut found = folders.iter().map(|folder| Path::new(folder).join("git"));

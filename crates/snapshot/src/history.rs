@@ -16,8 +16,8 @@ use std::path::PathBuf;
 #[derive(Clone, Debug)]
 pub struct Change {
     pub seq: Seq,
-    /// The entry with which its call began. After a crash, the next process records the change, so that messages may stand
-    /// between the two.
+    /// The entry with which its call began. After a crash, the next process records the change, so messages may come between the
+    /// two entries.
     pub begun: Seq,
     pub time: Millis,
     pub cause: ChangeCause,
@@ -27,19 +27,19 @@ pub struct Change {
     pub label: String,
 }
 
-/// A call whose start was recorded but whose end was not.
+/// A call that has started and whose end is not in the ledger.
 #[derive(Clone, Debug)]
 pub struct OpenCall {
     pub snapshot: FileSnapshot,
     pub time: Millis,
 }
 
-/// An undo that can be redone, in one step with those that were interrupted before it.
+/// An undo that can be redone. Interrupted undos that it completed belong to it.
 #[derive(Debug)]
 struct Undone {
     /// The `file_changes` entries of undos, and of redos that were interrupted, oldest first.
     changes: Vec<Seq>,
-    /// True if the last of these was interrupted. The next undo or redo belongs to this step.
+    /// True if the last of these entries was interrupted. The next undo or redo then completes this step.
     is_open: bool,
 }
 
@@ -98,8 +98,8 @@ impl History {
         }
     }
 
-    /// Forgets the changes of a file that was imported. They were made elsewhere, or invented: restoring them could write
-    /// anywhere.
+    /// Discards all changes, for a session that was imported from a file. The changes were made elsewhere, or invented, so
+    /// restoring them could write anywhere.
     fn forget_changes(&mut self) {
         self.tree.clear();
         self.changes.clear();
@@ -169,7 +169,7 @@ impl History {
                     let of = self.calls_of(undone);
                     self.done.extend(of);
                     self.done.sort();
-                    // Changes that the undo carried out in part are still there.
+                    // A change that was undone only in part never left the list, so it may be there twice now.
                     self.done.dedup();
                 }
                 match at.and_then(|at| self.undone.get_mut(at)) {
@@ -195,11 +195,11 @@ impl History {
         self.changes.push(Change { seq: entry.seq, begun, time: entry.time, cause, files, skipped, label });
     }
 
-    /// True if this undo skipped a path of the change at `seq` that can still be restored: one in conflict, or one that
-    /// failed. Such a change can be undone once more. Paths that it did restore are then in the wanted state.
+    /// True if this undo skipped a path of the change at `seq` that can still be restored, because of a conflict or a failure. The
+    /// change can then be undone once more, which leaves the restored paths as they are.
     fn is_left(&self, seq: Seq, undo: &FileChanges) -> bool {
-        // A directory may stay for good, because a person has put a file into it. A content that was not kept never comes
-        // back. Neither may keep earlier turns from being undone.
+        // Two kinds of paths do not count, or they would keep earlier turns from being undone for ever: a directory into which a
+        // person has put a file, and a file whose content was not kept.
         let counts = |change: &&PathChange| {
             !matches!(change.after, Some(FileNode::Dir { .. }))
                 && !matches!(&change.before, Some(FileNode::File(file)) if file.sha256.is_none())
@@ -265,13 +265,14 @@ impl History {
         self.redo_chain().into_iter().find(|change| matches!(change.cause, ChangeCause::Undo(_)))
     }
 
-    /// The changes that a redo would take back, newest first: the newest undo, and interrupted ones that it completed.
+    /// The changes that a redo would take back, newest first: the newest undo, and the interrupted undos and redos of the same
+    /// step.
     pub(crate) fn redo_chain(&self) -> Vec<&Change> {
         let last = self.undone.last().map(|undone| undone.changes.as_slice()).unwrap_or_default();
         last.iter().rev().filter_map(|seq| self.change_at(*seq)).collect()
     }
 
-    /// The undos and redos, newest first, of which the last was interrupted and not completed since.
+    /// The changes of the newest step, newest first, if its last undo or redo was interrupted and was not completed since.
     pub(crate) fn interrupted(&self) -> Vec<&Change> {
         if self.undone.last().is_some_and(|undone| undone.is_open) { self.redo_chain() } else { Vec::new() }
     }

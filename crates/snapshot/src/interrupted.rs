@@ -1,8 +1,8 @@
 //! Finds out which paths an undo or redo had changed when it was interrupted.
 //!
-//! Its intention is in the ledger, with the state of every path before it and the state that it wanted. A path that is still as
-//! before was not changed. All others count as changed: if somebody else has changed one since, the next plan finds it in
-//! another state than the record says, and that is a conflict.
+//! Before it began, its intention was written to the ledger: the state of every path and the wanted state. A path that is still in
+//! the first state was not changed. All other paths count as changed. If somebody else has changed such a path since, the next plan
+//! finds another state than the record says and reports a conflict.
 
 use crate::apply::OWNER_READS;
 use crate::plan::look;
@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// Returns the changes that were made, and removes temporary files that were left.
+/// Returns the changes that were made before the interruption, and removes temporary files that were left.
 pub(crate) fn changes_made(intended: &FileChanges) -> FileChanges {
     let mut made = FileChanges { files: Vec::new(), manifest: None, ..intended.clone() };
-    // If the list is lost, nothing is known to be done.
+    // If the list of files is lost, it is not known what was done, so the undo counts as interrupted.
     made.interrupted = intended.files.is_empty();
     remove_temporary(&intended.files);
     for change in &intended.files {
@@ -55,7 +55,8 @@ fn remove_temporary(files: &[PathChange]) {
     }
 }
 
-/// The wanted state, with the stamp of the file if it has that state. The place of its content is known only from the record.
+/// Returns the wanted state, with the file's present stamp if the file is in that state. The position of the content in the store
+/// is known only from the record.
 fn reached(mut want: Option<FileNode>, now: Option<&FileNode>) -> Option<FileNode> {
     if let (Some(FileNode::File(want)), Some(FileNode::File(now))) = (&mut want, now) {
         let is_same = want.sha256.is_none() || want.sha256 == now.sha256;
@@ -71,11 +72,11 @@ fn is_halfway(change: &PathChange, now: Option<&FileNode>) -> bool {
     let is_dir = |node: Option<&FileNode>| matches!(node, Some(FileNode::Dir { .. }));
     let (before, want) = (change.before.as_ref(), change.after.as_ref());
     match (before, now) {
-        // A file gives way to a directory, or a directory to a file.
+        // While a file is replaced by a directory, or a directory by a file, nothing is at the path.
         (Some(_), None) => want.is_some() && is_dir(before) != is_dir(want),
-        // A directory is accessible until its entries are restored.
+        // A directory has this mode until its entries are restored.
         (_, Some(FileNode::Dir { mode: 0o700 })) => is_dir(want) && !observe::same(want, now),
-        // A file that its owner could not read was made readable, so that it could be kept.
+        // The file was made readable for its owner, in order to keep it.
         (Some(FileNode::File(before)), Some(FileNode::File(now))) => {
             let opened = FileContent { mode: before.mode | OWNER_READS, ..before.clone() };
             observe::same(Some(&FileNode::File(opened)), Some(&FileNode::File(now.clone())))

@@ -41,10 +41,10 @@ pub(crate) enum Refused {
     SessionFull,
     AllFull,
     Unreadable,
-    /// Another program wrote to it during each attempt to read it.
+    /// Other programs wrote to the file during each of [`READS`] attempts to read it.
     Changing,
     NoTime,
-    /// Ignored files have used up their limit for one command.
+    /// The limit of one command for ignored files is used up.
     Bulk,
 }
 
@@ -62,7 +62,7 @@ impl Refused {
     }
 }
 
-/// Records the contents that have been kept, and their positions in packs.
+/// Keeps contents, and knows those that have been kept and their positions in packs.
 #[derive(Default)]
 pub(crate) struct Keeper {
     /// Hash of a content to its pack and the offset in it; `None` if it is a blob of its own.
@@ -124,7 +124,7 @@ impl Content {
         Self { bytes, id, attributes: Attributes::new() }
     }
 
-    /// Reads the content of the file that the record describes.
+    /// Reads the content of the file that the record describes, if the file still has the record's stamp.
     pub(crate) fn read(path: &Path, file: &FileContent, caps: &Caps) -> Result<Self, Refused> {
         if file.size > caps.file {
             return Err(Refused::TooLarge);
@@ -161,7 +161,7 @@ impl Content {
 }
 
 impl Keeper {
-    /// Notes a content that an earlier record names, so that it is not kept twice.
+    /// Registers a content that an earlier record names, so that it is not kept twice.
     pub(crate) fn know(&mut self, file: &FileContent) {
         if let Some(id) = &file.sha256
             && self.kept.insert(id.clone(), file.pack.clone()).is_none()
@@ -170,8 +170,8 @@ impl Keeper {
         }
     }
 
-    /// Keeps the present content of `path` and updates the record to match it. The content stays in `pack` until
-    /// [`Keeper::close`].
+    /// Keeps the present content of `path` and updates the record to match it. A part of `pack` that is not complete is stored only
+    /// by [`Keeper::close`].
     pub(crate) fn keep_now(
         &mut self,
         path: &Path,
@@ -187,8 +187,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// Reads and keeps the file that the record describes, and sets the record's hash. The content stays in `pack` until
-    /// [`Keeper::close`].
+    /// Reads and keeps the file that the record describes, and sets the record's hash. A part of `pack` that is not complete is
+    /// stored only by [`Keeper::close`].
     pub(crate) fn keep(
         &mut self,
         path: &Path,
@@ -231,7 +231,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// Stores the complete blobs, and in parallel calls `work` with each number below `count`.
+    /// Stores the complete blobs of `pack`, and in parallel calls `work` with each number below `count`. Returns the results of
+    /// `work`.
     pub(crate) fn store_beside<T: Send>(
         &mut self,
         pack: &mut Pack,
@@ -242,7 +243,7 @@ impl Keeper {
         self.store(pack.take(false), store, count, work)
     }
 
-    /// Stores all blobs. Afterwards, [`Keeper::place`] completes the records of their parts.
+    /// Stores all blobs of `pack`. Afterwards, [`Keeper::place`] can complete the records of the contents in them.
     pub(crate) fn close(&mut self, pack: &mut Pack, store: &dyn Store) {
         self.store(pack.take(true), store, 0, |_| ());
     }
@@ -269,7 +270,7 @@ impl Keeper {
         worked.into_iter().flatten().collect()
     }
 
-    /// Sets the record's position in its pack, once the pack is stored.
+    /// Sets the record's position in its pack. The pack must have been stored.
     pub(crate) fn place(&self, file: &mut FileContent) {
         if let Some(place) = file.sha256.as_ref().and_then(|id| self.kept.get(id)) {
             file.pack.clone_from(place);
@@ -310,7 +311,7 @@ mod tests {
         };
         std::fs::write(&path, "one\n").unwrap();
         let old = FileContent { git: Some("0".repeat(40)), ..look(&path) };
-        // Renaming a new file over it gives another inode, even if the clock is too coarse to give another time.
+        // Renaming a new file over the old one changes the inode, even if the clock is too coarse to change the time.
         std::fs::write(dir.path().join("new"), "one\ntwo\n").unwrap();
         std::fs::rename(dir.path().join("new"), &path).unwrap();
         assert_eq!(Content::read(&path, &old, &Caps::default()).err(), Some(Refused::Changing));

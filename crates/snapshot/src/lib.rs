@@ -1,9 +1,9 @@
 //! Records the state of files before a tool call, so that the call can be undone.
 //!
-//! Owns the index of a workspace (made by `stat` alone), the judgement of the files that a shell command puts at risk, the
-//! keeping of contents in a blob store that the caller provides ([`Store`]), and the plans that restore files. The records
-//! are `becket_types::FileSnapshot` and `FileChanges`; undo is derived from them and the blobs alone ([`History`]).
-//! Knows `types` and `shell-syntax` only. Writes no ledger, asks no questions and prints nothing.
+//! Owns the index of a workspace (made by `stat` alone), the judgement of the files that a shell command puts at risk, the keeping
+//! of contents in a blob store that the caller provides ([`Store`]), and the plans that restore files. The records are
+//! `becket_types::FileSnapshot` and `FileChanges`; undo is derived from them and the blobs alone ([`History`]). Uses `types`,
+//! `files` and `shell-syntax` only. Writes no ledger, asks no questions and prints nothing.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -17,7 +17,8 @@
 //! | `interrupted` | finds out how far an interrupted undo got |
 //!
 //! Invariants:
-//! - Nothing is written outside the data directory except by [`apply::apply`], which follows no symbolic link.
+//! - Outside the data directory, only an undo changes files: [`apply::prepare`] may make a file readable, [`apply::apply`] restores
+//!   files, and temporary files of an interrupted undo are removed. None of them follows a symbolic link.
 //! - A content that could not be kept is named with the reason; nothing is left out in silence.
 
 pub mod apply;

@@ -20,8 +20,8 @@ pub(crate) fn node(path: &Path, meta: &Meta) -> Option<FileNode> {
     }
 }
 
-/// True if a file or directory is still as recorded, by its metadata alone. A link always counts as changed, because its
-/// target must be read again.
+/// True if the metadata of a file or directory are as recorded. A link always counts as changed, because its target must be read
+/// again.
 pub(crate) fn unchanged(known: &FileNode, meta: &Meta) -> bool {
     match (known, meta.kind) {
         (FileNode::File(file), Kind::File) => {

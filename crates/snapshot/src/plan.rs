@@ -1,7 +1,7 @@
 //! Plans an undo or redo, path by path, before anything is changed.
 //!
-//! Several changes of one path become one step: from the state after the newest change to the state before the oldest. If a
-//! path is not in the state that the change left (a person or another program has changed it), that is a conflict, and the
+//! Several changes of one path become one step: from the state after the newest change to the state before the oldest. If a path is
+//! no longer in the state in which the newest change left it, a person or another program has changed it. That is a conflict: the
 //! path stays as it is unless the undo is forced.
 
 mod whole;
@@ -78,13 +78,13 @@ impl Plan {
     }
 }
 
-/// One path over several changes.
+/// The changes of one path, combined into one step.
 struct Step {
     want: Option<FileNode>,
     left: Option<FileNode>,
     /// True if another program changed the path between two of the changes.
     gap: bool,
-    /// True if the newest change is of an interrupted undo or redo, which has found the path as it was left.
+    /// True if the newest change belongs to an interrupted undo or redo. Its recorded state is the one that was found afterwards.
     resumes: bool,
 }
 
@@ -94,8 +94,8 @@ impl Step {
     }
 }
 
-/// Plans the undo of these changes, which are ordered newest first. With `force`, paths in conflict are overwritten. If an
-/// undo or redo was interrupted, the plan also takes back what that did.
+/// Plans the undo of these changes, which are ordered newest first. With `force`, paths in conflict are overwritten. If the last
+/// undo or redo was interrupted, the plan also takes back the changes that it made.
 pub fn plan_undo(history: &History, changes: &[&Change], force: bool, store: &dyn Store) -> Plan {
     let mut steps = taken_back(&history.interrupted());
     for change in changes {
@@ -128,7 +128,7 @@ pub fn plan_redo(history: &History, force: bool, store: &dyn Store) -> Option<Pl
     Some(build(cause, steps, labels.collect(), undo.skipped.clone(), force, store))
 }
 
-/// The steps that take back an undo with the interrupted ones before it, which are ordered newest first.
+/// The steps that take back the changes of an undo and of the interrupted ones before it. `chain` is ordered newest first.
 fn taken_back(chain: &[&Change]) -> BTreeMap<PathBuf, Step> {
     let mut steps: BTreeMap<PathBuf, Step> = BTreeMap::new();
     for file in chain.iter().flat_map(|change| &change.files) {
@@ -136,7 +136,8 @@ fn taken_back(chain: &[&Change]) -> BTreeMap<PathBuf, Step> {
             Some(step) if observe::same(step.want.as_ref(), file.after.as_ref()) => {
                 step.want.clone_from(&file.before);
             }
-            // Somebody else changed the path in between, and was overwritten by force. That content comes back.
+            // Between these two changes somebody else changed the path, and a forced undo overwrote that. The step restores that
+            // content, so older changes do not count.
             Some(_) => {}
             None => {
                 steps.insert(file.path.0.clone(), Step::of(file, true));
@@ -166,7 +167,7 @@ fn build(
     Plan { cause, paths, labels, skipped }
 }
 
-/// Takes the directories out of the plan that cannot be deleted, because something in them stays.
+/// Removes the deletion of directories that cannot be deleted because the plan leaves something in them.
 fn keep_full_directories(paths: &mut [PlannedPath]) {
     // Paths are sorted, so in reverse a directory comes after its entries.
     for at in (0..paths.len()).rev() {
@@ -239,7 +240,7 @@ fn plan_path(path: PathBuf, step: Step, force: bool, store: &dyn Store, packs: &
     PlannedPath { path, action, want, now, lines, bytes }
 }
 
-/// Reads the present state of a path, with the hash of its content, and the bytes if it is a file. `Err` says in a few
+/// Reads the present state of a path, with the hash of its content. Also returns the bytes if it is a file. `Err` says in a few
 /// words why it cannot be read.
 pub(crate) fn look(path: &Path) -> Result<(Option<FileNode>, Option<Vec<u8>>), String> {
     let meta = match sys::meta_at(path) {
@@ -257,7 +258,7 @@ pub(crate) fn look(path: &Path) -> Result<(Option<FileNode>, Option<Vec<u8>>), S
             file.sha256 = Some(BlobId(hex(&Sha256::digest(&bytes))));
             Ok((Some(node), Some(bytes)))
         }
-        // Its owner may have taken the right to read it away. The metadata alone then say if it is as it was left.
+        // The owner may not be allowed to read the file. Then only the metadata tell if it is as the change left it.
         Ok(None) => Ok((Some(node), None)),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok((Some(node), None)),
         Err(error) => Err(format!("it cannot be read: {error}")),

@@ -1,15 +1,15 @@
 //! Looks at files before and after a call: keeps those at risk before it, and finds the call's changes after it.
 //!
-//! Model: `known` holds the file states derived from the ledger. `before_paths` and `before_command` look at the
-//! workspace, keep the files at risk, and return the differences to `known` as a [`FileSnapshot`], which must be written to
-//! the ledger before the call runs. [`Recorder::after`] looks again and returns the changes. Unchanged tracked files are
-//! not read beforehand, unless the command names them or may destroy anything. If a call has changed one, its content is
+//! Mechanism: [`Recorder`]'s field `known` holds the file states derived from the ledger. `before_paths` and `before_command` look
+//! at the workspace, keep the contents of the files at risk, and return the differences to `known` as a [`FileSnapshot`], which
+//! must be written to the ledger before the call runs. [`Recorder::after`] looks again and returns the changes. Unchanged tracked
+//! files are not read beforehand, unless the command names them or may destroy anything. If a call has changed one, its content is
 //! fetched from the repository at once.
 //!
 //! Cost: calls that only read files do not come here. For an ordinary command, looking and reading stop after
 //! [`Settings::patience`], and files that were not kept are named. A command that destroys what it names waits up to
-//! [`Settings::limit`] for the named paths, and no longer than an ordinary one for the rest. A command that may destroy
-//! anything waits up to that limit for everything. The size limits apply to all.
+//! [`Settings::limit`] for the named paths, and no longer than an ordinary one for the rest. A command that may destroy anything
+//! waits up to that limit for everything. The size limits apply to all commands.
 
 mod calls;
 mod look;
@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 const INLINE: usize = 64;
 /// Limit on skipped paths that are named one by one.
 const NAMED: usize = 100;
-/// Limit, in bytes, on ignored files and git objects kept before one command. Build output must not use up the session's
+/// Limit, in bytes, on ignored files and git objects kept before one command. Otherwise build output would use up the session's
 /// limit.
 const BULK: u64 = 100_000_000;
 
@@ -45,9 +45,9 @@ const BATCH: u64 = 4 << 20;
 /// The times until which a call waits for its files to be kept.
 #[derive(Clone, Copy)]
 struct Deadlines {
-    /// For the paths that a command names.
+    /// For paths that the command names, ignored files at risk and git objects.
     named: Instant,
-    /// For everything else.
+    /// For all other files.
     rest: Instant,
 }
 
@@ -91,9 +91,9 @@ pub struct Settings {
     /// becket's own folders, which are never walked.
     pub exclude: Vec<PathBuf>,
     pub caps: Caps,
-    /// The folder with the blobs of all sessions, for the limit on all of them together.
+    /// The folder with the blobs of all sessions. Its size counts for the limit on all sessions together.
     pub all_sessions: Option<PathBuf>,
-    /// Time limit for looking and reading before an ordinary command; after it, half of this.
+    /// Time limit for looking and reading before an ordinary command. Half of it applies after the command.
     pub patience: Duration,
     /// Time limit for looking and reading before a destructive command.
     pub limit: Duration,
@@ -120,10 +120,11 @@ pub struct Recorder {
     keeper: Keeper,
     /// Last known state of each path, and the number of the round in which it was last seen.
     known: HashMap<PathBuf, (FileNode, u64)>,
+    /// Number of the last look before a command.
     round: u64,
     walker: Walker,
     repos: HashMap<PathBuf, Option<Repo>>,
-    /// The other repositories that the last look met.
+    /// The repositories that the last look found, except those of the roots.
     nested: Vec<Repo>,
     indexes: HashMap<PathBuf, Index>,
     /// The call that is running.
@@ -134,9 +135,10 @@ pub struct Recorder {
 struct Open {
     call: CallId,
     what: What,
-    /// Paths that existed before the call but were not looked into. Files below them are not taken for the call's work.
+    /// Paths that existed before the call but were not looked into. Files that are found below them later do not count as the
+    /// call's work.
     passed: HashSet<PathBuf>,
-    /// Paths for which there was no time, or no permission.
+    /// Paths that were left out for lack of time or permission.
     missed: Vec<PathBuf>,
     risks: RepoRisks,
 }
@@ -179,7 +181,7 @@ impl Recorder {
         }
     }
 
-    /// Adds folders to watch. Not while a call runs: its own work and older files of the folder could not be told apart.
+    /// Adds folders to watch. Has no effect while a call runs, because older files of the folder would count as the call's work.
     pub fn add_roots(&mut self, added: &[PathBuf]) {
         if self.open.is_none() {
             let fresh = added.iter().filter(|root| !self.settings.roots.contains(root)).cloned();
@@ -203,12 +205,13 @@ impl Recorder {
         }
     }
 
-    /// The object that holds the file's present content, if a repository has one.
+    /// The id of the git object that holds the file's present content, if a repository has one.
     fn vouched(&self, seen: &Seen) -> Option<String> {
         self.indexes.values().find_map(|index| index.object(&seen.path, &seen.meta)).map(str::to_owned)
     }
 
-    /// Updates `known` from a sweep and keeps the files at risk. Returns the differences, and the paths that were not kept.
+    /// Updates `known` from a sweep and keeps the contents of the files at risk. Returns the differences, and the paths that were
+    /// not kept.
     fn take_in(
         &mut self,
         sweep: &Sweep,
@@ -276,7 +279,7 @@ impl Recorder {
         (files, skipped)
     }
 
-    /// Keeps contents: those that the command names first, and small ones before large ones.
+    /// Keeps contents: named paths first, ignored files last, and small files before large ones.
     fn keep_all(
         &mut self,
         mut wanted: Vec<Wanted>,
@@ -374,8 +377,8 @@ fn used_below(dir: &Path) -> u64 {
     sum
 }
 
-/// Takes the next files to read together, about [`BATCH`] bytes, each with a flag whether it may be kept. `bulk` is the
-/// number of bytes that files of that rank may still use.
+/// Takes the next files to read together, about [`BATCH`] bytes, each with true if it may be kept. `bulk`: the bytes that files of
+/// [`Rank::Bulk`] may still use.
 fn next_batch(wanted: &mut VecDeque<Wanted>, bulk: &mut u64) -> Vec<(Wanted, bool)> {
     let (mut batch, mut bytes) = (Vec::new(), 0);
     while bytes < BATCH

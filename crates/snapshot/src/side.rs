@@ -1,4 +1,4 @@
-//! Runs the same work on many items, with as many threads as help.
+//! Does the same work on many items, with as many threads as make it faster.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::thread::{Builder, available_parallelism, scope};
 
 /// Limit on threads: more would only wait for the disk and for each other.
 const MOST: usize = 8;
-/// Small items for which starting one more thread pays off.
+/// Number of small items that are worth one more thread.
 const FEW: usize = 32;
 
 /// Calls `work` with each number below `large + small` and returns the results in order. `large` items are worth a thread
@@ -30,7 +30,7 @@ fn each_on<T: Send>(threads: usize, count: usize, work: impl Fn(usize) -> T + Sy
         }
     };
     let mut all = scope(|scope| {
-        // If the system cannot start a thread, this one does the work.
+        // If the system cannot start another thread, the existing ones do all of the work.
         let others: Vec<_> =
             (1..threads).map_while(|_| Builder::new().spawn_scoped(scope, some).ok()).collect();
         let mut all = some();

@@ -1,9 +1,9 @@
 //! Walks the workspace by `stat` alone, with ignore rules.
 //!
-//! A directory whose own times have not changed since it was listed has the same names in it. Then only its files are
-//! looked at again, with one `fstatat` each, and no ignore rule is matched. Ignored directories are entered only if a
-//! command puts them at risk. Ignored files in other directories count if they are small (`.env`, local settings).
-//! Symbolic links are never followed. No files are read except ignore files.
+//! A directory whose own times have not changed since it was listed has the same names in it. Then only its files are looked at
+//! again, with one `fstatat` each, and no ignore rule is matched. Ignored directories are entered only if a command puts them at
+//! risk. Ignored files in other directories count if they have at most 1 MiB (`.env`, local settings). Symbolic links are never
+//! followed. No files are read except ignore files.
 
 use crate::git::{Index, Repo};
 use crate::sys::{Kind, Listing, Meta, lstat};
@@ -22,18 +22,18 @@ const SMALL: u64 = 1 << 20;
 /// A directory that changed within this time before it was listed, in nanoseconds, is listed again: file systems have
 /// coarse clocks, so a later change could leave the same time.
 const TICK: i64 = 50_000_000;
-/// Limit on the entries of one sweep.
+/// Maximum number of entries in one sweep.
 const MAX_ENTRIES: usize = 200_000;
 
-/// The part of the workspace that one sweep looks at.
+/// The part of the workspace that one sweep covers, and its time limit.
 pub(crate) struct Scope<'a> {
-    /// Enter ignored directories.
+    /// True if ignored directories are entered.
     pub ignored: bool,
     /// Paths named by the command; everything below them counts.
     pub targets: &'a [PathBuf],
-    /// Enter repositories' own folders below a target or root.
+    /// True if git directories below a target or root are entered.
     pub inside_git: bool,
-    /// Enter repositories' folders of objects.
+    /// True if folders of objects are entered.
     pub objects: bool,
     pub exclude: &'a [PathBuf],
     pub deadline: Instant,
@@ -102,15 +102,16 @@ fn ignore_rules(dir: &Path, file: &Path) -> Option<Gitignore> {
 struct CachedDir {
     stamp: FileStamp,
     rules: u64,
-    /// Names, each with a flag if it is ignored.
+    /// Names in the directory, each with true if it is ignored.
     names: Vec<(OsString, bool)>,
 }
 
-/// Walks the workspace, and remembers listings and ignore rules from sweep to sweep.
+/// Walks the workspace, and caches listings and ignore rules for the next sweep.
 #[derive(Default)]
 pub(crate) struct Walker {
     dirs: HashMap<PathBuf, CachedDir>,
-    /// Ignore rules of each directory, with the number of the rules above it and the stamp of its own ignore file.
+    /// Ignore rules of each directory, with the id of the rules above it and the stamp of its own ignore file. Both must be the
+    /// same for the rules to be used again.
     rules: HashMap<PathBuf, (u64, Option<FileStamp>, Arc<Rules>)>,
     next_rules: u64,
 }
@@ -218,7 +219,7 @@ impl Walker {
     ) {
         let listing = match Listing::open(dir) {
             Ok(listing) => listing,
-            // Another program has just deleted it.
+            // Another program has just deleted the directory.
             Err(error) if error.kind() == ErrorKind::NotFound => return,
             Err(_) => return out.missed.push(dir.to_path_buf()),
         };

@@ -107,7 +107,7 @@ pub(super) fn classify(args: &[Word], cwd: &Path, risk: &mut Risk) {
                 Some(letters) if !letters.starts_with('-') => letters.matches('f').count(),
                 _ => 0,
             };
-            // Forced twice, it deletes repositories.
+            // With two `-f`, `git clean` also deletes repositories.
             if rest.iter().map(forced).sum::<usize>() > 1 {
                 risk.nested = GitRisk::Objects;
             }

@@ -9,13 +9,13 @@ mod table;
 
 use std::path::{Path, PathBuf};
 
-/// The danger of a command: how long it has to wait until files are kept.
+/// The danger of a command. Decides how long the command may have to wait until files are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// It may change files, but is not known to destroy any. Files at risk are kept as far as a short time allows.
     #[default]
     Ordinary,
-    /// It destroys the paths that it names. Those are kept first, with a long time limit; other files as for `Ordinary`.
+    /// It destroys the paths that it names. These are kept first, with a long time limit; other files as for `Ordinary`.
     Named,
     /// It may destroy anything. All files at risk are kept first, with a long time limit.
     Destructive,
@@ -32,7 +32,7 @@ pub enum GitRisk {
     Objects,
 }
 
-/// The files that a command puts at risk, in addition to changed and untracked files, which always count.
+/// The files that a command puts at risk, in addition to changed and untracked files, which are always at risk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Risk {
     pub level: Level,

@@ -30,7 +30,7 @@ impl<'a> Reader<'a> {
         let nowhere = Path::new("/");
         let paths = Paths { home: self.around.home.unwrap_or(nowhere), resolve: &becket_types::lexical };
         let Script { commands, redirects, unread, .. } = read_long(source, self.dirs.clone(), &paths);
-        // A part that is not understood may do anything.
+        // A part that is not understood may do anything. Without a home folder, `~` is not understood.
         if unread || (self.around.home.is_none() && source.contains('~')) {
             self.risk.all();
         }
@@ -46,12 +46,12 @@ impl<'a> Reader<'a> {
         self.dirs = before;
     }
 
-    /// A path that is written to or destroyed.
+    /// Adds the risk of a path that is written to or destroyed.
     fn target(&mut self, word: &Word) {
         let text = word.text.as_str();
         match word.known {
             Known::Dynamic => return self.risk.all(),
-            // A pipe to another command is not a file.
+            // A process substitution such as `<(…)` gives the program a pipe, not a file.
             Known::Pipe => return,
             Known::Literal | Known::Glob => {}
         }
@@ -218,13 +218,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Adds the risk of running a file: that of its text, or the highest if the text cannot be read.
+    /// Adds the risk of running a file as a script: that of its text, or the highest if the file is not known before the command
+    /// runs.
     fn run_file(&mut self, file: Option<&Word>, depth: usize) {
         let Some(file) = file else { return };
         if matches!(file.known, Known::Dynamic | Known::Pipe) {
             return self.risk.all();
         }
-        // A compiled program, or one that does not exist, has no text here and adds no risk.
+        // A compiled program and a missing file have no text, and add no risk.
         for text in self.texts(file) {
             self.run_text(&text, depth);
         }
@@ -262,7 +263,7 @@ impl<'a> Reader<'a> {
         } else if let Some(file) = args.iter().find(|word| !word.text.starts_with('-')) {
             let texts = self.texts(file);
             if texts.is_empty() {
-                // The word is not a file but a program of awk, or a module.
+                // The word is a program for awk or a module, not a file.
                 self.text(&file.text);
             }
             for text in texts {
@@ -273,7 +274,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Adds the risk of a program in another language, judged by the words in its text.
+    /// Adds the risk of a program in another language: the highest if it contains a word of [`DESTROYS`].
     fn text(&mut self, text: &str) {
         if DESTROYS.iter().any(|word| text.contains(word)) {
             self.risk.all();
@@ -325,14 +326,15 @@ impl<'a> Reader<'a> {
         if lists {
             return;
         }
-        // At risk are the folder that it unpacks into and the archive, which may be overwritten.
+        // An archive program may overwrite the archive and everything in the folder into which it unpacks.
         self.risk.raise(Level::Destructive);
         self.operands(args);
         let into = args.iter().position(|w| ["-C", "-d", "--directory"].contains(&w.text.as_str()));
         match into.and_then(|at| args.get(at + 1)) {
             Some(dir) => self.target(dir),
             None => {
-                // Only files that are in the archive are overwritten. Tracked ones can be restored from the repository.
+                // The folder is the current one, in which only files with names from the archive are overwritten. Tracked files can
+                // be restored from the repository, so ignored files are what could be lost.
                 self.risk.ignored = true;
             }
         }

@@ -47,7 +47,7 @@ fn named_paths_are_found_through_quotes_launchers_and_nesting() {
     }
 }
 
-/// A `cd` may fail, and what follows then runs where the command began.
+/// If the `cd` fails, the rest of the command runs in the first folder.
 #[test]
 fn both_folders_count_after_a_cd() {
     for (command, want) in [

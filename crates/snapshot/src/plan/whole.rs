@@ -1,4 +1,4 @@
-//! Decisions of a plan for several paths together: repositories that calls created, and folders that are gone.
+//! Decisions of a plan that concern several paths together: repositories that calls created, and folders that no longer exist.
 
 use super::{Action, PlannedPath, Step, look};
 use crate::git::{Objects, Repo, is_git_dir};
@@ -9,19 +9,20 @@ use std::collections::{BTreeMap, HashSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Limit on the paths that are deleted with a repository although no call is known to have written them.
+/// Maximum number of paths that are deleted with a repository although no change records that a call wrote them.
 const MOST: usize = 20_000;
-/// Limit on the bytes of these paths, which are saved first.
+/// Maximum size of these paths together, in bytes. They are saved before they are deleted.
 const BYTES: u64 = 100_000_000;
 
-/// Takes new objects of repositories out of a plan. They harm nothing, and what others committed since may need them.
+/// Removes the deletion of new objects of repositories from a plan. Objects do no harm, and commits that others made since may need
+/// them.
 pub(super) fn keep_objects(steps: &mut BTreeMap<PathBuf, Step>) {
     let mut objects = Objects::default();
     steps.retain(|path, step| step.want.is_some() || !objects.contains(path));
 }
 
-/// Deletes a repository that the calls created as a whole, with its objects, or not at all: if anything of it has changed
-/// since, somebody uses it.
+/// If the calls created a repository, deletes it as a whole with its objects, or not at all: if any of its files has changed since,
+/// somebody uses it.
 pub(super) fn repositories(paths: &mut Vec<PlannedPath>, force: bool) {
     let is_head = |p: &&PlannedPath| p.want.is_none() && p.now.is_some() && p.path.ends_with("HEAD");
     let folders = paths.iter().filter(is_head).filter_map(|p| p.path.parent());
@@ -42,7 +43,7 @@ pub(super) fn repositories(paths: &mut Vec<PlannedPath>, force: bool) {
     paths.sort_by(|a, b| a.path.cmp(&b.path));
 }
 
-/// Plans no restore of objects that a call created and a later one deleted. The creation of objects is not recorded.
+/// Plans no restore of objects that one call created and a later one deleted. The ledger records their deletion only.
 fn forget_objects(dir: &Path, paths: &mut [PlannedPath]) {
     let mut objects = Objects::default();
     for p in paths.iter_mut().filter(|p| p.want.is_some() && p.path.starts_with(dir)) {
@@ -92,7 +93,7 @@ fn others(dir: &Path, paths: &[PlannedPath], force: bool) -> Result<Vec<PlannedP
     Ok(more)
 }
 
-/// Leaves a repository alone, with the file that leads to it from its working tree.
+/// Leaves a repository alone, and the `.git` file that leads to it from its working tree.
 fn leave(dir: &Path, paths: &mut [PlannedPath], why: &str) {
     let leads = |p: &PlannedPath| {
         p.path.ends_with(".git")
@@ -106,8 +107,8 @@ fn leave(dir: &Path, paths: &mut [PlannedPath], why: &str) {
     }
 }
 
-/// Leaves paths alone whose folder is gone, unless the plan restores that too. It was deleted or renamed since, and the
-/// person who did it would not look for the files there.
+/// Turns paths whose folder no longer exists into conflicts, unless the plan restores the folder too. The person who deleted or
+/// renamed the folder would not look for the files there.
 pub(super) fn folders(paths: &mut [PlannedPath]) {
     let is_back =
         |p: &&PlannedPath| p.action == Action::Restore && matches!(p.want, Some(FileNode::Dir { .. }));

@@ -1,4 +1,4 @@
-//! Records one call, from its start to its end, also one that a dead process left open.
+//! Records one call from its start to its end. Also completes the record of a call that a killed process left open.
 
 use super::look::RepoRisks;
 use super::{
@@ -26,7 +26,7 @@ impl Recorder {
     pub fn before_paths(&mut self, call: &CallId, paths: &[PathBuf]) -> Before {
         let mut all = Vec::new();
         for path in paths.iter().filter_map(|path| canonical_parent(path).or_else(|| Some(path.clone()))) {
-            // The call would have to create these directories.
+            // If these directories do not exist, the call has to create them.
             all.extend(path.ancestors().skip(1).take_while(|dir| is_absent(dir)).map(Path::to_path_buf));
             all.push(path);
         }
@@ -141,7 +141,7 @@ impl Recorder {
         Some(self.close(open))
     }
 
-    /// Closes the call that was never closed, if there is one. Changes since its start are taken for its own.
+    /// Closes a call that is still open, if there is one. All changes since its start count as its work.
     pub fn close_left_open(&mut self) -> Option<FileChanges> {
         let open = self.open.take()?;
         Some(self.close(open))
@@ -175,8 +175,8 @@ impl Recorder {
         self.changes(ChangeCause::Call(open.call), files, skipped)
     }
 
-    /// Finds the changes of a call that a dead process left open, from the records alone: paths that differ from their
-    /// record, and unrecorded files that are newer than the call. For an undo or redo, the paths that it had changed.
+    /// Finds the changes of a call that a dead process left open, from the records alone: paths that differ from their record, and
+    /// unrecorded files that are newer than the call. For an undo or redo, returns the paths that it had changed.
     pub fn recover(&mut self, left: &OpenCall) -> FileChanges {
         if let Some(intended) = &left.snapshot.undo {
             let mut changes = interrupted::changes_made(intended);
@@ -219,7 +219,7 @@ impl Recorder {
         FileChanges { cause, files, manifest, skipped: shorten(skipped), interrupted: false }
     }
 
-    /// The list of changes, read from its blob if it is there.
+    /// The list of changes. A long list is read from its blob.
     pub fn listed(&self, changes: &FileChanges) -> Vec<PathChange> {
         let Some(id) = &changes.manifest else { return changes.files.clone() };
         self.store.get(id).and_then(|json| serde_json::from_slice(&json).ok()).unwrap_or_default()
@@ -289,8 +289,8 @@ impl Recorder {
         (changes, skipped)
     }
 
-    /// Leaves out files of objects that git still has in a pack. Its own `gc` runs in the background and moves thousands of them
-    /// there; undo needs none of these files.
+    /// Leaves out files of objects that git still has in a pack. Git's own `gc` may run in the background and move thousands of
+    /// objects into a pack; undo needs none of the old files.
     fn leave_out_packed(&self, changes: &mut Vec<PathChange>) {
         let in_git = |path: &Path| path.components().any(|part| part.as_os_str() == ".git");
         changes.retain(|change| !(change.path.0.ends_with("gc.pid") && in_git(&change.path.0)));
@@ -307,7 +307,7 @@ impl Recorder {
             let there: HashSet<&str> =
                 ids.iter().zip(repo.has(&ids)).filter(|(_, there)| *there).map(|(id, _)| *id).collect();
             changes.retain(|change| loose(change).is_none_or(|id| !there.contains(id.as_str())));
-            // The folders of objects that are left out, without those of objects that come back.
+            // Also leave out the folders of these objects, unless a remaining change needs the folder.
             let needed: HashSet<PathBuf> =
                 changes.iter().filter_map(|change| Some(change.path.0.parent()?.to_path_buf())).collect();
             let objects = repo.common.join("objects");
@@ -320,7 +320,7 @@ impl Recorder {
         }
     }
 
-    /// Fetches the earlier contents of changed files from the repositories that held them.
+    /// Fetches the earlier contents of changed files from the repositories whose index vouched for them.
     fn fetch(&mut self, changes: &mut [PathChange], skipped: &mut Vec<SkippedPath>) {
         let mut asked: Vec<(usize, String)> = Vec::new();
         for (at, change) in changes.iter().enumerate() {
@@ -387,7 +387,8 @@ impl Sweep {
     }
 }
 
-/// Adds the folders that could not be looked into before the call, and that it deleted, as files whose content was not kept.
+/// Adds folders that could not be looked into before the call and that the call deleted. They are recorded as files whose content
+/// was not kept.
 fn lose(changes: &mut Vec<PathChange>, missed: &[PathBuf]) {
     for path in missed.iter().filter(|path| is_absent(path)) {
         changes.retain(|change| change.path.0 != *path);
@@ -397,8 +398,8 @@ fn lose(changes: &mut Vec<PathChange>, missed: &[PathBuf]) {
     changes.sort_by(|a, b| a.path.cmp(&b.path));
 }
 
-/// A sentence for people if the command could destroy files that could not be kept. For a command that destroys only the
-/// paths it names, only those count.
+/// A sentence for people if the command could destroy files that could not be kept. If the command destroys only the paths that it
+/// names, only these paths count.
 fn warning(risk: &Risk, skipped: &[SkippedPath]) -> Option<String> {
     let mut at_risk: Vec<&SkippedPath> = match risk.level {
         Level::Ordinary => return None,
@@ -408,7 +409,7 @@ fn warning(risk: &Risk, skipped: &[SkippedPath]) -> Option<String> {
         }
         Level::Destructive => skipped.iter().collect(),
     };
-    // A folder and what is in it are skipped at the same path.
+    // A folder and something in it can be skipped with the same path, which should be named once.
     let mut seen = BTreeSet::new();
     at_risk.retain(|skipped| seen.insert(&skipped.path.0));
     if at_risk.is_empty() {

@@ -1,8 +1,8 @@
 //! Looks at the files that a command puts at risk, and at the repositories among them.
 //!
-//! A repository below a named path is at risk as a whole. If any repository's own files are looked at before a command,
-//! those of all repositories in the workspace are, without their objects. So what other programs did to them between two
-//! commands is not taken for the work of the second one.
+//! A repository below a named path is at risk as a whole. If the own files of one repository are looked at before a command, so are
+//! those of all repositories in the workspace, without their objects. Otherwise, changes by other programs between two commands
+//! would count as the work of the second command.
 
 use super::{Deadlines, Recorder, canonical_parent};
 use crate::command::{GitRisk, Risk};
@@ -31,7 +31,8 @@ impl Recorder {
         roots
     }
 
-    /// Returns the paths outside of all roots that may be walked: not the home directory and none of its ancestors.
+    /// Returns those of `paths` that are outside of all roots and may be walked: neither the home directory nor one of its
+    /// ancestors.
     fn outside(&self, paths: &[PathBuf], roots: &[PathBuf]) -> Vec<PathBuf> {
         let home = self.settings.home.as_deref();
         let allowed = |path: &&PathBuf| {
@@ -57,15 +58,16 @@ impl Recorder {
     }
 
     fn repo(&mut self, root: &Path) -> Option<Repo> {
-        // A command may create or delete a repository, so look again; that costs only a few stats.
+        // An earlier command may have created or deleted a repository, so it is looked up again; that costs only a few calls of
+        // `stat`.
         let found = Repo::find(root);
         self.repos.insert(root.to_path_buf(), found.clone());
         found
     }
 
-    /// Looks at all files that the risk covers, those that the command names first. Returns them, and the risk of each
-    /// repository. `before`: the risks that were found when the command started; a repository that is not
-    /// among them was created by the command.
+    /// Looks at all files that the risk covers, named paths first. Returns these files, and the risk of each repository. `before`:
+    /// the risks that were found when the command started, or `None` for that first look. A repository that is not in `before` was
+    /// created by the command.
     pub(super) fn look(
         &mut self,
         risk: &Risk,
@@ -79,7 +81,7 @@ impl Recorder {
         if risk.everything {
             targets.extend(roots.iter().cloned());
         }
-        // A repository below a root is entered although the one above it ignores it.
+        // A repository in which git runs is entered even if a repository above it ignores its folder.
         let below = |dir: &&PathBuf| roots.iter().any(|root| dir.starts_with(root) && *dir != root);
         targets.extend(risk.git_dirs.iter().filter(below).cloned());
         let exclude = self.settings.exclude.clone();
@@ -127,7 +129,7 @@ impl Recorder {
         (sweep, risks)
     }
 
-    /// Looks at the own files of all repositories that are at risk. `own` are those of the roots.
+    /// Looks at the own files of all repositories that are at risk. `own`: the repositories of the roots.
     fn look_into_repositories(
         &mut self,
         risk: &Risk,

@@ -29,7 +29,7 @@ pub(super) fn copy_attributes(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
         if let Ok(name) = CStr::from_bytes_with_nul(name)
             && let Ok(length) = fgetxattr(from, name, value.as_mut_slice())
         {
-            // A file system that cannot store the attribute did not have it before either.
+            // If this file system cannot store the attribute, the replaced file did not have it either.
             let _ = fsetxattr(to, name, value.get(..length).unwrap_or_default(), XattrFlags::empty());
         }
     }

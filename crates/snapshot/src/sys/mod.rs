@@ -28,7 +28,7 @@ pub(crate) enum Kind {
     Special,
 }
 
-/// The result of `lstat`, as far as it matters here.
+/// The parts of `lstat`'s result that matter here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Meta {
     pub kind: Kind,
@@ -129,8 +129,8 @@ pub(crate) fn read_whole(path: &Path, max: u64) -> io::Result<Option<(Vec<u8>, M
     if meta.kind != Kind::File || meta.size > max {
         return Ok(None);
     }
-    // If another program makes the file longer meanwhile, the check of its metadata below notices. Reading at least one
-    // byte detects files that report a size of 0 but have content, as in `/proc`.
+    // If another program makes the file longer in the meantime, the comparison of its metadata below finds out. Reading at least
+    // one byte detects files that report a size of 0 but have content, as in `/proc`.
     let mut bytes = Vec::with_capacity((meta.size as usize).max(1));
     Read::take(&mut file, meta.size.max(1)).read_to_end(&mut bytes)?;
     #[cfg(target_os = "linux")]
@@ -296,14 +296,15 @@ fn temp_name(name: &OsStr) -> OsString {
     OsString::from_vec(out)
 }
 
-/// The part of all temporary names for this name before the numbers.
+/// The beginning of all temporary names for this name. A number follows.
 fn temp_prefix(name: &OsStr) -> Vec<u8> {
     [b".", &name.as_bytes()[..name.len().min(100)], b".becket-"].concat()
 }
 
-/// Removes the temporary files with which a dead process was about to replace paths of one folder. `names`: their last parts.
+/// Removes the temporary files that a killed process has left in a folder. `names`: the names of the files that it was about to
+/// replace.
 pub(crate) fn remove_temporary(folder: &Path, names: &[&OsStr]) {
-    // Follows no link: a folder that became one was not written to.
+    // Opened without following a link: if the folder is a link now, nothing was written there.
     let (Ok(dir), Ok(listing)) = (open_dir(folder), std::fs::read_dir(folder)) else { return };
     let prefixes: HashSet<Vec<u8>> = names.iter().map(|name| temp_prefix(name)).collect();
     for entry in listing.flatten() {
@@ -313,7 +314,7 @@ pub(crate) fn remove_temporary(folder: &Path, names: &[&OsStr]) {
         let start = bytes[..dash].iter().rposition(|byte| *byte == b'-').map_or(0, |at| at + 1);
         let numbers = bytes[start..].iter().all(|byte| byte.is_ascii_digit() || *byte == b'-');
         if numbers && prefixes.contains(&bytes[..start]) {
-            // A file that cannot be removed harms nothing.
+            // A temporary file that cannot be removed does no harm.
             let _ = rustix::fs::unlinkat(&dir, &name, AtFlags::empty());
         }
     }
