@@ -8,14 +8,14 @@ pub enum ExitStatus {
     Ok,
     /// A failure without a separate code.
     Error,
-    /// Invalid flags, files or input; nothing was run.
+    /// Invalid flags, files or input. The run did not start, or a line of input was not used.
     Usage,
     MaxTurns,
-    /// The limit of money or tokens is used up.
+    /// The limit of the session on money or tokens is used up.
     Budget,
-    /// A call was denied, and nothing that ran afterwards succeeded.
+    /// A call was denied, and no later call succeeded.
     PermissionDenied,
-    /// The answer does not fit `--json-schema`, also after re-asking.
+    /// The answer does not fit `--json-schema`, although the model was asked again.
     SchemaNotMet,
     /// The model cannot be reached or refuses the request permanently.
     ModelUnreachable,
@@ -25,7 +25,7 @@ pub enum ExitStatus {
     ContextFull,
     /// Two compactions in a row left no room to show the model anything new.
     NoRoom,
-    /// The code of a command that was run for the user.
+    /// The exit code of a command that `becket sandbox` has run.
     Command(u8),
     /// The model gave no final message, even after it was asked once more.
     NoAnswer,
@@ -33,7 +33,7 @@ pub enum ExitStatus {
     CallsAsText,
     /// The wall time of the turn is over.
     TimeLimit,
-    /// The turn went well, but its session could not be saved.
+    /// The turn ended well, but its session could not be saved.
     NotSaved,
     /// SIGINT.
     Interrupted,

@@ -11,10 +11,10 @@ use serde_json::Value;
 #[derive(Clone, Debug, PartialEq)]
 pub enum InputLine {
     Command(Command),
-    /// A message that a program has put together (`client_composed`). It is sent as it is: nothing in it is a command or names
-    /// something to attach.
+    /// A message that a program has put together (`client_composed`). It is sent unchanged: nothing in it counts as a command or as
+    /// the name of something to attach.
     Composed(PromptInput),
-    /// A message that starts no turn (`shouldQuery: false`). The next message brings it to the model.
+    /// A message that starts no turn (`shouldQuery: false`). It is sent to the model together with the next message.
     Context(PromptInput),
     /// A control request that the crate `becket` answers, not the agent: its id, its kind and the whole request.
     Request {
@@ -22,12 +22,12 @@ pub enum InputLine {
         subtype: String,
         body: Value,
     },
-    /// The answer to a request of becket.
+    /// The answer of the program to a control request that becket has sent.
     Response {
         request_id: String,
         outcome: Result<Value, String>,
     },
-    /// A request that no longer needs an answer.
+    /// A control request of the program that no longer needs an answer.
     Cancel {
         request_id: String,
     },
@@ -39,7 +39,7 @@ pub enum InputLine {
     /// A message without text. It starts no turn, but its sender waits for a result: programs send one to open a session
     /// whose files they rewind.
     Blank(PromptInput),
-    /// An empty line, or a kind without any effect.
+    /// An empty line, or a line of a kind that has no effect.
     Nothing,
 }
 
@@ -52,7 +52,8 @@ pub enum InputError {
     Shape { line: u64, why: String },
     #[error("input line {line} is longer than {limit} MB and was skipped")]
     TooLong { line: u64, limit: u64 },
-    /// A message that starts no turn. Its sender still waits for a result, which names the sender's id of the message.
+    /// A message that cannot be used and starts no turn. Its sender still waits for a result, which names `client_id`, the sender's
+    /// id of the message.
     #[error("input line {line}: {why}")]
     Message { line: u64, why: String, client_id: Option<String> },
     #[error("input line {line}: {why}")]
@@ -73,7 +74,7 @@ struct Line {
     priority: Option<String>,
     #[serde(default, rename = "shouldQuery")]
     should_query: Option<bool>,
-    /// Texts that were pasted: each a string or a list of blocks.
+    /// A list of the texts that were pasted into the message. Each is a string or a list of blocks.
     #[serde(default)]
     pasted_content: Option<Value>,
     #[serde(default)]
@@ -135,7 +136,7 @@ fn user(parsed: Line, mode: DeliveryMode) -> Result<InputLine, String> {
     let mut parts = content_parts(&message.content)?;
     if let Some(pasted) = parsed.pasted_content.as_ref().and_then(pasted_text) {
         match &mut parts[..] {
-            // Keeps one text, because a command takes only one.
+            // A message that is a command has exactly one text, so the pasted texts are added to it.
             [Part::Text { text, .. }] => {
                 let whole = format!("{text}\n\n{pasted}");
                 whole.trim_start().clone_into(text);
@@ -187,7 +188,7 @@ fn control(line: u64, id: Option<String>, request: Option<Value>) -> Result<Inpu
         line,
         why: "a control request needs a `request_id`".to_owned(),
     })?;
-    // From here on, errors must answer the host's request.
+    // The request has an id from here on, so an error is the answer to it.
     let shape = |why: &str| InputError::Refused { line, why: why.to_owned(), request_id: request_id.clone() };
     let request = request.ok_or_else(|| shape("a control request needs a `request`"))?;
     let field = |name: &str| request.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -200,7 +201,7 @@ fn control(line: u64, id: Option<String>, request: Option<Value>) -> Result<Inpu
         "set_permission_mode" => {
             Command::SetMode { mode: field("mode").ok_or_else(|| shape("set_permission_mode needs `mode`"))? }
         }
-        // Without a name: the first model of the session, which the binary knows.
+        // Without a name, or with `default`, the session's first model is meant, which only the binary knows.
         "set_model" if field("model").is_some_and(|model| model != "default") => {
             Command::SetModel { model: field("model").unwrap_or_default() }
         }
@@ -231,7 +232,7 @@ pub fn slash_command(parts: &[Part]) -> Option<Result<Command, String>> {
     let rest = text.trim().strip_prefix("/compact")?;
     let focus = rest.trim();
     if focus.len() == rest.len() && !rest.is_empty() {
-        // Another word, such as `/compactness`.
+        // Another word that begins with the command, such as `/compactness`.
         return None;
     }
     let first = focus.split(char::is_whitespace).next().unwrap_or_default();

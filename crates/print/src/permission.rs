@@ -21,7 +21,7 @@ pub fn can_use_tool(request: &PermissionRequest, agent: Option<&CallId>, cwd: &P
         "description": request.reason,
         "permission_suggestions": suggestions(request),
     });
-    // The rules do not decide about these, so a program must not either: somebody has to be shown the input.
+    // The rules never allow these calls, and a program must not either: somebody has to see the input.
     if ["ask_user", "exit_plan"].contains(&&*sdk_names::own_name(&request.tool)) {
         out["requires_user_interaction"] = json!(true);
     }
@@ -42,11 +42,11 @@ fn suggestions(request: &PermissionRequest) -> Vec<Value> {
 /// The meaning of an answer.
 #[derive(Debug, Default, PartialEq)]
 pub struct Answer {
-    /// In order. The decision is the last one; with an interrupt, the last but one.
+    /// The commands in order. The decision comes last; if the program also interrupts, the interrupt follows it.
     pub commands: Vec<Command>,
-    /// Messages about updates that cannot be carried out.
+    /// Messages for people about updates that cannot be carried out.
     pub notes: Vec<String>,
-    /// Changes that also go into settings files.
+    /// Changes that must also be written into settings files.
     pub kept: Vec<Kept>,
 }
 
@@ -58,6 +58,7 @@ pub struct Kept {
     /// `None`: the list of folders.
     pub kind: Option<RuleKind>,
     pub change: RuleChange,
+    /// The rules or folders that are added, removed or set.
     pub values: Vec<String>,
 }
 
@@ -100,8 +101,8 @@ pub fn answer_to(call: &CallId, tool: &str, shown: &Value, answer: &Result<Value
     out
 }
 
-/// Puts long texts back into an input that a program returns. `shown`: the input as the program got it; `whole`: as it is. A text
-/// that the program has left as it was shown is the whole text again.
+/// Puts long texts back into an input that a program returns. `shown`: the input as the program got it, with long texts shortened;
+/// `whole`: the original input. A text that the program returns as it was shown is replaced by the original.
 pub fn restore(given: &mut Value, shown: &Value, whole: &Value) {
     match (given, shown, whole) {
         (Value::String(given), Value::String(shown), Value::String(whole)) if given == shown => {
@@ -137,7 +138,8 @@ fn deny(message: &str) -> Decision {
 fn updated(update: &Value, out: &mut Answer) {
     let everywhere = match update.get("destination").and_then(Value::as_str) {
         Some("userSettings") => Some(true),
-        // A file of the project cannot allow anything, so the rule goes where "always" in the terminal puts it.
+        // A project's file cannot allow anything, so the rule goes into the user's own file for this project, as with "always" in
+        // the terminal.
         Some("projectSettings" | "localSettings") => Some(false),
         _ => None,
     };

@@ -1,7 +1,7 @@
 //! The printer: converts events to output. The same code serves all formats, because they differ only in what is
 //! written.
 //!
-//! The lines of a subagent are made in the same way, with the id of the call that it works for (`subagent`).
+//! The lines of a subagent are made in the same way, and also have the id of the call that started it (`subagent`).
 
 mod answer;
 mod answered;
@@ -60,6 +60,7 @@ pub enum Format {
 #[derive(Debug, Default)]
 pub struct PrintOptions {
     pub format: Format,
+    /// `--verbose`: more notes, and all lines about events with the format `json`.
     pub verbose: bool,
     /// `--include-partial-messages`: `stream_event` lines.
     pub partial: bool,
@@ -67,13 +68,14 @@ pub struct PrintOptions {
     pub replay: bool,
     /// `--forward-subagent-text`: texts of subagents are printed too, not only their calls and results.
     pub subagent_text: bool,
+    /// `--json-schema`: the schema that the answer must fit.
     pub schema: Option<Arc<Schema>>,
-    /// `--input-format stream-json`: a program reads the results, so denied calls are not a failure of the run.
+    /// `--input-format stream-json`: a program sends messages and reads the results, so denied calls are not a failure of the run.
     pub driven: bool,
-    /// The output is a terminal: escape sequences in untrusted text are shown as text.
+    /// True if the output is a terminal: escape sequences in untrusted text are then shown as text.
     pub terminal: bool,
     pub version: String,
-    /// The session's id, which is also in lines before `system/init`.
+    /// The session's id, which lines before `system/init` need too.
     pub session: String,
     pub facts: SessionFacts,
     /// Print `system/session_state_changed` lines, because a client requested them by the environment.
@@ -87,7 +89,7 @@ const SCHEMA_RETRIES: u32 = 3;
 #[derive(Debug, PartialEq)]
 pub enum Reaction {
     Nothing,
-    /// Send this to the agent. For people the turn is not over yet.
+    /// Send this command to the agent. The turn continues for people: the answer did not fit the schema.
     Send(Command),
     /// The turn is over and its result is written.
     TurnOver,
@@ -98,7 +100,7 @@ pub struct Printer {
     options: PrintOptions,
     output: Output,
     lines: SessionLines,
-    /// Names and inputs, as printed, of the calls whose results are pending.
+    /// Names and inputs of the calls whose results are pending, for the lines of their results.
     calls: HashMap<CallId, (String, Value)>,
     tasks: background::Tasks,
     partial: Partial,
@@ -115,7 +117,7 @@ pub struct Printer {
 struct SchemaAsking {
     /// The value that the model passed to `StructuredOutput` in this turn.
     structured: Option<Value>,
-    /// Number of further requests because of the schema so far, and the sum of their turns.
+    /// Number of further requests because of the schema so far. `carried`: the combined result of their turns.
     asked: u32,
     carried: Option<TurnResult>,
 }
@@ -169,7 +171,7 @@ impl Printer {
         self.status
     }
 
-    /// True if a finished turn may lead to another question ([`Reaction::Send`]).
+    /// True if a finished turn may lead to [`Reaction::Send`].
     pub fn may_ask(&self) -> bool {
         self.options.schema.is_some()
     }
@@ -228,7 +230,7 @@ impl Printer {
             return self.refusal(request_id, &error.to_string());
         }
         if let (InputError::Message { client_id, .. }, Format::StreamJson) = (error, self.options.format) {
-            // The sender of the message waits for a result.
+            // The sender of the message waits for a result, so there is one although no turn ran.
             let line = self.lines.no_turn(&error.to_string(), client_id.as_deref());
             self.output.line(line)?;
         }
@@ -241,11 +243,11 @@ impl Printer {
         let mut result = merge(self.asking.carried.take(), result);
         let mut structured = None;
         let mut schema_error = None;
-        // The schema applies only to answers of the model.
+        // A turn that only compacts has no answer of the model, so the schema does not apply.
         let schema = self.options.schema.as_ref().filter(|_| result.compaction.by_hand.is_none());
         let given = self.asking.structured.take();
         let completed = matches!(result.end, TurnEnd::Completed)
-            // A value counts as an answer, even without a final message.
+            // A value that the model passed to `StructuredOutput` counts as an answer, even without a final message.
             || (given.is_some() && matches!(result.end, TurnEnd::NoAnswer { .. }));
         if let (Some(schema), true) = (schema, completed) {
             let checked =
@@ -276,7 +278,7 @@ impl Printer {
             }
         }
         self.asking.asked = 0;
-        // A turn without text is a failure too: a script must not take silence for success.
+        // A turn without text is a failure: a script must not take silence for success.
         let denied_last = self.turn.denials.last && !self.options.driven;
         let silent =
             result.end == TurnEnd::Completed && becket_types::is_blank(&result.text) && structured.is_none();
@@ -289,18 +291,18 @@ impl Printer {
         self.status = match &schema_error {
             Some(_) => ExitStatus::SchemaNotMet,
             None => match ExitStatus::for_turn(&result, denied_last) {
-                // The driving program reads it in the result.
+                // The driving program reads in the result that the session was not saved.
                 ExitStatus::NotSaved if self.options.driven => ExitStatus::Ok,
                 status => status,
             },
         };
         if matches!(&result.end, TurnEnd::HookStopped { refused: Some(_), .. }) && !self.turn.begun {
-            // The prompt was refused before it was a message of the session.
+            // A hook refused the prompt before it became a message, so the start of the turn is not written yet.
             self.turn_began()?;
         }
         self.write_result(&result, structured.as_ref(), schema_error.as_deref())?;
         self.turn = TurnSoFar::default();
-        // Subagents in the background still wait for results.
+        // The results of subagents in the background come later and need the names of the calls.
         if self.tasks.subagents.is_empty() {
             self.calls.clear();
         }
@@ -367,7 +369,7 @@ impl Printer {
         }
     }
 
-    /// Prints the reasons of a run whose exit code says that a call was denied. A log may hold nothing but stderr.
+    /// Prints why calls were denied, if the exit code says that one was. The reader may have nothing but stderr.
     fn tell_denied(&mut self, result: &TurnResult) -> io::Result<()> {
         match self.status {
             ExitStatus::PermissionDenied => denials::tell(&result.denials, &mut self.output.notes),
@@ -389,7 +391,7 @@ impl Printer {
             Event::Notice { level: NoticeLevel::Info, text } if self.options.verbose => text.clone(),
             Event::SummaryPreparation { state } if self.options.verbose => state.to_string(),
             Event::Notice { level: NoticeLevel::Warning | NoticeLevel::Error, text } => text.clone(),
-            // The text includes the HTTP status if there is one.
+            // The text contains the HTTP status, if there is one.
             Event::Retry { attempt, max, delay, error, .. } => {
                 let seconds = delay.0 as f64 / 1000.0;
                 format!("{}; retry {attempt} of {max} in {seconds:.1} s", error.trim_end_matches('.'))
@@ -427,7 +429,7 @@ impl Printer {
         self.output.note(who, text)
     }
 
-    /// Prints why a compaction failed, unless the result says it.
+    /// Prints why a compaction failed, unless the result of the turn has the same reason.
     fn tell_held(&mut self, result: Option<&TurnResult>) -> io::Result<()> {
         let Some(reason) = self.held.failure.take() else { return Ok(()) };
         let said = result.is_some_and(|result| match &result.end {
@@ -453,15 +455,15 @@ impl Printer {
                     mirror.begin(cwd, &self.lines.session);
                 }
                 self.lines.started = Some(event.clone());
-                // A program that sends messages gets this line for each turn.
+                // A program that sends messages gets `system/init` at the start of each turn.
                 if self.options.driven {
                     return Ok(());
                 }
                 self.emit_init()
             }
-            // Such messages occur in ledgers that were imported or written by hand.
+            // User messages that people must not see occur in ledgers that were imported or written by hand.
             Event::UserMessage { message, client_id, steered } if !message.visibility().user => {
-                // A message about a task of the background can begin a turn.
+                // The message about the end of a background task can begin a turn.
                 if !steered && client_id.is_some() && self.lines.parent.is_none() {
                     self.turn_began()?;
                     self.turn.of_task = message.metadata.extra.contains_key("task");
@@ -507,7 +509,7 @@ impl Printer {
                 self.output.emit(line)
             }
             Event::SyntheticMessage { message } => self.synthetic(message),
-            // A call may be allowed with another input than the model wrote.
+            // The call may have been allowed with another input than the model wrote.
             Event::ToolStarted { call_id, name, input } => {
                 self.calls.insert(call_id.clone(), (name.clone(), input.clone()));
                 Ok(())
@@ -537,12 +539,12 @@ impl Printer {
     fn synthetic(&mut self, message: &Message) -> io::Result<()> {
         let line = self.lines.synthetic(message);
         self.mirrored(&line)?;
-        // Programs take `user` lines for messages of people.
+        // Programs take a `user` line for a message of a person, so other messages of becket get a line of another kind.
         let line = if lines::is_users(message) { line } else { self.lines.context_added(message) };
         self.output.emit(line)
     }
 
-    /// Prints the copy of a message, if a program keeps copies.
+    /// Prints the copy of a message for a program that keeps transcripts (`--session-mirror`).
     fn mirrored(&mut self, line: &Value) -> io::Result<()> {
         match self.mirror.as_mut().and_then(|mirror| mirror.copy(line)) {
             Some(copy) => self.output.emit(copy),
@@ -575,7 +577,7 @@ impl Printer {
     }
 }
 
-/// Texts that wait for their place.
+/// Texts and lines that are held back until their turn to be printed.
 #[derive(Default)]
 struct DeferredOutput {
     /// The reason why a compaction failed. Printed only if the end of the turn does not give the same reason.

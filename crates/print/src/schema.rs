@@ -96,7 +96,7 @@ impl Schema {
     }
 }
 
-/// Returns the first reference that leads outside of the schema.
+/// Returns the first reference that leads to another document.
 fn elsewhere(schema: &Value) -> Option<&str> {
     match schema {
         Value::Object(map) => {

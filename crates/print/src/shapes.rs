@@ -28,7 +28,7 @@ pub(crate) fn denial(denial: &PermissionDenial, cwd: &Path) -> Value {
     out
 }
 
-/// Returns what was denied and why, and how a script gets the call to run if the reason does not say that.
+/// Returns what was denied and why. If the reason does not say how a script can allow the call, that is added.
 pub(crate) fn denial_text(denial: &PermissionDenial) -> String {
     format!("{}{}", denial.reason, denial.cause.advice_for_scripts())
 }
@@ -124,8 +124,8 @@ fn block(part: &Part, blobs: &dyn Blobs, cwd: &Path) -> Option<Value> {
     })
 }
 
-/// Largest picture in bytes whose data is in the result of its call, too. The line also holds it for the model, and has at most
-/// 1 MiB.
+/// Largest picture, in bytes, that is also in the `tool_use_result` of its call. The line already holds it once for the model, and
+/// has at most 1 MiB.
 const MOST_PICTURE: usize = 256 * 1024;
 
 /// Returns the result of a call that has read a picture, in the SDK's shape. `None` for another call, or a large picture.
@@ -205,7 +205,7 @@ pub(crate) fn assistant_message(
 pub(crate) fn user_message(message: &Message, blobs: &dyn Blobs) -> Value {
     let role = if message.role == Role::System { "system" } else { "user" };
     let mut content = blocks(message, blobs, Path::new(""));
-    // Plain text stays plain, as clients send it themselves.
+    // A single text is sent as a string and not as a list of blocks, as clients send it themselves.
     if let [only] = content.as_mut_slice()
         && only["type"] == "text"
     {
@@ -245,8 +245,8 @@ pub(crate) fn outcome(end: &TurnEnd) -> (&'static str, bool, &'static str) {
     }
 }
 
-/// Makes the result of a turn that a hook ended a success: the program that wrote the hook wanted it so, and its SDK throws for
-/// an error. Before the first step, only a refused prompt is meant.
+/// Makes the result of a turn that a hook ended a success: the program wrote the hook and wanted this, and its SDK would throw an
+/// exception for an error. If no step has run, this holds only for a refused prompt.
 pub(crate) fn ended_by_hook(line: &mut Value, end: &TurnEnd) -> bool {
     let TurnEnd::HookStopped { refused, .. } = end else { return false };
     if refused.is_none() && line["num_turns"] == 0 {
@@ -285,7 +285,7 @@ pub(crate) fn explain(end: &TurnEnd) -> Option<String> {
     })
 }
 
-/// Returns the reason why a turn failed in which no answer fits the schema.
+/// Returns the reason for the failure of a turn in which no answer fits the schema. `answers`: the number of answers.
 pub(crate) fn misfit(problem: &str, answers: u32) -> String {
     format!(
         "none of {answers} answers fits --json-schema ({problem}); make the schema simpler, or name another model"
@@ -312,7 +312,7 @@ pub(crate) fn model_usage(models: &[ModelUsage]) -> Value {
     Value::Object(out)
 }
 
-/// The `result` event, which is also the whole of `--output-format json`.
+/// Makes the `result` event. It is also the whole output of `--output-format json`.
 pub(crate) fn result(
     r: &TurnResult,
     session: &str,
@@ -341,7 +341,7 @@ pub(crate) fn result(
         "modelUsage": model_usage(&r.models),
         "permission_denials": r.denials.iter().map(|d| denial(d, cwd)).collect::<Vec<_>>(),
         "terminal_reason": terminal_reason,
-        // The text is there also when the turn failed: what was produced is never thrown away.
+        // The text is included even if the turn failed, so that nothing the model wrote is lost.
         "result": r.text.as_str(),
     });
     if let TurnEnd::Deferred { call } = &r.end {

@@ -37,13 +37,13 @@ fn escaped(text: &str, escape: impl Fn(char, &mut String)) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Passes text on to a terminal, cleaned as [`clean`] does it. For all that is printed there and not written by becket itself:
-/// titles, paths, words of models and tools.
+/// Passes text on to a terminal, cleaned as [`clean`] does it. For everything that becket prints there but did not write itself:
+/// titles, paths, texts of models and tools.
 #[derive(Debug)]
 pub struct CleanWriter<W: Write> {
     inner: W,
     clean: fn(&str) -> Cow<'_, str>,
-    /// The beginning of a character whose other bytes have not come yet.
+    /// The first bytes of a character whose other bytes have not arrived yet.
     begun: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! Content blocks of user messages, in the form of Anthropic's API, become parts of a message.
+//! Content blocks of user messages, in the form of Anthropic's API, and their conversion to parts of a message.
 //!
 //! Invariant: no block and no part of one is left out in silence. A block is used as it is, or the whole message is refused
 //! with the reason.
@@ -84,8 +84,8 @@ fn image(source: &Value) -> Result<Part, String> {
     }
 }
 
-/// Converts a document. A PDF is an image of that type until the agent keeps its bytes. A title and a context that have no
-/// place in the part are a text before it.
+/// Converts a document. A PDF is passed as an image part of type PDF, until the agent stores its bytes. If the part has no field
+/// for title and context, these become a text before it.
 fn document(block: &Value) -> Result<Vec<Part>, String> {
     let source = block.get("source").ok_or("a document block needs `source`")?;
     let title = field(block, "title");
@@ -117,7 +117,7 @@ fn document(block: &Value) -> Result<Vec<Part>, String> {
     Ok(parts)
 }
 
-/// Returns a document of these bytes, and true if the part has its title.
+/// Returns a document of these bytes, and true if the part itself has the title.
 fn bytes_of_document(data: &str, media_type: &str, title: Option<&str>) -> Result<(Vec<Part>, bool), String> {
     let bytes = STANDARD.decode(data).map_err(|e| format!("document data is not base64: {e}"))?;
     if media_type.starts_with("text/") {

@@ -33,7 +33,7 @@ impl WholeAnswer<'_> {
         out.write_all(b"\n")
     }
 
-    /// Writes `line` as JSON, with the whole text as its `result`.
+    /// Writes `line` as JSON, and in it the whole text as `result`.
     pub(super) fn write_json(self, line: &Value, out: &mut dyn Write) -> io::Result<()> {
         let mut out = BufWriter::with_capacity(BLOCK, CleanWriter::of_json(out));
         serde_json::to_writer(&mut out, &ResultLine { line, answer: self })?;
@@ -41,7 +41,7 @@ impl WholeAnswer<'_> {
     }
 }
 
-/// A line whose `result` is read while it is written.
+/// A line whose `result` is read from blobs while it is written.
 struct ResultLine<'a> {
     line: &'a Value,
     answer: WholeAnswer<'a>,
@@ -67,7 +67,7 @@ struct JsonText<'a>(WholeAnswer<'a>);
 
 impl Serialize for JsonText<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Writes each chunk at once, unlike `serialize_str`, which needs the whole.
+        // `collect_str` writes each chunk at once. `serialize_str` would need the whole text.
         serializer.collect_str(self)
     }
 }

@@ -1,4 +1,4 @@
-//! Ids of the user messages that a turn answers, as a program gave them. The first line of the answer and the result
+//! Ids that a program gave its user messages, for the messages that a turn answers. The first line of the answer and the result
 //! name them, so that the program can tell which of its messages they answer.
 
 use becket_types::{Event, TurnEnd};
@@ -7,19 +7,19 @@ use serde_json::{Value, json};
 /// Maximum number of ids on a line.
 const MOST: usize = 64;
 
-/// The messages of the turn under way.
+/// Ids of the messages of the current turn.
 #[derive(Debug, Default)]
 pub(super) struct Answered {
     /// All messages of the turn, in the order in which the agent took them.
     ids: Vec<String>,
-    /// The message that began the turn; of several, the last one.
+    /// The message that began the turn. If several did, the last of them.
     opening: Option<String>,
-    /// The message of the turn's first answer was written.
+    /// True once the first answer of the turn was written with the ids.
     is_told: bool,
 }
 
 impl Answered {
-    /// Notes the prompt that a hook refused, which never becomes a message.
+    /// Records a prompt that a hook refused, because it never becomes a message.
     pub(super) fn ended(&mut self, end: &TurnEnd) {
         if let TurnEnd::HookStopped { refused: Some(refused), .. } = end
             && self.ids.is_empty()
@@ -40,13 +40,14 @@ impl Answered {
         }
     }
 
-    /// Notes a message that becket answers itself.
+    /// Records a message that becket answers itself, without the model.
     pub(super) fn opened_by(&mut self, client_id: Option<&str>) {
         self.opening = client_id.map(str::to_owned);
         self.ids = self.opening.iter().cloned().collect();
     }
 
-    /// Returns the id of the message that the turn answers, and all ids. `None` if the program gave none.
+    /// Returns the id of the message that the turn answers, and the last [`MOST`] ids of the turn. `None` if the program gave no
+    /// ids.
     pub(super) fn keys(&self) -> Option<(&str, &[String])> {
         let own = self.opening.as_ref().or_else(|| self.ids.last())?;
         Some((own.as_str(), &self.ids[self.ids.len().saturating_sub(MOST)..]))
@@ -60,7 +61,7 @@ impl Answered {
         }
     }
 
-    /// Adds the ids to the result, and forgets them.
+    /// Adds the ids to the result, and discards them.
     pub(super) fn stamp_result(&mut self, line: &mut Value) {
         self.stamp(line);
         *self = Self::default();

@@ -1,4 +1,4 @@
-//! Tasks as their lines need them: running subagents, and commands and subagents in the background.
+//! Running subagents, and commands and subagents in the background, with the facts that lines about them need.
 //!
 //! Data only. The lines are written in `subagent`.
 
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use std::collections::{HashMap, HashSet};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// The tasks that lines have named and that still run.
+/// The running tasks that lines have named.
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
-    /// Tasks of running subagents, by the call that they work for.
+    /// Tasks of running subagents, by the call that started them.
     pub(super) subagents: HashMap<CallId, Task>,
-    /// Calls whose subagents are in the background. The event may come before the subagent's first one.
+    /// Calls whose subagents are in the background. This event may come before the subagent's first event.
     pub(super) detached: HashSet<CallId>,
     /// The entries of `background_tasks_changed`.
     pub(super) listed: Vec<Value>,
@@ -23,7 +23,7 @@ pub(super) struct Tasks {
 pub struct ShellTask<'a> {
     /// The number of the job.
     pub id: u64,
-    /// The call that started it.
+    /// The call that started the command.
     pub call: &'a CallId,
     pub description: &'a str,
 }
@@ -43,7 +43,7 @@ pub struct ShellTaskEnd {
 pub(super) struct Task {
     pub(super) session: SessionId,
     pub(super) calls: u64,
-    /// Tokens of all its requests so far.
+    /// Tokens of all requests of the subagent so far.
     pub(super) tokens: u64,
     pub(super) began: Instant,
     pub(super) description: String,

@@ -12,20 +12,20 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io;
 
-/// The tool with which a model gives the value for a schema. Codex has no such tool, so it has no item.
+/// The tool through which a model returns the value for a schema. Codex has no such tool, so its calls are no items.
 const STRUCTURED: &str = "StructuredOutput";
 
-/// Items of the turn under way.
+/// Items of the current turn.
 #[derive(Debug, Default)]
 pub(super) struct Items {
     count: u64,
-    /// Calls that were started: the id of the item, the tool and its input.
+    /// Calls that were started: the id of the item, the tool and the input.
     open: HashMap<CallId, (String, String, Value)>,
     denied: Vec<CallId>,
-    /// The item of the todo list and its content.
+    /// The item of the todo list: its id and content.
     todo: Option<(String, Value)>,
-    /// Texts of the model after it gave the value for the schema. The value is the last message, so they are written only if
-    /// it does not count.
+    /// Texts of the model after it passed the value for the schema. The value has to be the last message, so these texts are
+    /// written only if the value is not used.
     after_value: Option<Vec<String>>,
 }
 
@@ -74,7 +74,8 @@ impl Items {
 
     fn tool_started(&mut self, call: &CallId, name: &str, input: &Value, out: &mut Output) -> io::Result<()> {
         let tool = sdk_names::own_name(name).into_owned();
-        // The value for the schema is the last message, and the line about the todo list is written when it is known.
+        // The value for the schema is the last message of the turn, and the item of the todo list is written when the result is
+        // known. So neither is written here.
         if matches!(tool.as_str(), "todo" | STRUCTURED) {
             self.open.insert(call.clone(), (String::new(), tool, input.clone()));
             return Ok(());
@@ -100,7 +101,7 @@ impl Items {
         let Some((call, name, output, failed, details)) = found else { return Ok(()) };
         let (id, tool, input) = match self.open.remove(call) {
             Some(known) => known,
-            // It was refused before it started.
+            // The call was refused before it started.
             None => (self.id(), sdk_names::own_name(name).into_owned(), Value::Null),
         };
         match tool.as_str() {
@@ -220,7 +221,7 @@ fn item(id: &str, tool: &str, input: &Value, end: Option<&Ended<'_>>) -> Value {
                 json!({ "path": change.path.to_string_lossy(), "kind": kind })
             })
             .collect();
-        // A refused edit is one that failed: the type knows no other word.
+        // Items of this type can only be completed or failed, so a refused edit has failed.
         let status = if status == "completed" { "completed" } else { "failed" };
         return json!({ "id": id, "type": "file_change", "changes": changes, "status": status });
     }
@@ -242,7 +243,7 @@ fn item(id: &str, tool: &str, input: &Value, end: Option<&Ended<'_>>) -> Value {
     })
 }
 
-/// Input counts what came from the cache, too.
+/// Codex counts tokens from the cache as input too.
 fn usage(usage: &Usage) -> Value {
     json!({
         "input_tokens": usage.input + usage.cache_read + usage.cache_write,

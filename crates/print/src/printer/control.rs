@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use std::io::{self, Write as _};
 
 impl Printer {
-    /// Writes a request to the program that drives becket. The answer arrives as a line of input. Returns the request as the
-    /// program gets it: texts that are too long for a line are shortened.
+    /// Writes a request to the program that drives becket. The answer arrives as a line of input. Returns the request in the form
+    /// that the program gets, in which texts that are too long for a line are shortened.
     ///
     /// # Errors
     ///
@@ -83,13 +83,13 @@ impl Printer {
         self.output.line(line)
     }
 
-    /// Notes how many messages of the program wait for a turn. The next result tells it.
+    /// Sets the number of the program's messages that wait for a turn. The next result contains it.
     pub fn set_queued(&mut self, queued: usize) {
         self.lines.totals.queued = queued;
     }
 
-    /// Tells that no turn runs, unless the next one is about to begin: at `idle`, an SDK closes the input, and the next turn could
-    /// ask it nothing.
+    /// Writes the state `idle`, unless another turn is about to begin. At `idle`, an SDK closes its input, and the next turn could
+    /// ask the program nothing.
     pub(super) fn is_idle(&mut self) -> io::Result<()> {
         if self.lines.totals.queued > 0 { Ok(()) } else { self.state("idle") }
     }
@@ -107,7 +107,7 @@ impl Printer {
         self.output.emit(line)
     }
 
-    /// Changes the commands in later `system/init` lines, and writes a line with all of them. `names`: those that are no
+    /// Changes the commands in later `system/init` lines, and writes a line with all of them. `names`: the commands that are no
     /// prompts of MCP servers.
     ///
     /// # Errors
@@ -121,7 +121,7 @@ impl Printer {
 
     /// Writes the lines at the start of a turn, for a program that sends messages.
     pub(super) fn turn_began(&mut self) -> io::Result<()> {
-        // A question of the printer itself about the schema continues the turn.
+        // A turn that asks again because of the schema belongs to the previous one, so it has no start of its own.
         if !self.options.driven || self.asking.asked > 0 {
             return Ok(());
         }
@@ -179,40 +179,24 @@ impl Printer {
         self.local_result(&text)
     }
 
-    /// Writes the lines of a turn in which nothing was asked: its start, and a result without text.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the output cannot be written.
+    /// Writes the lines of a turn without a request to the model: its start, and a result without text.
     pub fn blank_answer(&mut self, client_id: Option<&str>) -> io::Result<()> {
         self.blank_begun(client_id)?;
         self.blank_ended()
     }
 
-    /// Writes the start of a turn in which nothing is asked.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the output cannot be written.
+    /// Writes the start of a turn without a request to the model.
     pub fn blank_begun(&mut self, client_id: Option<&str>) -> io::Result<()> {
         self.lines.answered.opened_by(client_id);
         self.turn_began()
     }
 
-    /// Writes the result of a turn in which nothing was asked.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the output cannot be written.
+    /// Writes the result of a turn without a request to the model.
     pub fn blank_ended(&mut self) -> io::Result<()> {
         self.local_result("")
     }
 
-    /// Writes the line with which a program learns that the conversation begins again.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the output cannot be written.
+    /// Writes the line that announces an empty conversation to the program.
     pub fn conversation_reset(&mut self, client_id: Option<&str>) -> io::Result<()> {
         let mut line = json!({
             "type": "conversation_reset", "new_conversation_id": MessageId::new(), "trigger": "clear",
@@ -243,11 +227,7 @@ impl Printer {
         self.output.emit(line)
     }
 
-    /// Writes a sign of life of a call that runs for long. `parent`: the call for which its subagent works.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the output cannot be written.
+    /// Writes that a long call still runs. `parent`: the call that started the subagent that makes this call.
     pub fn tool_progress(
         &mut self,
         call: &CallId,

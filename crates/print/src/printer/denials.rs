@@ -8,12 +8,13 @@ use std::io::{self, Write};
 /// Maximum number of different denials that get a separate line.
 const MOST_DENIALS: usize = 5;
 
-/// Denied calls of the turn, in the order of the calls: calls of one answer are denied before the others have run.
+/// Denied calls of the turn. Calls of one answer are denied before the others run, so a denied call counts again when its result
+/// comes, in the order of the calls.
 #[derive(Default)]
 pub(super) struct Denials {
     /// Calls that were denied and have no result yet.
     open: HashSet<CallId>,
-    /// A call was denied, and no call succeeded after it.
+    /// True if a call was denied and no later call succeeded.
     pub(super) last: bool,
 }
 

@@ -1,16 +1,16 @@
 //! Keeps lines below the size that clients read: the SDKs refuse a line of 1 MiB.
 //!
-//! Only what is long is shortened, and the line says so: a text keeps its beginning, an image becomes a line of text. The
+//! Only long values are shortened, and each of them says so: a text keeps its beginning, an image becomes a line of text. The
 //! session keeps everything.
 
 use serde_json::{Value, json};
 
-/// Bytes of a line, its newline included.
+/// Maximum size of a line in bytes, with its newline.
 pub(super) const LIMIT: usize = 1024 * 1024 - 1;
-/// No text is cut below this, so a line always keeps its structure.
+/// No text is cut below this number of bytes, so a line always keeps its structure.
 const LEAST: usize = 256;
 
-/// The line as bytes, shortened if it is too long for clients. Characters that a terminal would obey are escaped, because
+/// Returns the line as bytes, shortened if it is too long for clients. Characters that a terminal would obey are escaped, because
 /// people also look at such lines, for example in a log.
 pub(super) fn bytes(mut line: Value) -> serde_json::Result<Vec<u8>> {
     shortened(&mut line)
@@ -22,7 +22,7 @@ pub(super) fn shortened(line: &mut Value) -> serde_json::Result<Vec<u8>> {
         Ok(crate::clean_json(&serde_json::to_string(line)?).into_owned().into_bytes())
     };
     let mut bytes = to_bytes(line)?;
-    // JSON escapes make a text up to six times as long, so halving goes on until the bytes fit.
+    // JSON escapes make a text up to six times as long, so the limit is halved until the bytes fit.
     let mut most = LIMIT / 2;
     while bytes.len() >= LIMIT && most >= LEAST {
         shorten(line, most);
@@ -35,7 +35,7 @@ pub(super) fn shortened(line: &mut Value) -> serde_json::Result<Vec<u8>> {
 
 /// True if a request fits into a line without being shortened.
 pub fn fits(request: &Value) -> bool {
-    // The request's own keys, and its id.
+    // Space for the keys of the line around the request, and for its id.
     const AROUND: usize = 256;
     serde_json::to_string(request).is_ok_and(|text| crate::clean_json(&text).len() + AROUND < LIMIT)
 }
@@ -51,7 +51,7 @@ fn shorten(value: &mut Value, most: usize) {
         Value::Object(fields) => {
             let data = fields.get("source").and_then(|source| source.get("data")).and_then(Value::as_str);
             if let Some(bytes) = data.map(str::len).filter(|bytes| *bytes > most) {
-                // A part of an image is not a valid image.
+                // A part of an image is no valid image, so a text replaces it.
                 let kind = fields.get("type").and_then(Value::as_str).unwrap_or("file").to_owned();
                 *value = json!({
                     "type": "text",

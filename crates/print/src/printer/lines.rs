@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The protocol that the lines follow. Clients of 2.0.0 and newer read them; the SDKs warn about older ones.
+/// The version of Claude Code whose lines these are. Clients accept 2.0.0 and newer; the SDKs warn about older ones.
 pub const CLAUDE_CODE_VERSION: &str = "2.1.282";
 
 /// The MCP servers of a session.
@@ -28,15 +28,16 @@ pub struct McpFacts {
 /// Facts about the session for `system/init` that are in no event.
 #[derive(Clone, Debug, Default)]
 pub struct SessionFacts {
+    /// Names of the kinds of subagents.
     pub agents: Vec<String>,
     pub slash_commands: Vec<String>,
     /// Name and folder of each plugin.
     pub plugins: Vec<Value>,
-    /// Plugins and parts of plugins that are not used.
+    /// Plugins and parts of plugins that could not be used, with the reasons.
     pub plugin_errors: Vec<Value>,
-    /// The servers as they are now; `None` if that is not known.
+    /// The MCP servers as they are now; `None`: the names from the start of the session are used.
     pub mcp: Option<McpFacts>,
-    /// Options of the program that have no effect.
+    /// Warnings about options of the program that have no effect here.
     pub warnings: Vec<String>,
     pub effort: Option<String>,
     /// The folder of this session. The folders of its subagents are in the same parent. `None` if the session is not
@@ -60,23 +61,23 @@ impl Blobs for NoBlobs {
     }
 }
 
-/// The session as its lines name it: its id, folder, model and facts.
+/// The facts about a session that its lines repeat: id, folder, model and others.
 pub(super) struct SessionLines {
     /// Images and files of the session.
     pub(super) blobs: Arc<dyn Blobs>,
     pub(super) session: String,
-    /// The working directory, from which paths of calls are made absolute.
+    /// The working directory, with which relative paths of calls are made absolute.
     pub(super) cwd: PathBuf,
     /// The event from which `system/init` is made.
     pub(super) started: Option<Event>,
-    /// While an event of a subagent is written: the call that the subagent works for.
+    /// While an event of a subagent is written: the call that started the subagent.
     pub(super) parent: Option<CallId>,
     pub(super) facts: SessionFacts,
-    /// The messages of the program that the turn answers.
+    /// The ids of the program's messages that the turn answers.
     pub(super) answered: Answered,
-    /// Cost and usage so far, for a program that sends messages.
+    /// Cost and usage so far, for a program that sends several messages.
     pub(super) totals: Totals,
-    /// Runs of hooks have lines.
+    /// True if runs of hooks have lines.
     pub(super) shows_hooks: bool,
     version: String,
 }
@@ -115,7 +116,7 @@ impl SessionLines {
         let facts = &self.facts;
         let none = McpFacts::default();
         let mcp = facts.mcp.as_ref().unwrap_or(&none);
-        // A tool that a server had at the start may be gone.
+        // A tool that a server had at the start may no longer exist, so the present tools of servers are used.
         let own = tools.iter().filter(|tool| facts.mcp.is_none() || !tool.starts_with("mcp__"));
         let tools: Vec<_> = own.chain(&mcp.tools).map(|tool| sdk_names::sdk_name(tool)).collect();
         let commands: Vec<_> = facts.slash_commands.iter().chain(&mcp.prompts).collect();
@@ -198,7 +199,7 @@ impl SessionLines {
         Some(self.system_line(subtype, body))
     }
 
-    /// True if runs of hooks of this event have lines. A session's start has them always, as in Claude Code.
+    /// True if runs of hooks of this event have lines. Those at the start of a session always have, as in Claude Code.
     pub(super) fn shows_hooks_of(&self, event: &str) -> bool {
         self.shows_hooks || matches!(event, "SessionStart" | "Setup")
     }
@@ -219,7 +220,7 @@ impl SessionLines {
         self.system_line("hook_progress", body)
     }
 
-    /// Returns the lines for a run of a hook: its start, if it had no line of its own, and its result.
+    /// Returns the lines for a run of a hook: its start, unless a line has named it already, and its result.
     pub(super) fn hook(&self, run: &HookRun) -> Vec<Value> {
         let outcome = match (run.result, run.exit_code) {
             (HookResult::TimedOut, _) => "cancelled",
@@ -291,7 +292,7 @@ impl SessionLines {
         let mut line = shapes::no_turn(why, &self.session);
         self.totals.stamp(&mut line);
         if let Some(id) = client_id {
-            // A turn may be running. The result answers this message, not those of the turn.
+            // Another turn may be running. The result must name this message, and not the messages of that turn.
             super::answered::stamp(&mut line, (id, &[id.to_owned()]));
         }
         line
@@ -328,8 +329,8 @@ impl SessionLines {
     }
 }
 
-/// True if the line of a message of becket is a `user` line, as in Claude Code: what replaces the conversation after a compaction,
-/// and the answer of a hook that sends the model back.
+/// True if a message of becket has a `user` line, as in Claude Code: the text that replaces the conversation after a compaction,
+/// and the text of a hook that makes the model continue.
 pub(super) fn is_users(message: &Message) -> bool {
     let sends_back = || {
         let hook = message.metadata.extra.get("hook").and_then(Value::as_str).unwrap_or_default();

@@ -1,9 +1,9 @@
-//! One result for several turns of the agent that are one turn for people.
+//! Combines several turns of the agent to one result, if they are one turn for people.
 
 use becket_types::TurnResult;
 use std::borrow::Cow;
 
-/// Combines the turns of repeated requests because of a schema.
+/// Combines the previous requests of a turn, which gave no answer that fits the schema, with the result of the latest one.
 pub(super) fn merge(carried: Option<TurnResult>, result: &TurnResult) -> Cow<'_, TurnResult> {
     let Some(before) = carried else { return Cow::Borrowed(result) };
     let mut result = result.clone();

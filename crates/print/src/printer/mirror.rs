@@ -1,9 +1,9 @@
-//! Copies of a session's messages as records of a Claude Code transcript, for programs that keep sessions in a store of their
-//! own (`--session-mirror`). Each is a `transcript_mirror` line with the file in which Claude Code would keep it.
+//! Copies of a session's messages as records of a Claude Code transcript, for programs that keep sessions in a store of their own
+//! (`--session-mirror`). Each copy is a `transcript_mirror` line, which names the file in which Claude Code would keep the record.
 //!
-//! Nothing is written to such a file. A record names the previous one, so the records of a session are one branch. A program
-//! that gives the file back, and `--resume` with the id of the session, continues the conversation
-//! (`becket_exchange::import`). A subagent's records are in a file of their own, below a folder with the id of the session.
+//! Nothing is written to such a file. A record names the previous one, so the records of a session are one branch. A program that
+//! passes such a file to becket, with `--resume` and the id of the session, continues the conversation (`becket_exchange::import`).
+//! A subagent's records belong to a separate file, in a folder named by the id of the session.
 
 use super::lines::CLAUDE_CODE_VERSION;
 use becket_types::MessageId;
@@ -11,16 +11,16 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Longest name of a project's folder, in characters; a hash follows in a longer one.
+/// Longest name of a project's folder, in characters. A longer name is cut, and a hash follows.
 const LONGEST: usize = 200;
 
 pub(super) struct Mirror {
-    /// The folder with a folder for each project.
+    /// Claude Code's folder with one folder for each project.
     projects: PathBuf,
     cwd: String,
     session: String,
     main: Branch,
-    /// Running subagents, by the calls that they work for.
+    /// Running subagents, by the calls that started them.
     tasks: HashMap<String, Branch>,
 }
 
@@ -28,9 +28,9 @@ pub(super) struct Mirror {
 #[derive(Default)]
 struct Branch {
     file: String,
-    /// The id of the record before the next one.
+    /// The id of the last record, which the next record names.
     after: Option<Value>,
-    /// The id of the subagent whose records these are.
+    /// The id of the subagent whose records these are; `None` for the main conversation.
     agent: Option<String>,
 }
 
@@ -42,7 +42,7 @@ impl Mirror {
         Self { projects, cwd, session, main, tasks }
     }
 
-    /// Notes the folder and the id of the session, before its first message.
+    /// Sets the folder and the id of the session, before its first message.
     pub(super) fn begin(&mut self, cwd: &Path, session: &str) {
         let real = cwd.canonicalize().unwrap_or_else(|_| cwd.to_path_buf());
         let folder = self.projects.join(project_folder(&real.to_string_lossy()));

@@ -9,12 +9,12 @@ use crate::terminal;
 use serde_json::Value;
 use std::io::{self, Write};
 
-/// Destination of the lines about events.
+/// Destination of the lines about events, other than answers to the program and the last line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stream {
-    /// Standard output, one by one.
+    /// Each is written to standard output at once.
     Written,
-    /// The array that ends the run (`--output-format json --verbose`).
+    /// They are collected in an array that is written at the end of the run (`--output-format json --verbose`).
     Collected,
     /// The format has no such lines.
     Absent,
@@ -49,7 +49,7 @@ impl Output {
         self.out.flush()
     }
 
-    /// Writes a line at once, and leaves it as it was written. Long texts may be shortened in it.
+    /// Writes a line at once. `line` is then as it was written, with long texts shortened.
     pub(super) fn line_as_shown(&mut self, line: &mut Value) -> io::Result<()> {
         self.out.write_all(&fit::shortened(line)?)?;
         self.out.flush()
@@ -67,8 +67,8 @@ impl Output {
         }
     }
 
-    /// Writes the last line of a run that prints only that one, after the collected ones if there are any. `answer`: the whole
-    /// `result` of the line.
+    /// Writes the last line of a run. In formats without lines about events it is the only line; collected lines come before it.
+    /// `answer`: the whole text for the line's `result`.
     pub(super) fn last(&mut self, line: Value, answer: WholeAnswer<'_>) -> io::Result<()> {
         if !answer.text.is_whole() {
             return self.last_long(&line, answer);

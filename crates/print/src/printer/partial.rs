@@ -1,7 +1,7 @@
 //! `stream_event` lines (`--include-partial-messages`): the deltas of an answer in the shape of Anthropic's stream.
 //!
-//! The input of a call whose names differ between becket and the SDK comes as one delta at its end, because keys can be
-//! exchanged only when the JSON is whole.
+//! If the tool's names for arguments differ between becket and the SDK, the input of a call comes as one delta at its end: keys can
+//! be renamed only when the JSON is complete.
 
 use super::answered;
 use super::lines::SessionLines;
@@ -26,7 +26,7 @@ struct Streaming {
 pub(super) struct Partial {
     wanted: bool,
     streaming: Option<Streaming>,
-    /// The user message that was named last on a line.
+    /// The user message that the last line has named, so that it is not named on each line.
     named: Option<String>,
 }
 
@@ -115,7 +115,7 @@ impl Partial {
         if let Some((tool, text)) = streaming.collected.take() {
             let whole = match serde_json::from_str(&text) {
                 Ok(input) => sdk_names::sdk_input(&tool, &input, &to.lines.cwd).to_string(),
-                // The input of a call that is cut off or malformed is printed unchanged.
+                // An input that is cut off or malformed is printed unchanged.
                 Err(_) => text,
             };
             to.delta(index, &json!({ "type": "input_json_delta", "partial_json": whole }))?;

@@ -46,7 +46,7 @@ impl Printer {
         self.unlisted(&json!(id))
     }
 
-    /// Notes that a subagent is in the background.
+    /// Records that a subagent now runs in the background.
     pub(super) fn moved_to_background(&mut self, call: &CallId) -> io::Result<()> {
         self.tasks.detached.insert(call.clone());
         let Some(task) = self.tasks.subagents.get(call) else { return Ok(()) };
@@ -60,14 +60,14 @@ impl Printer {
         self.tasks.detached.contains(call)
     }
 
-    /// Writes the lines that come before the notification about the end of a subagent, and forgets the subagent.
+    /// Writes the lines that must precede the notification about the end of a subagent. Removes and returns the subagent's task.
     pub(super) fn subagent_ends(&mut self, call: &CallId, status: &str) -> io::Result<Option<Task>> {
         let Some(task) = self.tasks.subagents.remove(call) else { return Ok(None) };
         self.task_updated_by(&json!(task.session), json!({ "status": status, "end_time": now() }))?;
         Ok(Some(task))
     }
 
-    /// Takes a subagent that has ended from the list of the background.
+    /// Removes a subagent that has ended from the list of background tasks.
     pub(super) fn subagent_gone(&mut self, call: &CallId, task: Option<&Task>) -> io::Result<()> {
         self.tasks.detached.remove(call);
         match task {
@@ -76,7 +76,7 @@ impl Printer {
         }
     }
 
-    /// Adds a task to the list of the background, and writes the list.
+    /// Adds a task to the list of background tasks, and writes the list.
     pub(super) fn listed(&mut self, entry: Value) -> io::Result<()> {
         self.tasks.listed.push(entry);
         self.background_changed()
@@ -185,7 +185,7 @@ impl Printer {
                 if self.options.subagent_text { self.output.emit(line) } else { Ok(()) }
             }
             Event::AssistantMessage { message, finish, usage, ttft, .. } if !self.options.subagent_text => {
-                // A transcript has the text, which the other lines leave out.
+                // Other lines leave the text of a subagent out, but a transcript needs it.
                 if self.mirror.is_some() {
                     let whole = self.lines.assistant(message, finish, usage, *ttft);
                     self.mirrored(&whole)?;

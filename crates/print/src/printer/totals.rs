@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 pub(super) struct Totals {
     cost: Cost,
     models: Vec<ModelUsage>,
-    /// Number of results that were written.
+    /// Number of results written so far.
     results: u64,
     /// Messages of the program that wait for a turn.
     pub(super) queued: usize,
@@ -31,7 +31,7 @@ impl Totals {
         }
     }
 
-    /// Numbers a result, from 0, and says in it how many messages wait.
+    /// Adds to a result its number, from 0, and the number of messages that wait.
     pub(super) fn number(&mut self, line: &mut Value) {
         line["queued_turn_count"] = json!(self.queued);
         line["result_index"] = json!(self.results);

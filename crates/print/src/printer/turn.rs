@@ -1,21 +1,21 @@
-//! Facts about the turn under way that its result needs.
+//! Facts about the current turn that its result needs.
 
 use super::denials::Denials;
 use crate::shapes;
 use becket_types::TurnEnd;
 use serde_json::{Value, json};
 
-/// The turn so far.
+/// The current turn so far.
 #[derive(Default)]
 pub(super) struct TurnSoFar {
     pub(super) denials: Denials,
-    /// The lines of its start are written.
+    /// True once the lines at the start of the turn were written.
     pub(super) begun: bool,
-    /// The last call that ended was interrupted.
+    /// True if the call that ended last was interrupted.
     pub(super) interrupted: bool,
-    /// A hook at the end of the turn stopped the agent.
+    /// True if a hook at the end of the turn stopped the agent.
     pub(super) stop_prevented: bool,
-    /// The end of a task in the background began it.
+    /// True if the end of a background task began the turn.
     pub(super) of_task: bool,
 }
 
