@@ -3,7 +3,7 @@
 use crate::{MAX_CHARS, Paths, Script, Unwrapped, Word, read, unwrap};
 use std::path::{Path, PathBuf};
 
-/// Maximum number of launchers in front of a command that are removed here. A command of this parser has fewer.
+/// Maximum number of launchers that are removed from one command. No command that the parser reads has so many.
 const MOST_LAUNCHERS: usize = 10_000;
 
 fn script(source: &str) -> Script {
@@ -35,7 +35,7 @@ pub fn check(source: &str) -> Result<(), String> {
             }
         }
     }
-    // The next characters cannot hide a command on a line of its own.
+    // A command on a line of its own must be found, whatever text follows it.
     let longer = format!("first-command x\n{source}");
     let first = script(&longer);
     let found = first.commands.iter().any(|c| c.words.first().is_some_and(|w| w.text == "first-command"));

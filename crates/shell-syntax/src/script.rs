@@ -1,4 +1,4 @@
-//! The walk over a parsed script: every simple command with the directories it may run in, every file that a redirect
+//! The walk over a parsed script: finds every simple command with the directories in which it may run, every file that a redirect
 //! opens, and every doubt.
 //!
 //! Arithmetic deserves a note: bash evaluates the *contents* of variables in arithmetic, subscripts included, so
@@ -20,14 +20,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tree_sitter::Node;
 
-/// Longer scripts are not judged: becket asks about them.
+/// Longest script, in characters, that may be judged for permission. becket asks about longer ones.
 pub const MAX_CHARS: usize = 10_000;
-/// Longer scripts are not parsed at all.
+/// Longest script, in characters, that is parsed at all.
 const MOST_CHARS: usize = 200_000;
 const MAX_DEPTH: usize = 200;
 const MAX_DIRS: usize = 8;
 
-/// Nodes without a meaning of their own: text. The grammar gives them children only for something in them that is read.
+/// Nodes that are text for the grammar. They have children only if a part of the text must be read too, such as an expansion.
 const TEXTS: [&str; 14] = [
     "file_descriptor",
     "heredoc_start",
@@ -71,24 +71,28 @@ const BLOCKS: [&str; 9] = [
 /// The directories in which a command may run: all that are possible at that point; `None` if they cannot be known.
 pub type Dirs = Option<Vec<PathBuf>>;
 
-/// One program call.
+/// One simple command: a program with its arguments.
 #[derive(Clone, Debug)]
 pub struct Simple {
     pub words: Vec<Word>,
-    /// `NAME=value` before the name.
+    /// Assignments before the name, each as `NAME=value`.
     pub assigns: Vec<String>,
+    /// The directories in which the command may run.
     pub dirs: Dirs,
-    /// Text on its standard input, from a here-document or a here-string, as written.
+    /// Text on the command's standard input, from a here-document or a here-string, as written.
     pub input: Option<String>,
-    /// True if its standard input is a pipe.
+    /// True if the command's standard input is a pipe.
     pub piped: bool,
 }
 
 /// A file that a redirect opens.
 #[derive(Clone, Debug)]
 pub struct Redirect {
+    /// The file, as a word: it may contain patterns or variables.
     pub target: Word,
+    /// True if the redirect may write to the file or create it.
     pub write: bool,
+    /// The directories from which a relative path starts.
     pub dirs: Dirs,
 }
 
@@ -97,22 +101,23 @@ pub struct Redirect {
 pub struct Script {
     pub commands: Vec<Simple>,
     pub redirects: Vec<Redirect>,
-    /// Variables that the script sets, with the values as far as they are known, in the order of the text.
+    /// Variables that the script sets, in the order of the text. A value is a word that may be known or not.
     pub assigns: Vec<(String, Word)>,
-    /// The same variables and those of `for` loops, each with a value as written.
+    /// The variables of `assigns` and those of `for` loops, each with one value as written.
     pub given: Vec<(String, String)>,
     /// Reasons why the script cannot be understood reliably, each in a few words.
     pub doubts: Vec<String>,
-    /// True if a part could not be parsed: its effects may be missing above.
+    /// True if a part could not be parsed, so that its effects may be missing in the other fields.
     pub unread: bool,
     /// True if commands may run in another order than that of `commands`, or more than once: in pipes, loops and the
     /// background. Also true if a part could not be parsed.
     pub unordered: bool,
 }
 
-/// Resolves the paths of a script.
+/// The environment in which the paths of a script are resolved.
 pub struct Paths<'a> {
     pub home: &'a Path,
+    /// Returns the path to which a path leads, as the kernel follows links and `..`.
     pub resolve: &'a dyn Fn(&Path) -> PathBuf,
 }
 
@@ -193,14 +198,15 @@ struct Walker<'a> {
     source: &'a str,
     out: Script,
     dirs: Dirs,
-    /// Variables that a `for` or an assignment gives known values.
+    /// The values of variables that a `for` loop or an assignment has set. An unknown value, as after every assignment, is a
+    /// dynamic word.
     known: BTreeMap<String, Vec<Word>>,
     paths: &'a Paths<'a>,
-    /// The directories after the preceding `cd` if it succeeds.
+    /// The directories in which the shell is if the preceding `cd` succeeded.
     moved: Option<Dirs>,
     /// True if a `cd` went through a symbolic link.
     linked: bool,
-    /// Standard input of the commands that are visited now: the text, and true for a pipe.
+    /// Standard input of the commands that are visited now: its text, as in [`Simple::input`].
     input: Option<String>,
     piped: bool,
 }
@@ -318,7 +324,7 @@ impl Walker<'_> {
                 self.visit_all(node, depth);
             }
             "function_definition" => {
-                // The name may be that of a command that is judged by its name later.
+                // The function may have the name of a command that runs later and is then judged by that name.
                 self.out.unordered = true;
                 self.doubt("it defines a function, which later commands may run instead of what they name");
                 let before = self.dirs.take();
@@ -373,7 +379,7 @@ impl Walker<'_> {
                 kind => {
                     self.moved = None;
                     self.visit(child, depth + 1);
-                    // Only for a lone `cd` does success say where the next part runs.
+                    // After anything but a lone `cd`, success does not tell which directory is the current one.
                     if !matches!(kind, "command" | "redirected_statement" | "list") {
                         self.moved = None;
                     }
@@ -383,8 +389,8 @@ impl Walker<'_> {
                 operator = child.kind();
             }
         }
-        // Only after `&&` does success mean that the last part ran. After `||` it may have been skipped, so its `cd` is
-        // not certain.
+        // If the list ends with `&& cd x`, success means that the `cd` ran. After `
+        // ` it may have been skipped.
         if operator != "&&" {
             self.moved = None;
         }
@@ -412,10 +418,10 @@ impl Walker<'_> {
             words.push(Word::decode(child, self.source));
         }
         if words.iter().any(|word| word.raw.starts_with(|c: char| c.is_ascii_whitespace())) {
-            // The grammar takes the end of the line before an escaped letter for a part of the word.
+            // The grammar takes a line end before an escaped letter for a part of the word. The shell ends the command there.
             self.unread("a command seems to go on over the end of a line");
         }
-        // The grammar does not know `time`, so what follows it is a command, too.
+        // The grammar takes `time` for an ordinary program, so the words after it are a command too.
         let mut named = words.iter().skip_while(|word| matches!(word.raw.as_str(), "time" | "-p"));
         if words.is_empty() {
             return;
@@ -426,13 +432,13 @@ impl Walker<'_> {
         let rounds = self.with_known(words);
         let before = self.input.clone();
         self.input = self.given(node).or_else(|| before.clone());
-        // `command cd x`, `time cd x`, `eval "cd x"`: here the name may be hidden in text.
+        // In `command cd x`, `time cd x` and `eval "cd x"`, the `cd` is an argument or hidden in one.
         let mut leaves = false;
         let several = rounds.len() > 1;
         for words in rounds {
             leaves |= unwrap::is_launcher(&words)
                 && words[1..].iter().chain(words.first()).any(|w| w.text == "eval" || text_has_cd(&w.text));
-            // Each round of a loop starts where the one before ended.
+            // Each round of a loop starts in the directory in which the previous round ended.
             leaves |= several && words.iter().any(|w| text_has_cd(&w.text));
             self.change_dir(&words);
             self.add(words, assigns.clone());
@@ -474,8 +480,8 @@ impl Walker<'_> {
         self.moved = Some(there);
     }
 
-    /// Returns the directories to which `cd` leads. Bash resolves `..` by the text of the path, other programs by the
-    /// real parent folder. Both count, and after a link neither can be known.
+    /// Returns the directories to which `cd` may lead. Bash resolves `..` by the text of the path, other programs by the real
+    /// parent folder, so both results count. After a `cd` through a link, neither is known.
     fn led_to(&mut self, to: &str) -> Dirs {
         let up = to.split('/').any(|part| part == "..");
         if up && self.linked {
@@ -538,7 +544,7 @@ impl Walker<'_> {
     }
 
     fn heredoc(&mut self, node: Node<'_>, depth: usize) {
-        // The start of the redirect shows if the delimiter was quoted.
+        // Quotes around the delimiter at the start of the redirect turn off expansions in the text.
         let start = node.parent().and_then(|p| children(p).into_iter().find(|c| c.kind() == "heredoc_start"));
         let mark = start.map_or("", |start| text_of(start, self.source));
         let quoted = mark.contains(['\'', '"', '\\']);
@@ -546,7 +552,7 @@ impl Walker<'_> {
         let ends = start.and_then(|start| self.source.get(start.end_byte()..)).unwrap_or("?").chars().next();
         let ended = ends.is_none_or(|c| c.is_ascii_whitespace() || ";&|<>)".contains(c));
         match grammar::delimiter(mark).filter(|_| ended) {
-            // The grammar may look for another delimiter than the shell.
+            // The grammar ended the text at another line than the shell would.
             Some(end) if !grammar::ends_here(node, end, self.source) => {
                 self.unread("a here-document ends elsewhere for the shell");
             }

@@ -1,4 +1,4 @@
-//! Launchers: commands whose arguments are another command. The inner command has to be judged.
+//! Removes launchers: commands whose arguments are another command, which has to be judged.
 
 use crate::vars;
 use crate::word::{Known, Word};
@@ -16,7 +16,8 @@ pub enum Unwrapped {
     Opaque(&'static str),
 }
 
-/// Programs that run another one with other rights, elsewhere, or later.
+/// Programs that run another program with other rights, on another machine or in a container, or later. With the words for the
+/// reason.
 const OPAQUE: &[(&str, &str)] = &[
     ("sudo", "runs a command with other rights"),
     ("doas", "runs a command with other rights"),
@@ -82,7 +83,7 @@ pub fn base_name(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-/// True if any suffix of the arguments may be a command. Deny rules are then tested on each suffix.
+/// True if the words from any argument on may be a command. Deny rules are then tested on each of these tails.
 pub fn is_launcher(words: &[Word]) -> bool {
     let Some(name) = words.first() else { return false };
     let name = base_name(&name.text);
@@ -119,7 +120,7 @@ pub fn is_launcher(words: &[Word]) -> bool {
         )
 }
 
-/// Removes one launcher.
+/// Removes one launcher and its options from the front of a command.
 pub fn unwrap(words: &[Word]) -> Unwrapped {
     let Some(name) = words.first().filter(|w| w.is_literal()) else { return Unwrapped::Plain };
     let rest = &words[1..];
@@ -145,7 +146,8 @@ pub fn unwrap(words: &[Word]) -> Unwrapped {
         "command" => options(rest, &["-p"], &[], 0),
         "builtin" | "nohup" | "chronic" | "unbuffer" => options(rest, &[], &[], 0),
         "setsid" => options(rest, &["-w", "--wait", "-f", "--fork", "-c", "--ctty"], &[], 0),
-        // Its options choose the name under which the program runs, and many programs do what that name says.
+        // With an option, `exec` can change the name under which the program runs, and many programs behave by that name. So every
+        // option makes it opaque.
         "exec" => options(rest, &[], &[], 0),
         "time" => options(rest, &["-p"], &[], 0),
         "nice" => options(rest, &["-n*", "--adjustment=*", "-#"], &["-n", "--adjustment"], 0),
@@ -192,7 +194,7 @@ pub fn unwrap(words: &[Word]) -> Unwrapped {
                 let place = replaced(rest);
                 for word in &mut inner {
                     if place.as_ref().is_some_and(|place| word.text.contains(place.as_str())) {
-                        // Input replaces this word.
+                        // `xargs` replaces a part of this word by its input.
                         word.known = Known::Dynamic;
                         word.variables = None;
                         word.text = word.text.replacen(place.as_deref().unwrap_or_default(), "$@", 1);
@@ -204,7 +206,7 @@ pub fn unwrap(words: &[Word]) -> Unwrapped {
             other => other,
         },
         "eval" => joined(rest),
-        // The script runs later, in another state.
+        // The code runs later, when the shell may be in another directory.
         "trap" => Unwrapped::Opaque("sets code to run at a signal"),
         _ => Unwrapped::Plain,
     }
@@ -217,8 +219,8 @@ fn replaced(words: &[Word]) -> Option<String> {
     if attached.is_empty() { words.get(at + 1).map(|w| w.text.clone()) } else { Some(attached.to_owned()) }
 }
 
-/// Skips options: `flags` have no value (`*` at the end: an attached value), `valued` take the next word. Then skips
-/// `positional` words. An option that is not listed makes the launcher opaque.
+/// Skips options. `flags`: options without a value, or with an attached one if `*` is at the end. `valued`: options that take the
+/// next word. Then skips `positional` words. An option that is not listed makes the launcher opaque.
 fn options(words: &[Word], flags: &[&str], valued: &[&str], positional: usize) -> Unwrapped {
     const UNKNOWN: Unwrapped = Unwrapped::Opaque("runs another command with options that are not judged");
     let mut rest = words;
@@ -262,7 +264,7 @@ fn env(words: &[Word]) -> Unwrapped {
         if matches!(word.text.as_str(), "-0" | "--null") {
             rest = after;
         } else if matches!(word.text.as_str(), "-i" | "-" | "--ignore-environment") {
-            // It would also drop the variables that make git ignore the repository's configuration.
+            // This would also remove the variables that keep git from obeying the repository's configuration.
             return Unwrapped::Opaque("runs another command without its environment");
         } else if matches!(word.text.as_str(), "-u" | "--unset") && !after.is_empty() {
             if !after[0].is_literal() || !vars::may_set(&after[0].text) {

@@ -1,4 +1,4 @@
-//! Variables that may be set or shown without changing later commands or revealing a secret.
+//! Lists of variables: which can be set without changing later commands, and which can be shown without revealing a secret.
 
 /// Environment variables that only change the appearance or amount of a program's output.
 const HARMLESS: &[&str] = &[
@@ -66,7 +66,7 @@ pub(crate) fn may_set(name: &str) -> bool {
         || (name.len() == 1 && name.starts_with(|c: char| c.is_ascii_uppercase()))
 }
 
-/// True if no program looks at the variable, so that its value does not matter.
+/// True if no other program reads the variable, so that any value is harmless. Only for names that pass [`may_set`].
 pub(crate) fn is_own(name: &str) -> bool {
     !HARMLESS.contains(&name)
 }
@@ -92,7 +92,7 @@ pub(crate) fn may_set_to(name: &str, value: &str) -> bool {
         && (own || (!value.contains("..") && value.chars().all(|c| plain(c) || (slashes && c == '/'))))
 }
 
-/// True if printing the variable reveals no secret. Lower-case names are the script's own.
+/// True if printing the variable reveals no secret. Lower-case names belong to the script itself.
 pub fn may_show(name: &str) -> bool {
     PUBLIC.contains(&name)
         || may_set(name)

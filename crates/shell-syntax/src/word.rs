@@ -10,7 +10,7 @@ use tree_sitter::Node;
 /// The degree to which a word is known before it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Known {
-    /// `text` is what the program gets.
+    /// The program gets exactly `text`.
     Literal,
     /// `text` is a file name pattern; the program gets the matching names.
     Glob,
@@ -25,24 +25,25 @@ pub enum Known {
 pub struct Word {
     /// The decoded text, with unknown parts as written.
     pub text: String,
-    /// As written.
+    /// The word as written in the script.
     pub raw: String,
     pub known: Known,
-    /// The variable, if the whole word is one plain expansion in double quotes (`"$f"`).
+    /// The name of the variable, if the whole word is one plain expansion in double quotes (`"$f"`).
     pub variable: Option<String>,
     /// Names of the plain variables in the word; `None` if it contains anything else that is dynamic.
     pub variables: Option<Vec<String>>,
     /// True if the word is one argument in any case: no part of it is split into words or matched against file names.
     pub single: bool,
-    /// Places in `text` of the values of variables, in their order; `None` if anything else must be evaluated.
+    /// The parts of `text` that stand for values of variables, in order; `None` if anything else must be evaluated.
     pub expansions: Option<Vec<Expansion>>,
 }
 
 /// A part of a word's text that stands for the value of a variable. A tilde stands for `HOME`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expansion {
-    /// Bytes of [`Word::text`].
+    /// Range of bytes in [`Word::text`].
     pub place: Range<usize>,
+    /// Name of the variable.
     pub variable: String,
 }
 
@@ -60,7 +61,7 @@ impl Word {
         }
     }
 
-    /// The value of a variable that is not known.
+    /// A word that stands for the unknown value of a variable.
     pub(crate) fn of_unknown(variable: &str) -> Self {
         Self { known: Known::Dynamic, variables: Some(vec![variable.to_owned()]), ..Self::literal("$?") }
     }
@@ -84,7 +85,7 @@ impl Word {
         };
         word.push(node, source, 0);
         let own_home = matches!(word.raw.as_bytes(), [b'~'] | [b'~', b'/', ..]);
-        // A quoted tilde is a plain letter, but whoever resolves `text` would take it for the home folder.
+        // A quoted tilde is an ordinary letter, but callers that resolve `text` would take it for the home folder.
         if !own_home && word.raw.starts_with('~') {
             word.opaque();
         } else if !own_home && word.text.starts_with('~') {
@@ -115,20 +116,20 @@ impl Word {
         Some(value)
     }
 
-    /// Marks the text as one that allows no conclusions. The places of variables in it stay valid.
+    /// Marks the word as one whose text allows no conclusions. [`Word::expansions`] stays valid.
     fn dynamic(&mut self) {
         self.known = Known::Dynamic;
         self.variables = None;
         self.single = false;
     }
 
-    /// Like [`Self::dynamic`], for text of which even the places of variables are uncertain.
+    /// Like [`Self::dynamic`], if even the places of variables in the text are uncertain.
     fn opaque(&mut self) {
         self.dynamic();
         self.expansions = None;
     }
 
-    /// Notes that the text from `start` to its present end is the value of a variable.
+    /// Records that the text from `start` to its present end stands for the value of a variable.
     fn expands(&mut self, start: usize, variable: &str) {
         let place = start..self.text.len();
         if let Some(expansions) = &mut self.expansions {
@@ -165,7 +166,7 @@ impl Word {
                 Some(decoded) => self.text.push_str(&decoded),
                 None => self.push_opaque(text),
             },
-            // Numbers without blanks are never split.
+            // These values are numbers, which the shell does not split.
             "simple_expansion" if matches!(text, "$?" | "$#" | "$$") => self.push_variable(text),
             "simple_expansion" => {
                 self.single = false;
@@ -228,10 +229,10 @@ impl Word {
         }
     }
 
-    /// Unquoted text.
+    /// Adds unquoted text.
     fn push_plain(&mut self, text: &str) {
         let mut chars = text.chars();
-        // The first letter of an assigned value and one after a colon may be a tilde that the shell expands.
+        // In an assigned value, the shell expands a tilde at the beginning and after a colon.
         let is_first = self.text.is_empty() && self.raw.starts_with('~');
         let mut before = if is_first { ':' } else { ' ' };
         while let Some(c) = chars.next() {
@@ -247,11 +248,12 @@ impl Word {
                     self.text.push(c);
                     match chars.as_str().as_bytes() {
                         [b'/' | b':', ..] => self.expands(start, "HOME"),
-                        // The end of this part is the end of the word: with quotes after the tilde, bash keeps it.
+                        // The tilde ends the word. If quotes follow it, `raw` does not end with the tilde, and bash does not expand
+                        // it.
                         [] if self.raw.ends_with('~') && self.raw.matches('~').count() == 1 => {
                             self.expands(start, "HOME");
                         }
-                        // The home of another person.
+                        // The home folder of another user, as in `~name`.
                         _ => self.expansions = None,
                     }
                 }
@@ -260,7 +262,7 @@ impl Word {
                     self.raise(Known::Glob);
                     self.text.push(c);
                 }
-                // Bash would not take these characters as part of a word.
+                // An unquoted word of bash cannot contain these characters, so the grammar has misread it.
                 '$' | '`' | ';' | '|' | '&' | '<' | '>' | '(' | ')' | '"' | '\'' | ' ' | '\n' | '\t' => {
                     self.text.push(c);
                     self.opaque();
@@ -332,7 +334,8 @@ enum Unquoted {
     Tilde,
 }
 
-/// Finds what bash expands outside quotes and the grammar takes for plain text. Braces outweigh a tilde.
+/// Finds text that bash expands outside quotes and the grammar takes for plain text. If there are braces and a tilde, returns the
+/// braces.
 fn expands_unquoted(raw: &str) -> Option<Unquoted> {
     // Bash joins continued lines before it looks for lists.
     let raw = raw.replace("\\\n", "");
@@ -340,7 +343,7 @@ fn expands_unquoted(raw: &str) -> Option<Unquoted> {
     let (mut open, mut previous) = (false, ' ');
     let mut tilde = None;
     while let Some(c) = chars.next() {
-        // A quoted letter is not part of a list, and no list or tilde begins after it.
+        // A quoted or escaped letter is no part of a list, and no list or tilde form begins directly after it.
         let plain = match c {
             '\\' => {
                 chars.next();
@@ -406,7 +409,7 @@ fn ansi_c(text: &str) -> Option<String> {
             '"' => out.push('"'),
             '?' => out.push('?'),
             'x' => out.push(digits(&mut chars, 16, 2, 0x7f)?),
-            // The form of a letter beyond ASCII depends on the locale.
+            // The bytes of characters beyond ASCII depend on the locale.
             'u' => out.push(digits(&mut chars, 16, 4, 0x7f)?),
             'U' => out.push(digits(&mut chars, 16, 8, 0x7f)?),
             d @ '0'..='7' => {
@@ -421,7 +424,7 @@ fn ansi_c(text: &str) -> Option<String> {
             _ => return None,
         }
     }
-    // A NUL ends the string for bash.
+    // Bash ends the string at a NUL.
     (!out.contains('\0')).then_some(out)
 }
 

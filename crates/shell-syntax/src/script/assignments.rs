@@ -8,7 +8,7 @@ use super::grammar::{self, children};
 use crate::word::{Word, is_name, text_of};
 use tree_sitter::Node;
 
-/// Longer texts are not read, in bytes.
+/// Longest text that is read, in bytes.
 const MOST_BYTES: usize = 1_000_000;
 
 /// Returns the name and the value of each assignment, in the order of the text.
@@ -19,11 +19,12 @@ pub fn assignments(source: &str) -> Vec<(String, Word)> {
     if let Some(found) = read(source) {
         return found;
     }
-    // The grammar needs one unused letter. A long text beside characters that are not ASCII may use all, a line seldom does.
+    // To parse characters that are not ASCII, [`grammar::parse`] needs a letter that does not occur in the text. A long text may
+    // use all letters, but a line seldom does. So the text is read line by line.
     source.lines().filter_map(read).flatten().collect()
 }
 
-/// Reads a text; `None` if there is no tree of it.
+/// Reads a text; `None` if the grammar makes no tree of it.
 fn read(source: &str) -> Option<Vec<(String, Word)>> {
     let tree = grammar::parse(source).ok()?;
     let statements = children(tree.root_node());
@@ -45,7 +46,7 @@ fn is_parted(before: Option<Node<'_>>, after: Option<Node<'_>>, source: &str) ->
     let upto = after.map_or(source.len(), |node| node.start_byte());
     let gap = source.get(from..upto).unwrap_or("?");
     let ends = |node: Option<Node<'_>>| node.is_none_or(|node| matches!(node.kind(), ";" | "\n"));
-    // A part of a word that the grammar did not take in would be here.
+    // If the gap has other text, the grammar has not recognised a part of a word.
     gap.chars().all(|c| c.is_ascii_whitespace())
         && (ends(before)
             || ends(after)
@@ -96,7 +97,7 @@ fn assignment(node: Node<'_>, source: &str) -> Option<(String, Word)> {
     (is_name(name) && is_set).then(|| (name.to_owned(), value))
 }
 
-/// True if the shell reads the node and all its parts like the grammar.
+/// True if the shell reads the node and all its parts in the same way as the grammar.
 fn is_reliable(node: Node<'_>, source: &str) -> bool {
     !node.has_error()
         && !text_of(node, source).contains("$\\\n")

@@ -1,7 +1,7 @@
 //! The constructs that the grammar (tree-sitter-bash) reads differently from bash, and how they are recognized.
 //!
-//! Owns the checks of the text before it is parsed, and those of each node of the tree. A fault that is found means that the
-//! effects of the script may be missing in the result. Follows no commands and no directories.
+//! Owns the checks of the text before it is parsed, and the checks of each node of the tree. If a fault is found, some effects of
+//! the script may be missing in the result. Follows no commands and no directories.
 
 use crate::word::text_of;
 use tree_sitter::{Node, Parser, Tree};
@@ -259,7 +259,8 @@ fn ends_as_in_bash(text: &str) -> bool {
     false
 }
 
-/// Words that bash takes for no command where one may begin. The grammar does, where it expects none of them.
+/// Words that bash does not take for a command at a place where a command begins. The grammar does so in places where it does not
+/// expect these words.
 pub(super) const RESERVED: &[&str] = &[
     "then", "else", "elif", "fi", "do", "done", "esac", "{", "}", "if", "in", "case", "for", "while",
     "until", "select", "function", "[[",

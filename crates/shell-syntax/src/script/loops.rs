@@ -8,7 +8,7 @@ use crate::vars;
 use crate::word::{Known, Word, text_of};
 use tree_sitter::Node;
 
-/// Rounds of loops that are judged one by one; with more, the loop's variable is not known.
+/// Maximum number of rounds of loops that are judged one by one. If there would be more, the loop's variable counts as unknown.
 const MAX_ROUNDS: usize = 256;
 
 impl Walker<'_> {
@@ -31,8 +31,8 @@ impl Walker<'_> {
         }
     }
 
-    /// Puts the values of loop variables in place of `"$f"`, where all of them are known: one command for each round of the
-    /// loop. A value must never be beside another one, or the second would be judged as an operand of the first.
+    /// Puts the values of loop variables in place of `"$f"`, where all of them are known: one command for each round of the loop.
+    /// The values must not become words of one command, or the second would be judged as an operand of the first.
     pub(super) fn with_known(&self, words: Vec<Word>) -> Vec<Vec<Word>> {
         let mut rounds = vec![words];
         let mut done: Vec<String> = Vec::new();
@@ -77,7 +77,7 @@ impl Walker<'_> {
             }
         }
         self.out.given.extend(values.iter().map(|value| (name.clone(), value.raw.clone())));
-        // Without values, the loop sets what the shell was called with.
+        // A `for` loop without values takes the arguments of the shell, which are not known.
         let is_known = |value: &Word| value.known == Known::Literal && vars::may_set_to(&name, &value.raw);
         let may_set = vars::may_set(&name)
             && (vars::is_own(&name) || !values.is_empty() && values.iter().all(is_known));

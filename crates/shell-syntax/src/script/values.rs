@@ -1,5 +1,5 @@
-//! Values that a script computes and sets: expansions, arithmetic, tests, assignments. Each that evaluates text or sets what other
-//! programs obey is a doubt. Follows no values; that is for the loops of the walk.
+//! Values that a script computes and sets: expansions, arithmetic, tests, assignments. If one of them evaluates text or sets a
+//! variable that other programs obey, that is a doubt. Does not substitute values in commands; `loops` does.
 
 use super::grammar::children;
 use super::{Script, Walker, read_long};
@@ -28,7 +28,7 @@ impl Walker<'_> {
         let name_end = inner.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(inner.len());
         let (name, rest) = inner.split_at(name_end);
         let fine = if name.is_empty() {
-            // ${#name}, ${#}, ${?}, ${@}
+            // `${#name}`, `${#}`, `${?}`, `${@}` and similar ones.
             matches!(rest, "#" | "?" | "@" | "*" | "$" | "!" | "-")
                 || rest.strip_prefix('#').is_some_and(is_name)
         } else {
@@ -36,7 +36,7 @@ impl Walker<'_> {
                 || rest.starts_with(":-")
                 || rest.starts_with(":+")
                 || rest.starts_with(['-', '+'])
-                // Patterns and replacements are expanded once more.
+                // Bash expands patterns and replacements once more, so they must contain nothing to expand.
                 || (rest.starts_with(['#', '%', '/', '^', ',']) && !rest.contains(['$', '`', '(']))
                 || matches!(rest, "[@]" | "[*]")
         };
@@ -82,7 +82,8 @@ impl Walker<'_> {
             self.visit(value, depth + 1);
             self.out.assigns.push((variable.clone(), Word::decode(value, self.source)));
         }
-        // A value that changes more than once, or in a loop, is not followed.
+        // The value of an assignment is not followed: from here on the variable counts as unknown, also if a `for` loop gave it
+        // values.
         let unknown = vec![Word::of_unknown(&variable)];
         self.known.insert(variable, unknown);
         Some(text_of(node, self.source).to_owned())
@@ -162,8 +163,8 @@ impl Walker<'_> {
     }
 }
 
-/// True if an element of an array's list has a subscript other than a number: `y=([x]=1)`. By the text, because the tree shows
-/// no subscripts there.
+/// True if an element in the list of an array has a subscript that is no number: `y=([x]=1)`. Searches the text, because the tree
+/// shows no subscripts there.
 fn has_computed_subscript(list: &str) -> bool {
     let list = list.replace("\\\n", "");
     list.match_indices(']').any(|(at, _)| {
@@ -174,7 +175,8 @@ fn has_computed_subscript(list: &str) -> bool {
     })
 }
 
-/// A numeric comparison in `[[ … ]]` with anything but plain numbers. By the text, in case the tree says otherwise.
+/// True for a numeric comparison in `[[ … ]]` with anything but plain numbers. Searches the text, in case the grammar reads it
+/// differently.
 fn compares_numbers(text: &str) -> bool {
     const OPERATORS: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
     let words: Vec<&str> = text.split(|c: char| c.is_whitespace() || matches!(c, '(' | ')')).collect();
