@@ -49,7 +49,7 @@ impl Contents {
         Some(Arc::clone(content))
     }
 
-    /// Discards the copy of `path`, because it is no longer what was read last.
+    /// Discards the copy of `path`, because the file's content has been read or written since without a copy.
     pub fn remove(&mut self, path: &Path) {
         if let Some((content, _)) = self.files.remove(path) {
             self.bytes -= content.len();

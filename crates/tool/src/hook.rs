@@ -1,7 +1,7 @@
 //! Hooks that run around calls that change files: a formatter, a language server.
 //!
-//! Owns only the interface. The agent calls the hook; the caller that installs one decides what it does. A
-//! hook never makes a call fail, because the files have already changed. If the hook fails, its note says so.
+//! Owns only the interface. The agent calls the hook; the program that installs a hook decides what it does. A hook never makes a
+//! call fail, because the files have already changed. If the hook fails, its note says so.
 
 use crate::ToolEnv;
 use becket_types::{FileChange, PermissionMode, ToolOutput};

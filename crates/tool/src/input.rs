@@ -50,8 +50,7 @@ impl<'a> Parser<'a> {
     /// Returns a message for the model that says which field is wrong and what was expected.
     pub fn parse<T: DeserializeOwned>(self, input: &Value) -> Result<T, String> {
         let value = self.coerce(input, &self.spec.input_schema, "").map_err(|e| self.message(&e))?;
-        // A value that passes the schema can only fail here by being negative, because the fields are
-        // unsigned.
+        // All fields are unsigned, so a value that passes the schema can only fail here because it is negative.
         let below = value.as_object().into_iter().flatten().find(|(_, v)| v.as_i64().is_some_and(|n| n < 0));
         let below = below.map(|(name, n)| format!("`{name}` must be at least 0, got {n}"));
         T::deserialize(value).map_err(|e| self.message(&below.unwrap_or_else(|| e.to_string())))
@@ -163,8 +162,7 @@ fn unknown(place: &str, written: &str, fields: &Map<String, Value>) -> String {
     }
 }
 
-/// If the value is a string of JSON of the wanted type, returns the parsed JSON; otherwise the value
-/// unchanged.
+/// If the value is a string of JSON that passes the test `wanted`, returns the parsed JSON; otherwise the value unchanged.
 fn parsed(value: &Value, wanted: fn(&Value) -> bool) -> std::borrow::Cow<'_, Value> {
     if let Value::String(text) = value
         && let Ok(inner) = serde_json::from_str::<Value>(text)

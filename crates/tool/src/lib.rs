@@ -1,6 +1,6 @@
 //! Shared parts of all tools: the [`Tool`] trait, the registry, limits on output, and path safety.
 //!
-//! Owns these parts and knows only `types`. Contains no concrete tool, no permission rule, no session.
+//! Owns these parts and uses only `types` and `files`. Contains no concrete tool, no permission rule, no session.
 //!
 //! | module | contents |
 //! |---|---|
@@ -71,16 +71,14 @@ pub trait Tool: Send + Sync {
         Vec::new()
     }
 
-    /// Returns the error for the model if the call cannot succeed, without changing anything. The host is
-    /// updated as if the call had run, because the caller gives the error to the model. `None` if the tool
-    /// cannot predict a failure.
+    /// Returns the error for the model if the call cannot succeed, without changing anything. The host's records are updated as if
+    /// the call had run, because the caller shows the error to the model. `None` if the tool cannot predict a failure.
     fn refusal(&self, _input: &Value, _env: &ToolEnv) -> Option<String> {
         None
     }
 
-    /// Like [`Tool::run`], but without the hunks of [`Tool::preview`] that the user rejected. `rejected` are
-    /// their numbers, counted from 0 across all files. The output lists them. A tool without a preview
-    /// refuses.
+    /// Like [`Tool::run`], but without the hunks of [`Tool::preview`] that the user rejected. `rejected` are their numbers, counted
+    /// from 0 across all files. The output lists them. A tool without a preview returns an error.
     fn run_without<'a>(
         &'a self,
         _rejected: Vec<usize>,
@@ -91,8 +89,8 @@ pub trait Tool: Send + Sync {
         Box::pin(std::future::ready(ToolOutput::error(text)))
     }
 
-    /// Returns the call that is meant, by name and input, if this tool only passes it on. That call is judged, recorded and run
-    /// in its place.
+    /// If this tool only passes on a call of another tool, returns that call: name and input. The guard judges that call, and it is
+    /// recorded and run instead of this one.
     fn stands_for(&self, _input: &Value) -> Option<(String, Value)> {
         None
     }
@@ -107,8 +105,8 @@ pub trait Tool: Send + Sync {
         None
     }
 
-    /// Returns the question that each call of this tool puts to a person, in every permission mode. `None`: the rules decide
-    /// if somebody is asked. Such a call runs only with an answer, which the person's decision adds to its input.
+    /// Returns the question that each call of this tool puts to a person, in every permission mode. `None`: the rules decide if
+    /// somebody is asked. A call with a question runs only after an answer, which the person's decision adds to the call's input.
     fn asks_person(&self) -> Option<&'static PersonQuestion> {
         None
     }
@@ -130,9 +128,9 @@ pub struct Delegation {
     /// Description in a few words.
     pub description: String,
     pub prompt: String,
-    /// Name of the agent; `None`: the general one.
+    /// Name of the kind of subagent; `None`: the general one.
     pub agent: Option<String>,
-    /// Model and effort, in place of those of the agent.
+    /// Model and effort; `None`: those that the kind of subagent sets.
     pub model: Option<String>,
     pub effort: Option<String>,
 }
@@ -159,6 +157,7 @@ pub struct ToolEnv {
     /// `--add-dir`.
     pub roots: Arc<[PathBuf]>,
     pub call_id: CallId,
+    /// Cancelled when the call must stop, for instance because the user interrupts the turn.
     pub cancel: CancellationToken,
     /// Receives live output for front ends, as cleaned text.
     pub progress: Arc<dyn Fn(&str) + Send + Sync>,
@@ -171,8 +170,8 @@ pub struct ToolEnv {
     pub variables: &'static [(&'static str, &'static str)],
     /// Confinement of the call's command.
     pub sandbox: SandboxLevel,
-    /// The paths of the call's [`Access`], as they were judged; `None` before that. Links may have changed since, so
-    /// [`ToolEnv::path`] refuses a path that leads elsewhere now.
+    /// The paths of the call's [`Access`] on which the guard has decided; `None` before that. A link may have changed since, so
+    /// [`ToolEnv::path`] refuses a path that now leads elsewhere.
     pub judged: Option<Arc<[PathBuf]>>,
 }
 
@@ -191,8 +190,8 @@ impl ToolEnv {
     ///
     /// # Errors
     ///
-    /// Returns a message for the model if the path cannot be used, or if it leads to another file than the one
-    /// that was judged.
+    /// Returns a message for the model if the path cannot be used, or if it now leads to another file than the one on which the
+    /// guard has decided.
     pub fn path(&self, path: &str) -> Result<PathBuf, String> {
         let real = self.path_beyond(path)?;
         match &self.judged {
@@ -249,9 +248,9 @@ pub trait Host: Send + Sync {
     }
     /// Returns the bytes of a blob of this session. `None` if there is no such blob, or if it cannot be read.
     fn get_blob(&self, id: &BlobId) -> Option<Vec<u8>>;
-    /// Returns the position from which the end of a text may be the beginning of a secret. A tool that gives an output in
-    /// pieces holds this end back, because half of a secret has no form by which it could be masked. `before`: the pieces that
-    /// it has given.
+    /// Returns the position from which the end of `text` may be the beginning of a secret. A tool that returns an output in pieces
+    /// holds this end back for the next piece, because half of a secret cannot be recognised and masked. `before`: the pieces that
+    /// it has already returned.
     fn unfinished_secret(&self, before: &str, text: &str) -> Option<usize> {
         let _ = (before, text);
         None
@@ -265,7 +264,7 @@ pub trait Host: Send + Sync {
         drop(content);
         self.note_read(path, sha256);
     }
-    /// Returns the content that was last noted for the file, if it is still kept. Its hash is always
+    /// Returns the content that [`Host::note_content`] got last for the file, if it is still kept. Its hash is always
     /// [`Host::read_hash`].
     fn read_content(&self, path: &Path) -> Option<Arc<Vec<u8>>> {
         let _ = path;

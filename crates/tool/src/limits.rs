@@ -21,7 +21,7 @@ pub struct Limits {
 /// The limits of every tool output.
 pub const OUTPUT: Limits = Limits { lines: 2_000, bytes: 50 * 1024 };
 
-/// Space reserved for the notice.
+/// Space that is reserved for the notice.
 const NOTICE: Limits = Limits { lines: 1, bytes: 400 };
 
 /// The part of a long output that is kept.
@@ -39,9 +39,11 @@ pub enum Keep {
 pub struct Omitted {
     pub from_line: usize,
     pub to_line: usize,
+    /// Number of lines of the whole output.
     pub lines: usize,
     pub from_byte: usize,
     pub to_byte: usize,
+    /// Number of bytes of the whole output.
     pub bytes: usize,
     /// True if the cut begins and ends between lines.
     pub whole_lines: bool,
@@ -86,7 +88,7 @@ pub fn count_lines(text: &str) -> usize {
     breaks + usize::from(!text.is_empty() && !text.ends_with('\n'))
 }
 
-/// Cuts `text` to the limits; `None` if it fits. Each kept piece is within its share of the limits.
+/// Cuts `text` to the limits; `None` if it fits. The kept pieces together are within the limits, without the space for the notice.
 pub fn cut(text: &str, limits: Limits, keep: Keep) -> Option<Cut<'_>> {
     let lines = count_lines(text);
     if text.len() <= limits.bytes && lines <= limits.lines {
@@ -136,7 +138,7 @@ fn head_of(text: &str, room: Limits) -> &str {
         end = at + 1;
         count += 1;
     }
-    // `window` may end in the middle of a line; that piece counts as a line.
+    // `window` may end in the middle of a line. The piece of that line counts as one line.
     if end < window.len() / 2 && count < room.lines {
         cut_end_at_word(text, room.bytes)
     } else {
@@ -172,7 +174,7 @@ pub fn finish(output: ToolOutput, keep: Keep, env: &ToolEnv) -> ToolOutput {
     finish_within(output, keep, OUTPUT, env)
 }
 
-/// Like [`finish`], with other limits.
+/// Like [`finish`], with other limits than [`OUTPUT`].
 pub(crate) fn finish_within(mut output: ToolOutput, keep: Keep, limits: Limits, env: &ToolEnv) -> ToolOutput {
     if let std::borrow::Cow::Owned(clean) = text::clean(&output.content) {
         output.content = clean;

@@ -1,7 +1,7 @@
 //! Resolving, comparing and opening paths safely.
 //!
-//! Owns this for every tool. A path is resolved once to a canonical path (no `.`, `..`, symbolic links). The
-//! guard decides about the canonical path. Opening it fails if a link was placed in it in the meantime.
+//! Owns this for every tool. A path is resolved once to a canonical path (no `.`, `..`, symbolic links). The guard decides about
+//! the canonical path. Opening that path fails if a component of it has been replaced by a link in the meantime.
 //!
 //! Invariants:
 //! - Paths that do not exist are resolved too: existing components are followed, the rest keep their names.
@@ -134,7 +134,7 @@ pub fn is_inside(roots: &[PathBuf], path: &Path) -> bool {
     roots.iter().any(|root| path.starts_with(root))
 }
 
-/// Files of `/proc` that describe the machine and are safe to read.
+/// Files of `/proc` that describe the machine, and that can be read without blocking, side effects or secrets.
 const OF_MACHINE: &[&str] = &[
     "cpuinfo",
     "meminfo",
@@ -153,7 +153,7 @@ const OF_MACHINE: &[&str] = &[
     "sys",
     "pressure",
 ];
-/// Files of a process's folder in `/proc` that are safe to read.
+/// Files in a process's folder of `/proc` that can be read without blocking, side effects or secrets.
 const OF_PROCESS: &[&str] = &[
     "status",
     "stat",
@@ -186,7 +186,7 @@ pub fn refusal(path: &Path) -> Option<&'static str> {
         let known = OF_MACHINE.contains(&first);
         return (!known).then_some("it is kernel memory or a setting of the kernel");
     }
-    // `/proc/7` itself is only a listing.
+    // `/proc/7` itself is only a folder, and listing it is harmless.
     let second = parts.get(1)?;
     match last {
         "environ" => Some("it is the environment of a process, where keys and tokens are"),
@@ -194,7 +194,7 @@ pub fn refusal(path: &Path) -> Option<&'static str> {
             Some("it is the memory of a process")
         }
         _ if !OF_PROCESS.contains(second) => Some("it reaches into a running process"),
-        // `/proc/7/task/9/…` has the same files for a thread.
+        // `/proc/7/task/9/…` has the same files for one thread of the process.
         _ if *second == "task" && parts.get(3).is_some_and(|p| !OF_PROCESS.contains(p)) => {
             Some("it reaches into a running process")
         }
@@ -267,7 +267,7 @@ pub fn suggestions(path: &Path) -> Vec<PathBuf> {
         return Vec::new();
     };
     let Ok(entries) = std::fs::read_dir(parent) else {
-        // The directory itself is missing, so its name may be the wrong one.
+        // The directory does not exist either, so its name may be the mistake.
         return suggestions(parent)
             .into_iter()
             .map(|dir| dir.join(name))

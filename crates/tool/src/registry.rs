@@ -1,11 +1,9 @@
 //! The tools of a session, by name.
 //!
-//! Owns order and lookup. Tools are sorted by name, regardless of the order in which they were added.
-//! Sessions with the same tools therefore send the same bytes of specifications, which the provider's cache
-//! depends on. Lookup ignores case and knows
-//! the names of other agents: models that learned `Read` or `TodoWrite` find `read` and `todo`. A tool may
-//! be registered without being offered: its specification is not sent, but a model that knows the tool from
-//! elsewhere can still call it. Runs nothing and decides nothing.
+//! Owns order and lookup. Tools are sorted by name, regardless of the order in which they were added. Sessions with the same tools
+//! therefore send the same bytes of specifications, which the provider's cache depends on. Lookup ignores case and knows the names
+//! of other agents: models that learned `Read` or `TodoWrite` find `read` and `todo`. A tool may be registered without being
+//! offered: its specification is not sent, but a model that knows its name can still call it. Runs nothing and decides nothing.
 
 use crate::Tool;
 use becket_types::ToolSpec;
@@ -19,9 +17,9 @@ pub struct Registry {
     tools: BTreeMap<String, Arc<dyn Tool>>,
     /// Names of registered tools whose specification is not sent to the model.
     quiet: BTreeSet<String>,
-    /// Specifications are sent in a short form.
+    /// True if specifications are sent in a short form.
     brief: bool,
-    /// Masks the secrets of a text; `None` returned: it has none.
+    /// Masks secrets in the texts that are sent.
     mask: Option<Mask>,
 }
 
@@ -80,7 +78,7 @@ impl Registry {
         if found.is_some() || !name.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("mcp__")) {
             return found;
         }
-        // Tools of servers keep their capital letters.
+        // Names of servers' tools may have capital letters, so they are compared without regard to case.
         self.tools.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, tool)| tool)
     }
 
@@ -113,20 +111,19 @@ impl Registry {
         self.quiet = self.tools.keys().filter(|name| !pass(name)).cloned().collect();
     }
 
-    /// Sends specifications in a short form: of each description only the first sentence. For models with a small
-    /// window.
+    /// Sends specifications in a short form, with only the first sentence of each description. For models with a small window.
     pub fn shorten(&mut self) {
         self.brief = true;
     }
 
-    /// Masks secrets in the descriptions and schemas that are sent. A server writes those of its tools.
+    /// Masks secrets in the descriptions and schemas that are sent. Tools of MCP servers have texts that becket did not write.
     pub fn mask_with(&mut self, mask: Mask) {
         self.mask = Some(mask);
     }
 
     fn spec_of(&self, tool: &Arc<dyn Tool>) -> ToolSpec {
         let mut spec = if self.brief { shortened(tool.spec()) } else { tool.spec().clone() };
-        // Every specification passes here, so this is where the words of servers are cleaned.
+        // Every specification that is sent passes here, so texts that servers wrote are cleaned here.
         let safe = |text: &str| safe_text(text, self.mask);
         if let Some(description) = safe(&spec.description) {
             spec.description = description;
@@ -171,7 +168,7 @@ impl Registry {
     pub fn definitions(&self) -> (Vec<u8>, String) {
         let lines = self.lines();
         let hash = crate::sha256(&lines);
-        // JSON writes a line break inside a text as an escape, so every one here ends a specification.
+        // JSON escapes a line break inside a text, so each line break here ends a specification.
         let mut array = Vec::with_capacity(lines.len() + 2);
         array.push(b'[');
         array.extend(lines.iter().map(|byte| if *byte == b'\n' { b',' } else { *byte }));
@@ -219,7 +216,7 @@ fn safe_text(text: &str, mask: Option<Mask>) -> Option<String> {
     masked.or(cleaned)
 }
 
-/// True if [`make_safe`] would change a schema.
+/// True if a text in a schema has invisible characters or secrets, so that [`make_safe`] would change the schema.
 fn has_unsafe_text(value: &Value, safe: &dyn Fn(&str) -> Option<String>) -> bool {
     match value {
         Value::String(text) => safe(text).is_some(),
@@ -260,7 +257,7 @@ fn shortened(spec: &ToolSpec) -> ToolSpec {
     ToolSpec { name: spec.name.clone(), description, input_schema: schema.into() }
 }
 
-/// Shortens the descriptions of a schema. A property may be named `description`, too; its value is an object.
+/// Shortens the descriptions of a schema. A property may have the name `description`, too: its value is an object and not a text.
 fn shorten_schema(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {

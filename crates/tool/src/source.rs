@@ -1,6 +1,6 @@
 //! Tools that can be added and changed while a session runs: the tools of servers that start in parallel with it.
 //!
-//! Owns only the interface. Before each request, an agent compares the generation of its source to find changes.
+//! Owns only the interface. Before each request, the agent compares [`ToolSource::generation`] with its last value to find changes.
 
 use crate::Tool;
 use std::sync::Arc;
@@ -25,13 +25,13 @@ pub trait ToolSource: std::fmt::Debug + Send + Sync {
     /// Returns a number that differs after each change of the tools.
     fn generation(&self) -> u64;
 
-    /// Returns all present tools.
+    /// Returns all tools that the source has at present.
     fn tools(&self) -> Vec<OfferedTool>;
 
-    /// Returns a substitute for a tool whose source is still starting. A call of it waits until the tool is there.
+    /// Returns a substitute for a tool of a server that is still starting. A call of the substitute waits until the tool exists.
     fn late(&self, name: &str) -> Option<Arc<dyn Tool>>;
 
-    /// Returns the source with all tools, if this one offers a part of them.
+    /// Returns the source with all tools, if this source offers only a part of them.
     fn whole(&self) -> Option<Arc<dyn ToolSource>> {
         None
     }

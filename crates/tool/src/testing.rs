@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
     pub blobs: HashMap<String, Vec<u8>>,
+    /// By path: hash of the file when it was last read or written.
     pub reads: HashMap<PathBuf, String>,
     pub contents: Contents,
     pub state: HashMap<String, Value>,
@@ -22,7 +23,7 @@ pub struct Kept {
     pub originals: HashMap<String, (String, String)>,
     /// The result of every search of the history, for any query.
     pub past: RecallMatches,
-    /// By entry: author and whole text.
+    /// Past messages by entry: author and whole text.
     pub messages: std::collections::BTreeMap<Seq, (String, String)>,
     /// Images by their id for `recall`.
     pub images: HashMap<String, Vec<Part>>,

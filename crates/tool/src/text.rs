@@ -1,5 +1,5 @@
-//! Finding similar names, and making hidden characters visible ([`clean`]; which ones they are is defined in
-//! [`becket_types::invisible`]).
+//! Finds similar names, and makes hidden characters visible ([`clean`]; [`becket_types::invisible`] defines which characters these
+//! are).
 
 pub use becket_types::invisible::clean;
 

@@ -9,8 +9,8 @@ use std::path::Path;
 
 /// Opens a file for reading. Refuses symbolic links and does not wait for a writer.
 ///
-/// `openat2` refuses links anywhere in the path. If the kernel or a seccomp filter lacks `openat2`, only a
-/// link in the last component is refused.
+/// `openat2` refuses links anywhere in the path. If the kernel does not have `openat2`, or a seccomp filter forbids it, only a link
+/// in the last component is refused.
 pub(crate) fn open_read(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
