@@ -1,4 +1,4 @@
-//! The hook that runs after edits: it formats the files, then reports the errors in the result.
+//! The hook that runs after edits: it formats the edited files, then reports the errors that the edit introduced.
 
 use crate::diagnostics;
 use crate::format;
@@ -22,7 +22,7 @@ const MAX_FILES: usize = 20;
 pub struct AfterEdit {
     settings: Settings,
     pool: Arc<Pool>,
-    /// Texts of files before the running call changes them.
+    /// Texts of the files that the running call may change, as they were before it.
     before: Mutex<BTreeMap<PathBuf, String>>,
 }
 

@@ -1,14 +1,13 @@
 //! Errors that an edit introduced: the errors a server reports after the edit, minus those it reported
 //! before.
 //!
-//! Before the edit, the file's old text is remembered. If the server does not know the file yet, it is opened
-//! with that text first, so that its old errors become known. Then the server is sent the new text and has
-//! the rest of one second to answer. Errors that it reports later are shown after the next edit. Errors are
-//! compared by message, not by line, because edits move lines.
+//! The file's text before the edit is kept. If the server has not opened the file yet, it is sent that text first, so that the old
+//! errors become known. Then it is sent the new text, and has the rest of one second to report. Errors that it reports later are
+//! shown after the next edit. Errors are compared by message, not by line, because edits move lines.
 //!
-//! A server that is still loading keeps the old text until it has reported on it, however many edits follow.
-//! So its old errors are known and are not reported as new. While it is loading, its silence is not counted
-//! against it.
+//! A server that is still loading is sent no new text of a file until it has reported on the old text, however many edits follow.
+//! So its old errors are known and are not reported as new. While a server is loading, an edit without an answer does not shorten
+//! the wait for it.
 //!
 //! Only errors are reported, each once, even if another error (of syntax) hid it for a while. If the server
 //! had no time to report the old errors, the report says so.
@@ -31,15 +30,16 @@ use tokio::time::Instant;
 pub(crate) const WAIT: Duration = Duration::from_secs(1);
 /// The part of [`WAIT`] that is used to learn the errors before the edit.
 const BASELINE: Duration = Duration::from_millis(450);
-/// The part for a server that is still loading. Its report on the new text will be late in any case.
+/// The part of [`WAIT`] that is used for that if the server has not answered an edit yet. Its report on the new text will come too
+/// late in any case.
 const FIRST: Duration = Duration::from_millis(800);
-/// A server that publishes in several parts is finished after this much time without a message.
+/// A server that publishes its report in several parts is taken to be finished after this much time without a message.
 const QUIET: Duration = Duration::from_millis(120);
 /// Number of edits without an answer after which the wait for a server is shortened.
 const PATIENCE: u32 = 3;
 /// The shortened wait. It is not zero, so that a server that answers again is noticed.
 const IMPATIENT: Duration = Duration::from_millis(100);
-/// Maximum number of errors reported after one edit, and of those in other files.
+/// Maximum number of errors that are reported after one edit, in all and in files that were not edited.
 const SHOWN: usize = 10;
 const SHOWN_ELSEWHERE: usize = 5;
 
@@ -50,7 +50,7 @@ pub(crate) struct Report {
     pub details: Vec<Value>,
 }
 
-/// The files of one server that a call changed.
+/// The changes that one call made to files of one server.
 type Changed<'a> = Vec<&'a FileChange>;
 
 /// Sends a change to the servers and returns the errors that it introduced. Takes at most [`WAIT`].
@@ -106,7 +106,7 @@ async fn one(
         }
         Err(why) => return gone(memory, name, why),
     };
-    // The start of a server is waited for only once.
+    // Only one edit waits for the start of a server.
     let until = if memory.told_starting { Instant::now() } else { deadline };
     match server.ready(until).await {
         Ok(true) => {}
@@ -147,7 +147,7 @@ async fn one(
     report
 }
 
-/// Reports that there is no server. Each reason is reported only once.
+/// Returns a report that the server is not available. Each reason is reported only once.
 fn gone(memory: &mut Memory, name: &str, why: String) -> Report {
     if memory.told_end.as_ref() == Some(&why) {
         return Report::default();
@@ -157,8 +157,8 @@ fn gone(memory: &mut Memory, name: &str, why: String) -> Report {
     Report { lines, details: Vec::new() }
 }
 
-/// Opens files that are not open yet with their text before the edit, and records their errors. Returns the
-/// files whose text was held back until now.
+/// Opens files that are not open yet with their text before the edit, and records their errors. Returns the files whose new text
+/// was held back until now.
 async fn baseline(
     server: &Arc<Server>,
     memory: &mut Memory,
@@ -166,8 +166,8 @@ async fn baseline(
     before: &BTreeMap<PathBuf, String>,
     deadline: Instant,
 ) -> Vec<PathBuf> {
-    // Files that changed while the server was starting: send the server their text as it was before the change. A file
-    // that was new has no such text, so send its current text.
+    // These files changed while the server was starting. It is sent their text before the change. A new file had no such text, so
+    // its current text is sent.
     for (path, text) in std::mem::take(&mut memory.waiting) {
         match text {
             Some(text) => {
@@ -182,7 +182,7 @@ async fn baseline(
             }
         }
     }
-    // A file can be open although its errors are unknown, because the `lsp` tool asked about it.
+    // The `lsp` tool may have opened a file without recording its errors.
     let is_open = |path: &PathBuf| server.lock().open.contains_key(path);
     let unknown = |c: &&&FileChange| {
         !memory.held.contains(&c.path) && (!memory.known.contains_key(&c.path) || !is_open(&c.path))
@@ -215,7 +215,8 @@ async fn baseline(
             free.push(path.clone());
         }
     }
-    // A server that has only just started reports old errors in files that nobody edited. They are not new.
+    // A server that has just started reports old errors in files that nobody edited. They are recorded, so that they do not count
+    // as new.
     if !memory.warm {
         for path in files(server) {
             if !changed.iter().any(|c| c.path == path) && !held.contains(&path) {
@@ -226,8 +227,8 @@ async fn baseline(
     free
 }
 
-/// Sends the new texts, except for files that are held back. Returns the files for which diagnostics are
-/// expected.
+/// Sends the new texts to the server, except for files in `held`. `free`: files whose text was held back until now. Returns the
+/// files for which diagnostics are expected.
 fn show(server: &Server, changed: &Changed<'_>, free: &[PathBuf], held: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let mut shown = Vec::new();
     for change in changed {
@@ -256,8 +257,8 @@ fn show(server: &Server, changed: &Changed<'_>, free: &[PathBuf], held: &BTreeSe
     shown
 }
 
-/// Waits until the server has reported on these files in their current state. `mark`: its message count
-/// before the new texts were sent.
+/// Waits until the server has reported on the current texts of these files. `mark`: [`State::count`] before the new texts were
+/// sent. Returns false if the deadline came first.
 async fn wait(server: &Arc<Server>, paths: &[PathBuf], mark: u64, deadline: Instant) -> bool {
     if server.can("diagnosticProvider") {
         for path in paths {
@@ -285,7 +286,8 @@ async fn wait(server: &Arc<Server>, paths: &[PathBuf], mark: u64, deadline: Inst
     }
 }
 
-/// True if a report is about the text that the server was sent last.
+/// True if the report is about the text that the server was sent last. Reports without a version count by their number: later than
+/// `mark`.
 fn is_now(state: &State, path: &Path, said: &Said, mark: u64) -> bool {
     match (said.version, state.open.get(path).map(|open| open.version)) {
         (Some(said), Some(open)) => said >= open,
@@ -301,7 +303,7 @@ fn files(server: &Server) -> Vec<PathBuf> {
     all
 }
 
-/// Returns the server's current errors in a file. Reports on an older text do not count.
+/// Returns the server's current errors in a file. A report on an older text is left out.
 fn current(server: &Server, path: &Path) -> Vec<Problem> {
     let state = server.lock();
     let heard = [state.pushed.get(path), state.pulled.get(path)];
@@ -320,8 +322,8 @@ fn is_answered(server: &Server, path: &Path, mark: u64) -> bool {
     heard.into_iter().flatten().any(|said| is_now(&state, path, said, mark))
 }
 
-/// Collects the new errors to report. `mark`: the server's message count when the new text was sent.
-/// `answered`: the server has reported on every file since then.
+/// Collects the new errors to report. `mark`: [`State::count`] when the new text was sent. `answered`: the server has reported on
+/// every file since then.
 fn news(
     server: &Server,
     memory: &mut Memory,
@@ -335,8 +337,7 @@ fn news(
     let mut found: Vec<(PathBuf, Vec<Problem>, bool)> = Vec::new();
     for path in files(server) {
         let own = edited.contains(&path);
-        // Until the server has seen the new text, its reports are about the old one, including their effects
-        // on other files.
+        // Until the server has reported on the new text, all its reports are about the old text, also those on other files.
         let spoken = if own { is_answered(server, &path, mark) } else { answered };
         if !spoken || memory.held.contains(&path) {
             continue;

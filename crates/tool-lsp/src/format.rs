@@ -3,9 +3,8 @@
 //! A formatter reads the text from standard input and prints the formatted text; becket writes the file. So a
 //! formatter changes no other file, and a formatter that fails, hangs or prints nothing changes nothing.
 //!
-//! A formatter runs if the user named it. It also runs if the project has a configuration of that formatter
-//! and the permission mode allows running the project's programs, because such a configuration may make the
-//! formatter load code.
+//! A formatter runs if the user named it in the configuration. It also runs if the project has a configuration of that formatter
+//! and the permission mode allows running the project's programs, because such a configuration may make the formatter load code.
 
 use crate::program::{Environment, find};
 use crate::replace::{read_text, replace};
@@ -23,13 +22,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of bytes that a formatter may print.
 const MAX_OUTPUT: u64 = 8 << 20;
-/// Number of changed lines that the model sees.
+/// Maximum number of changed lines that the model sees.
 const SHOWN: usize = 12;
 
-/// Evidence in a project that it uses a formatter.
+/// Evidence that a project uses a formatter.
 enum Sign {
     File(&'static str),
-    /// A file with a line that begins with this text.
+    /// A file, and the beginning of a line in it.
     Line(&'static str, &'static str),
 }
 use Sign::{File, Line};
@@ -122,7 +121,7 @@ const BUILTIN: &[Builtin] = &[
     },
 ];
 
-/// Returns the names that the setting `format.use` accepts.
+/// Returns the names that the setting `format.always` accepts.
 pub fn formatter_names() -> impl Iterator<Item = &'static str> {
     BUILTIN.iter().map(|f| f.name)
 }
@@ -179,7 +178,7 @@ fn chosen<'a>(
     Some(Chosen { name: name.to_owned(), program, args: words.map(fill).collect() })
 }
 
-/// Returns the folders from the file's up to the session's root that contains it.
+/// Returns the folder of the file and the folders above it, up to the session's root that contains the file.
 fn folders<'p>(path: &'p Path, env: &ToolEnv) -> impl Iterator<Item = &'p Path> {
     let roots = env.roots.clone();
     path.ancestors().skip(1).take_while(move |dir| becket_tool::paths::is_inside(&roots, dir))
@@ -275,7 +274,7 @@ async fn pipe(
     let Streams { mut stdin, stdout, stderr } = streams;
     let (mut out, mut said) = (Vec::new(), Vec::new());
     let feed = async move {
-        // If the formatter stops reading early, its exit status reports the error.
+        // If the formatter stops reading early, this write fails. The formatter's exit status then says why.
         let _ = stdin.write_all(text.as_bytes()).await;
     };
     let (mut stdout, mut stderr) = (stdout.take(MAX_OUTPUT), stderr.take(64 * 1024));

@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWr
 
 /// Maximum size of a message in bytes.
 pub(crate) const MAX_FRAME: usize = 16 << 20;
-/// Maximum number of bytes between frames.
+/// Maximum number of bytes between frames that are skipped.
 const MAX_NOISE: usize = 64 * 1024;
 const MAX_LINE: u64 = 8 * 1024;
 

@@ -22,13 +22,13 @@ pub(crate) struct Pool {
     slots: Mutex<HashMap<(String, PathBuf), Arc<Slot>>>,
 }
 
-/// The slot of one server, running or not.
+/// A server of one kind for one folder, running or not.
 pub(crate) struct Slot {
     pub spec: Spec,
     program: PathBuf,
     root: PathBuf,
     life: Mutex<Life>,
-    /// The server's reports so far. Locked while its diagnostics are evaluated.
+    /// Errors that the server has reported. Locked while the report after an edit is made.
     pub memory: tokio::sync::Mutex<Memory>,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Slot {
 struct Life {
     server: Option<Arc<Server>>,
     starts: u32,
-    /// The reason why it ended last.
+    /// The reason why the server ended last.
     ended: Option<String>,
 }
 

@@ -1,8 +1,7 @@
 //! Conversion between byte offsets, server positions, and lines and columns for people.
 //!
-//! Pure. Servers count columns in UTF-16 units unless they agreed to bytes. A position after the end of a
-//! line means the line's end, one after the last line means the end of the text, and one inside a character
-//! means its beginning.
+//! Pure. Servers count columns in UTF-16 units, unless they have agreed to count bytes. A position after the end of a line means
+//! the line's end, one after the last line means the end of the text, and one inside a character means its beginning.
 
 use async_lsp::lsp_types::Position;
 
@@ -43,7 +42,7 @@ pub(crate) fn line_at(text: &str, line: usize) -> Option<(usize, &str)> {
         }
         start += whole.len();
     }
-    // After a final line ending there is one more, empty line.
+    // After a final line ending, there is one more line, which is empty.
     let lines = text.split_inclusive('\n').count();
     (line == lines && (text.is_empty() || text.ends_with('\n'))).then_some((text.len(), ""))
 }

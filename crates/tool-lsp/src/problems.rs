@@ -1,4 +1,5 @@
-//! Owns the errors of a server: one error, the errors that are remembered between edits, and the comparison of two lists of them.
+//! Owns the errors of a server: the type of one error, the errors that are kept between edits, and the comparison of two lists of
+//! them.
 //!
 //! Pure; asks no server. Errors are compared by message, not by line, because edits move lines.
 
@@ -38,24 +39,26 @@ impl Problem {
 /// Everything known about one server's errors.
 #[derive(Default)]
 pub(crate) struct Memory {
-    /// Number of the server's start that this belongs to.
+    /// Number of the server's start to which these errors belong.
     pub start: u32,
     /// Errors that existed before the edit or were already reported.
     pub known: BTreeMap<PathBuf, Vec<Problem>>,
-    /// Files edited while the server was starting, with their text before the first edit.
+    /// Files that were edited while the server was starting, with their text before the first edit; `None` for new files.
     pub waiting: BTreeMap<PathBuf, Option<String>>,
-    /// Files that the server has been sent with their old text and has not reported on.
+    /// Files of which the server was sent only the old text, because it has not reported on it yet.
     pub held: BTreeSet<PathBuf>,
     /// Files whose old errors were unknown at their last edit.
     pub unsure: BTreeSet<PathBuf>,
     /// Errors that disappeared when others appeared, although their line is unchanged: the new errors may
     /// only hide them.
     pub hidden: BTreeMap<PathBuf, Vec<Problem>>,
-    /// Number of the server's messages at the end of the last edit.
+    /// Value of [`crate::server::State::count`] at the end of the last edit.
     pub count: u64,
     /// True once the server has answered an edit. From then on, its errors in other files count as new.
     pub warm: bool,
+    /// Number of consecutive edits that the server has not answered.
     pub silent: u32,
+    /// True once an edit has waited for the start of the server.
     pub told_starting: bool,
     /// The last reported reason for having no server.
     pub told_end: Option<String>,
@@ -64,8 +67,8 @@ pub(crate) struct Memory {
 /// Returns the problems of `now` that are not in `before`, compared by message.
 pub(crate) fn fresh(now: &[Problem], before: &[Problem]) -> Vec<Problem> {
     let mut old: Vec<&Problem> = before.iter().collect();
-    // Problems at their old position are matched first. Of two equal messages, the one at a new position is
-    // then the new one.
+    // Problems at an unchanged position are matched first. If two have the same message, the one at another position is then the
+    // new one.
     let (same, moved): (Vec<&Problem>, Vec<&Problem>) = now.iter().partition(|p| before.contains(p));
     let mut out = Vec::new();
     for problem in same.into_iter().chain(moved) {
@@ -93,7 +96,7 @@ pub(crate) fn come_back(
     let hidden = memory.hidden.remove(path).unwrap_or_default();
     let new = fresh(&fresh(now, known), &hidden);
     let gone = fresh(known, now);
-    // If nothing is new, whatever hid the errors is gone. Hidden errors that did not return are fixed.
+    // If nothing is new, the errors that hid others are fixed, so hidden errors that did not return are fixed too.
     let mut still = if new.is_empty() && !gone.is_empty() { Vec::new() } else { fresh(&hidden, now) };
     if let (false, Some(old), Some(text)) = (new.is_empty(), old, &text) {
         let remains = |problem: &Problem| {

@@ -1,7 +1,7 @@
-//! Finding programs that work on the project.
+//! Finds programs that work on the project.
 //!
-//! Programs are looked up in absolute folders of `PATH` outside the project, unless the user configured a
-//! path. A file in the project is never run just because it has a known name. Starts nothing.
+//! Programs are looked up in absolute folders of `PATH` outside the project, unless the user configured a path. A file in the
+//! project is never run just because it has a known name. Starts nothing.
 
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;

@@ -23,7 +23,7 @@ pub(crate) struct FileEdit {
     pub old: String,
     pub new: String,
     pub places: usize,
-    /// Number (from 1) and new text of the first changed line.
+    /// Number (from 1) and new text of the first changed line, as an example for the model.
     pub example: (usize, String),
 }
 
@@ -135,7 +135,7 @@ pub(crate) fn apply(plan: &[FileEdit], env: &ToolEnv) -> Result<Vec<FileChange>,
         }
     }
     for file in plan {
-        // The new content counts as read only if the model had read the old content.
+        // The new content counts as read by the model only if the model had read the old content.
         let known = env.host.read_hash(&file.path);
         if known.is_some_and(|hash| hash == becket_tool::sha256(file.old.as_bytes())) {
             env.host.note_read(&file.path, &becket_tool::sha256(file.new.as_bytes()));

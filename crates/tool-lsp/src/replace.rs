@@ -1,8 +1,7 @@
 //! Replacing the content of an existing file.
 //!
-//! A file that becket's user owns and that has one name is replaced atomically (written beside it, synced,
-//! renamed) and keeps its mode. A file that a rename would damage (several names, another owner, extended
-//! attributes) is written in place.
+//! A file that becket's user owns and that has one name is replaced atomically (written beside it, synced, renamed) and keeps its
+//! mode. A file with several names, another owner or extended attributes would lose these by that, so it is written in place.
 
 use rustix::fs::listxattr;
 use std::fs::{File, Metadata, OpenOptions};

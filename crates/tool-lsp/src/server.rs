@@ -30,7 +30,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 use url::Url;
 
-/// A server that was not used for this long is ended. The next use starts it again.
+/// A server that was not used for this long is stopped. The next use starts it again.
 const IDLE: Duration = Duration::from_mins(10);
 /// Time limit for the answer to `initialize`.
 const START: Duration = Duration::from_mins(1);
@@ -89,9 +89,9 @@ pub(crate) enum Phase {
 /// Why a server has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum EndCause {
-    /// becket ended it because it was not used. This is no fault.
+    /// becket stopped the server because it was not used. This is no fault.
     Idle,
-    /// It failed, with the reason in a few words.
+    /// The server failed, with the reason in a few words.
     Fault(String),
 }
 
@@ -99,7 +99,7 @@ pub(crate) enum EndCause {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Said {
     pub version: Option<i64>,
-    /// Number of the message that contained it.
+    /// Value of [`State::count`] for the message that contained the report.
     pub count: u64,
     pub problems: Vec<Problem>,
 }
@@ -120,7 +120,7 @@ pub(crate) struct State {
     pub pushed: BTreeMap<PathBuf, Said>,
     /// Reports that answered a request, with the version of the text at the request.
     pub pulled: BTreeMap<PathBuf, Said>,
-    /// Number of messages about diagnostics so far.
+    /// Number of messages about diagnostics from this server so far.
     pub count: u64,
     progress: HashSet<String>,
     used: Option<Instant>,
@@ -137,7 +137,7 @@ impl State {
             EndCause::Fault(why) => why,
         };
         let log = self.log.text();
-        // The last error is near the end; an older one need not be the reason.
+        // Only the end of the output is searched, because an older error need not be the reason.
         let mut lines = cut_start(&log, 2_000).lines().map(str::trim).filter(|l| !l.is_empty());
         let error = lines.clone().find(|l| l.to_lowercase().contains("error"));
         let said = error.or_else(|| lines.next_back()).unwrap_or_default();
@@ -151,7 +151,7 @@ struct Shared {
     changed: watch::Sender<u64>,
     options: Value,
     root: Url,
-    /// Id of the process that the server may watch, so that it exits when that process does.
+    /// Id of a process that the server may watch, in order to exit when that process ends; `None` if it must watch none.
     watched: Option<u32>,
 }
 
@@ -202,8 +202,8 @@ impl Server {
             changed: watch::Sender::new(0),
             options: spec.options.clone().unwrap_or(Value::Null),
             root: root_url,
-            // Servers watch becket's process and exit when it is gone. A confined server cannot see processes
-            // outside and would exit at once.
+            // Servers watch becket's process and exit when it has ended. A confined server cannot see processes outside of its
+            // sandbox, so it would exit at once.
             watched: (!prepared.is_confined()).then(std::process::id),
         });
         let (main_loop, socket) = MainLoop::new_client(|_| router(&shared));
@@ -273,7 +273,7 @@ impl Server {
             None => Ok(false),
             Some(None) => Ok(true),
             Some(Some(why)) => {
-                // The server's last output may not have been read yet.
+                // The last output of the server, which may say why it ended, may not have been read yet.
                 let soon = (Instant::now() + Duration::from_millis(100)).min(deadline);
                 self.until(soon, |s| s.stderr_ended.then_some(())).await;
                 Err(self.lock().why().unwrap_or(why))
@@ -337,7 +337,7 @@ impl Server {
     }
 
     fn tell<N: Notification<Params = Value>>(&self, params: Value) {
-        // If the server is gone, its phase shows it, so the error is ignored here.
+        // If the connection is closed, [`State::phase`] says so. The error is therefore ignored here.
         let _ = self.socket.notify::<N>(params);
     }
 
@@ -391,7 +391,7 @@ impl Server {
     }
 }
 
-/// Records that the server has failed. The first cause of an end stays.
+/// Records that the server has failed. If it has already ended, the first cause is kept.
 fn fail(state: &mut State, why: &str) {
     end(state, EndCause::Fault(cut_end(why, 160).to_owned()));
 }

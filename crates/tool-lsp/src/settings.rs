@@ -8,7 +8,7 @@ use serde_json::Value;
 /// Programs, formatters and language servers of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Environment variables of formatters and servers. Programs are looked up in its `PATH`.
+    /// Environment variables of formatters and servers. Programs are looked up in the folders of its `PATH`.
     pub env: Environment,
     /// Starts formatters and servers, confined or unconfined.
     pub programs: Programs,
@@ -54,13 +54,13 @@ pub struct CustomServer {
     /// An empty list switches the server off.
     pub command: Option<Vec<String>>,
     pub extensions: Vec<String>,
-    /// Files that mark the top folder of a project.
+    /// Names of files that mark the top folder of a project.
     pub root_markers: Vec<String>,
     pub initialization_options: Option<Value>,
 }
 
-/// True if programs that the project can influence may run: as the user set, or else only if any command may
-/// run.
+/// True if programs that the project can influence may run. `word`: the user's setting. Without it, they run only in a mode in
+/// which every command may run.
 pub(crate) fn permitted(word: Option<bool>, mode: PermissionMode) -> bool {
     word.unwrap_or(mode == PermissionMode::BypassPermissions)
 }

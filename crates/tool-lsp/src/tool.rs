@@ -144,7 +144,7 @@ impl LspTool {
         let symbol = symbol.trim();
         let byte = position::find_symbol(&text, symbol, input.line)
             .ok_or_else(|| format!("{} does not contain {:?}.", env.display(&path), cut_end(symbol, 200)))?;
-        // In a path such as `a::b` or `a.b`, the last name is meant.
+        // Of a path such as `a::b` or `a.b`, the server is asked about the last name.
         let last = symbol.rfind(['.', ':', '>', '/']).map_or(0, |at| at + 1);
         let encoding = server.lock().encoding;
         let at = position::position_of(&text, byte + if last < symbol.len() { last } else { 0 }, encoding);
