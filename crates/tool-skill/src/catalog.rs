@@ -15,11 +15,11 @@ const LINE_CHARS: usize = 1_536;
 const HEAD: &str = "# Skills\nInstructions for kinds of tasks. When a description fits the task, load the skill with the skill \
                     tool before you start.\n";
 
-/// A skill that keeps its description has at least this many characters of it, as long as the other names
+/// If the list is too long, described skills keep this many characters of their description, as long as the names of the others
 /// fit.
 const GOOD_CHARS: usize = 200;
 
-/// With more skills than this, descriptions are not all shortened; some are omitted.
+/// If there are more skills than this, descriptions are not shortened below [`GOOD_CHARS`]; some skills are listed without one.
 pub(crate) const MANY: usize = 20;
 
 pub(crate) fn catalog(skills: &[Skill], max_chars: usize, task: &str) -> Option<String> {
@@ -45,7 +45,7 @@ fn ranked(offered: &[&Skill], max_chars: usize, task: &str) -> Option<String> {
     let mut best: Vec<&Skill> = offered.to_vec();
     best.sort_by_key(|skill| Reverse((skill.uses, score(skill, &wanted), skill.scope)));
     let room = max_chars.checked_sub(HEAD.chars().count())?;
-    // A quarter of the space is reserved for names without descriptions.
+    // A quarter of the space is kept free for the names of skills without a description.
     let mut left = room - room / 4;
     let mut described: Vec<&Skill> = Vec::new();
     for skill in best {

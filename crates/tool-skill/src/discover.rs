@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 const MAX_DEPTH: usize = 6;
 const MAX_DIRS: usize = 2_000;
 pub(crate) const MAX_BYTES: u64 = 1024 * 1024;
-/// Folders with other people's code. Skills in them are not the project's.
+/// Folders with code of other people, or with build output. Skills in them are not the project's.
 const PASSED_OVER: &[&str] = &["node_modules", "vendor", "target", "dist", "build", "__pycache__", "venv"];
 
 /// The owner of a skill. Later variants take precedence over earlier ones.
@@ -127,7 +127,7 @@ impl Search {
         let entries = match std::fs::read_dir(dir) {
             Ok(entries) => entries,
             Err(error) => {
-                // A folder that was removed meanwhile needs no word.
+                // A folder that was removed in the meantime needs no warning.
                 if error.kind() != std::io::ErrorKind::NotFound {
                     self.warnings.push(format!("{}: skills cannot be read: {error}", dir.display()));
                 }

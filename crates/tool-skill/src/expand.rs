@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-/// Returns `body` with the caller's arguments inserted. Arguments without a placeholder are appended.
+/// Returns `body` with the caller's arguments inserted. If the body has no placeholder for them, they are appended.
 pub(crate) fn expand(body: &str, arguments: &str, names: &[String], dir: Option<&Path>) -> String {
     let arguments = arguments.trim();
     let words = words(arguments);

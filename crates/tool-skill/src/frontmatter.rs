@@ -1,8 +1,8 @@
 //! The frontmatter of a `SKILL.md`: YAML between `---` lines.
 //!
-//! Owns leniency. Most errors of the format's reference validator are only warnings here. The exceptions are
-//! a missing description and a frontmatter without any key ([`yaml`] reads the rest). Unknown keys are
-//! ignored, because other clients define their own.
+//! Owns leniency. Most errors of the format's reference validator are only warnings here. Only a missing description, or a
+//! frontmatter without any key, makes a skill unusable. [`yaml`] reads everything else. Unknown keys are ignored, because other
+//! clients define their own.
 //!
 //! Works on text only; opens no file.
 
@@ -10,7 +10,7 @@ use crate::yaml;
 use becket_types::{Fork, TurnTerms, split_frontmatter};
 use serde_json::{Map, Value};
 
-/// Maximum size in bytes.
+/// Maximum size of a frontmatter in bytes.
 const MAX_BYTES: usize = 64 * 1024;
 
 const NO_NAME: &str = "it has no name; its folder's is used";
@@ -79,8 +79,7 @@ pub(crate) fn parse(head: &str, folder: &str) -> Result<Frontmatter, String> {
     Ok(out)
 }
 
-/// Converts a name to letters, digits and hyphens. A skill whose name has other characters is listed under
-/// the result.
+/// Converts a name to letters, digits and hyphens. A skill with other characters in its name is listed under the converted name.
 pub(crate) fn plain_name(name: &str) -> String {
     let name: String =
         name.to_lowercase().chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).take(64).collect();
@@ -95,7 +94,7 @@ fn is_plain_name(name: &str) -> bool {
         && !name.contains("--")
 }
 
-/// Frontmatter of another Markdown file, parsed with the same leniency.
+/// Frontmatter of another kind of Markdown file, parsed with the same leniency.
 #[derive(Clone, Debug, Default)]
 pub struct Head(Map<String, Value>);
 
@@ -141,8 +140,8 @@ impl Head {
         self.0.get(key).and_then(as_text).filter(|text| !text.is_empty())
     }
 
-    /// Returns the words of a key: a list, or text separated by spaces or commas. `None` if the key is
-    /// missing.
+    /// Returns the words of a key: the entries of a list, or the parts of a text that spaces or commas separate. `None` if the key
+    /// is missing.
     pub fn words(&self, key: &str) -> Option<Vec<String>> {
         self.0.get(key).filter(|value| !value.is_null() && !value.is_object()).map(|value| words(Some(value)))
     }
@@ -159,7 +158,7 @@ impl Head {
     }
 }
 
-/// Levels of the key `effort`. Any other value is ignored, as it is in a file that was written for another version.
+/// Levels that the key `effort` accepts. Another value is ignored, because the file may have been written for another version.
 const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
 /// Returns the keys `allowed-tools`, `model`, `effort`, `context` and `agent`.
@@ -321,7 +320,7 @@ mod tests {
             bomb = format!("{bomb}{to}: &{to} [{refs}]\n");
         }
         assert!(serde_saphyr::from_str::<Value>(&bomb).is_err());
-        // Once its values are quoted it is plain text, and it stays small.
+        // With its values quoted, this frontmatter is plain text and does not expand.
         assert_eq!(parse(&bomb, "x"), Ok(Frontmatter { warnings: vec![NO_NAME.into()], ..plain("x", "d") }));
     }
 

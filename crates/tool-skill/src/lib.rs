@@ -1,8 +1,8 @@
 //! Skills in the open `SKILL.md` format: finding, listing and loading them.
 //!
-//! Owns discovery in given directories, parsing of frontmatter, the catalogue in the system prompt, the
-//! `skill` tool and the bundled skills. Skills are disclosed step by step: the model first sees one line per
-//! skill, then the body if it asks for it, then other files of the skill if it reads them.
+//! Owns discovery in given directories, parsing of frontmatter, the catalogue in the system prompt, the `skill` tool and the
+//! bundled skills. The model gets a skill step by step: the model first sees one line per skill, then the body if it asks for it,
+//! then other files of the skill if it reads them.
 //!
 //! Invariants:
 //! - Only given directories are searched, within fixed limits; project skills are used only in a trusted
@@ -38,9 +38,9 @@ pub struct Skill {
     /// Name in lower case; unique within [`Skills`].
     pub name: String,
     pub description: String,
-    /// Hint for the model when to use the skill; follows the description in the catalogue.
+    /// Tells the model when to use the skill. Follows the description in the catalogue.
     pub when_to_use: Option<String>,
-    /// Hint for people: the arguments that follow the name.
+    /// Tells people which arguments follow the name.
     pub argument_hint: Option<String>,
     /// Names of positional arguments, for `$name` in the body.
     pub arguments: Vec<String>,
@@ -48,9 +48,9 @@ pub struct Skill {
     pub model_invocable: bool,
     /// True if people may call the skill as `/name`.
     pub user_invocable: bool,
-    /// The table of its hooks, which are active from the moment it is loaded.
+    /// The table of the skill's hooks, which are active from the moment the skill is loaded.
     pub hooks: Option<serde_json::Value>,
-    /// The terms of the turn that a person starts with it.
+    /// The terms of the turn in which a person calls the skill: tools that are allowed, model, effort.
     pub terms: TurnTerms,
     pub scope: Scope,
     /// Number of times the skill was loaded in earlier sessions, as far as recorded.
@@ -64,16 +64,12 @@ enum Source {
     Bundled(&'static str),
     /// The skill's directory, and its `SKILL.md`.
     Folder(PathBuf, PathBuf),
-    /// The same for a skill of a plugin, and the plugin's directory.
+    /// For a skill of a plugin: the skill's directory, its `SKILL.md`, and the plugin's directory.
     Plugin(PathBuf, PathBuf, PathBuf),
 }
 
 impl Skill {
-    /// Returns the text of the skill for a prompt of a user who calls it.
-    ///
-    /// # Errors
-    ///
-    /// Returns a message if the skill's file cannot be read.
+    /// Returns the text of the skill for the prompt of a user who calls it.
     pub fn prompt(&self, arguments: &str) -> Result<String, String> {
         tool::text(self, arguments)
     }
@@ -131,7 +127,7 @@ impl Skills {
         self.skills.retain(|s| keep(s));
     }
 
-    /// Keeps the skills with these names, also where a name is written as in its file.
+    /// Keeps only the skills with these names. A name may also be written as in the skill's file.
     pub fn keep_named(&mut self, names: &[String]) {
         let named: Vec<String> =
             names.iter().filter_map(|name| self.get(name)).map(|skill| skill.name.clone()).collect();

@@ -77,7 +77,7 @@ fn what_is_not_a_skill_of_the_project_is_not_found() {
         assert!(warnings.contains(want), "{warnings}");
     }
     assert_eq!(skills.warnings().len(), 3);
-    // Links of the user are followed.
+    // Links in the user's own folders are followed.
     assert!(Skills::discover(&[dir(&root.join("s"), Scope::User)]).get("x").is_some());
     let untrusted = SkillDir { trusted: false, ..dir(&root.join("s"), Scope::Project) };
     let skills = Skills::discover(&[untrusted]);

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const ALIASES: &[(&str, &str)] = &[("skill", "name"), ("skill_name", "name"), ("args", "arguments")];
-/// Bytes of an active skill's text that are kept for use after a compaction: about 5,000 tokens.
+/// Maximum number of bytes of an active skill's text that are kept for use after a compaction: about 5,000 tokens.
 const KEPT_BYTES: usize = 20_000;
 /// Maximum number of a skill's files that are listed.
 const MAX_RESOURCES: usize = 50;
@@ -47,7 +47,7 @@ pub struct SkillTool {
     on_load: Option<OnLoad>,
 }
 
-/// Is called with the name of each skill that was loaded.
+/// A function that is called with the name of each skill that was loaded.
 pub type OnLoad = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl SkillTool {
@@ -110,7 +110,7 @@ impl SkillTool {
         }
     }
 
-    /// Tells the functions and files that follow the use of skills.
+    /// Calls the function and writes the file that record each loaded skill.
     fn loaded(&self, skill: &Skill) {
         if let Some(on_load) = &self.on_load {
             on_load(&skill.name);
@@ -238,7 +238,7 @@ fn body(skill: &Skill) -> Result<String, String> {
         .ok_or_else(|| "it has no frontmatter any more".to_owned())
 }
 
-/// Returns the text of a skill that a user calls: its directory, its body, its files.
+/// Returns the text of a skill that a user calls: its directory, its body with the arguments inserted, and its files.
 pub(crate) fn text(skill: &Skill, arguments: &str) -> Result<String, String> {
     let body = body(skill)?;
     let body =

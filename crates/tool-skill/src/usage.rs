@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-/// Size in bytes of the newest part that is counted.
+/// Only the last bytes of the file are counted, at most this many.
 const BYTES: u64 = 64 * 1024;
 
 /// Returns the number of uses by name.

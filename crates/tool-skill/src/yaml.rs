@@ -55,8 +55,8 @@ struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// True if YAML read the bare text of this line as less than it says: a tag (`!important`), an anchor (`&now`), or a
-    /// comment (`C # and F#`). A name or a model with a comment after it is read in YAML's way.
+    /// True if YAML drops a part of this line's unquoted text: a tag (`!important`), an anchor (`&now`), or a comment (`C # and
+    /// F#`). In names and models, `#` does begin a comment.
     fn loses_a_part(&self, read: &str) -> bool {
         let is_bare = self.lines.len() == 1 && !self.raw.starts_with(['"', '\'', '|', '>']);
         let comment = self.raw.contains(" #") && !matches!(self.key, "name" | "model");
@@ -117,12 +117,12 @@ fn by_blocks(blocks: &[Block<'_>]) -> (Map<String, Value>, Vec<String>) {
     (map, warnings)
 }
 
-/// Words that YAML reads as something else than text, in one of its versions.
+/// Words that some version of YAML reads as something other than text.
 const NO_TEXT: [&str; 12] =
     ["null", "true", "false", "yes", "no", "on", "off", "y", "n", "inf", "nan", "infinity"];
 
-/// Reads the usual frontmatter: lines of a key and a text without anything that YAML gives a meaning. `None`: YAML decides.
-/// The parser of YAML then stays out of memory.
+/// Reads the usual frontmatter: lines of a key and a text without anything that YAML gives a meaning. `None` if only a YAML parser
+/// can read it. Most skills need none, which saves the memory of its code.
 fn plain(head: &str) -> Option<Map<String, Value>> {
     let mut map = Map::new();
     let is_word = |text: &str| {
@@ -162,8 +162,7 @@ fn yaml(head: &str) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// Puts the bare text values of top-level keys into single quotes, because people write `description: Use
-/// when: always`.
+/// Puts unquoted text values of top-level keys into single quotes, because people write `description: Use when: always`.
 fn quoted(head: &str) -> String {
     let mut out = String::with_capacity(head.len() + 64);
     for line in head.lines() {
@@ -234,7 +233,7 @@ mod tests {
     }
 
     proptest! {
-        /// The parser reads the same from texts that are read without it.
+        /// Text that is read without the YAML parser gives the same values as with it.
         #[test]
         fn plain_lines_are_yaml(lines in prop::collection::vec("[a-zA-Z-]{1,6}:[ \t]{0,2}[a-zA-Z0-9:#'\"\\\\\\[\\]{}|>@*&%!`,?~. -]{0,12}", 1..4), bare in "(null|True|yes|no|on|off|y|N|inf|nan|e5|x1|a b)") {
             for head in [lines.join("\n"), format!("{}: x\nkey: {bare}\n", bare.trim())] {
