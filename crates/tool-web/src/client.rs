@@ -4,8 +4,8 @@
 //! public internet. The connection is made to the resolved address, so no second look-up can return another
 //! one. Hosts given as addresses are checked before the request. The user can allow hosts by name.
 //!
-//! With a proxy, the proxy makes the connection. The name is still resolved here and refused in the same
-//! cases. If it cannot be resolved here, the proxy decides.
+//! With a proxy, the proxy makes the connection. becket still resolves the name and refuses it in the same cases. If becket cannot
+//! resolve it, the proxy decides.
 
 use crate::proxy::Proxies;
 use becket_network::{Lookup, names_host, refusal};
@@ -25,7 +25,7 @@ pub(crate) const MAX_BODY: usize = 5 << 20;
 /// Maximum number of redirects that are followed.
 const MAX_REDIRECTS: usize = 5;
 const MAX_URL: usize = 8 * 1024;
-/// Maximum length in bytes of a shown address that a server has named. It is shown outside the marks for
+/// Maximum length in bytes of an address that a server has named and that the output shows. It is shown outside the marks for
 /// untrusted text, so it must be short.
 pub(crate) const SHOWN_URL: usize = 500;
 const CONNECT: Duration = Duration::from_secs(10);
@@ -61,7 +61,7 @@ pub(crate) enum FetchError {
     Encoding(String, String),
 }
 
-/// A name without any address that may be fetched.
+/// The error for a name that resolves to an address that is not allowed, or to none.
 #[derive(Debug)]
 struct Unusable(FetchError);
 impl fmt::Display for Unusable {
@@ -134,7 +134,7 @@ impl fmt::Display for Cut {
 pub(crate) struct Fetched {
     /// Address after redirects.
     pub url: Url,
-    /// The addresses of the redirects, beginning with the requested one; empty without a redirect.
+    /// The addresses of all requests, beginning with the requested one; empty if there was no redirect.
     pub hops: Vec<String>,
     pub status: u16,
     pub content_type: String,
@@ -190,8 +190,8 @@ pub(crate) fn parse(text: &str) -> Result<Url, FetchError> {
     Ok(url)
 }
 
-/// Returns the host in the form that permission rules use.
-/// Returns the host to which `web_fetch` would send a request for this text, as permission rules name it; `None` if it sends none.
+/// Returns the host to which `web_fetch` would send a request for this text, in the form that permission rules use. `None` if it
+/// would send no request.
 pub fn host_of(text: &str) -> Option<String> {
     parse(text).ok().map(|url| host(&url))
 }
@@ -222,7 +222,7 @@ impl WebClient {
             })
         } else {
             self.judge(url).await?;
-            // The caller has already decided which addresses use the proxy, so no exceptions here.
+            // The proxy client is only used for addresses that go through a proxy, so it needs no exceptions.
             self.proxied.get_or_init(|| {
                 let mut builder = plain();
                 let text = |_| "the proxy's address is not understood".to_owned();
@@ -339,8 +339,8 @@ async fn read(
     let status = response.status().as_u16();
     let content_type = text_of(response.headers(), &CONTENT_TYPE).unwrap_or_default();
     let announced = response.content_length();
-    // The client has already decoded the encodings that it asked for and removed their header. A remaining
-    // one cannot be decoded.
+    // The client has decoded the encodings that it asked for and has removed their header. If the header is still there, becket
+    // cannot decode the body.
     if let Some(encoding) = text_of(response.headers(), &CONTENT_ENCODING)
         && !encoding.eq_ignore_ascii_case("identity")
     {
@@ -348,7 +348,7 @@ async fn read(
     }
     let mut body = Vec::new();
     let mut cut = None;
-    // Content that is not shown is read only as far as needed to detect its kind.
+    // Content that will not be shown is read only as far as needed to detect its kind.
     let wanted = crate::page::kind(&content_type, b"") != crate::page::Kind::Other;
     let limit = if wanted { MAX_BODY } else { 0 };
     while body.len() < limit || (limit == 0 && body.is_empty()) {

@@ -20,12 +20,12 @@ use url::Url;
 
 /// Time for which a fetched page is reused.
 const FRESH: Duration = Duration::from_mins(15);
-/// Maximum number of pages that are kept for reuse, and of their bytes.
+/// Maximum number of pages that are kept for reuse, and of their bytes together.
 const KEPT: usize = 32;
 const KEPT_BYTES: usize = 16 << 20;
 /// Time limit for converting a page to Markdown.
 const CONVERT: Duration = Duration::from_secs(10);
-/// Number of bytes shown of the page that accompanies an error status.
+/// Maximum number of bytes that are shown of a page that comes with an error status.
 const ERROR_PAGE: usize = 2_000;
 
 /// Limits of fetches: hosts, proxies and time.

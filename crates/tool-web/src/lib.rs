@@ -1,8 +1,8 @@
 //! The `web_fetch` and `web_search` tools.
 //!
-//! Owns fetching, the check of addresses, and the presentation: as text from an untrusted source. Does not
-//! decide about permissions: a fetch declares its host as `domain:HOST`. A redirect to another host is
-//! reported and not followed, because it needs its own permission.
+//! Owns fetching, the check of addresses, and the presentation of pages as text from an untrusted source. Does not decide about
+//! permissions: a fetch declares its host as `domain:HOST`. A redirect to another host is reported and not followed, because it
+//! needs its own permission.
 //!
 //! | module | contents |
 //! |---|---|

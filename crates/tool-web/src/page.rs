@@ -6,7 +6,7 @@ use dom_query::Document;
 use dom_smoothie::{Config, Readability, TextMode};
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 
-/// Maximum number of elements of a page whose readable part is searched for.
+/// Pages with more elements than this are not searched for their readable part.
 const MAX_ELEMENTS: usize = 50_000;
 /// If the readable part has fewer characters than this, it is compared with the whole page.
 const SHORT: usize = 400;
@@ -63,8 +63,8 @@ fn sniffed(start: &[u8]) -> Kind {
     }
 }
 
-/// Decodes the body. The encoding is taken from, in this order: its byte order mark, the server's header, the
-/// page itself, valid UTF-8, and otherwise Windows-1252, which browsers use for Latin-1.
+/// Decodes the body. The encoding is taken from the first of these that names one: the byte order mark, the server's header, the
+/// page itself. Otherwise UTF-8 if it is valid, and else Windows-1252, which browsers use for Latin-1.
 pub(crate) fn decode(content_type: &str, body: &[u8]) -> String {
     let named = |text: &str| {
         let at = text.to_ascii_lowercase().find("charset=")? + "charset=".len();

@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use url::Url;
 
-/// Number of results that are requested and shown, and maximum bytes of each one's text.
+/// Number of results that are requested and shown, and maximum bytes of each result's text.
 const RESULTS: usize = 10;
 const TEXT: usize = 600;
 const MAX_QUERY: usize = 1_000;
@@ -91,7 +91,7 @@ struct Wire {
     url: Option<&'static str>,
     needs_key: bool,
     request: fn(&Client, Url, &str, &str) -> RequestBuilder,
-    /// JSON pointer of the list of results, and the fields with a result's text.
+    /// JSON pointer to the list of results. `text`: the field of a result that has its text.
     results: &'static str,
     text: &'static str,
 }

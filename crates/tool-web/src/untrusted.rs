@@ -6,8 +6,8 @@
 use becket_tool::{Keep, ToolEnv, limits};
 use becket_types::ToolOutput;
 
-/// Combines `head` (written by becket) and `body` (untrusted) into an output within the limits. If it is too
-/// long, the whole is stored. The end mark is always present.
+/// Combines `head` (written by becket) and `body` (untrusted) into an output within the limits. A text that is too long is cut, and
+/// stored as a whole. The end mark is always present.
 pub(crate) fn output(head: &str, body: &str, what: &str, env: &ToolEnv) -> ToolOutput {
     let id: uuid::Uuid = becket_types::unique();
     let id = id.simple().to_string().split_off(20);
