@@ -1,7 +1,7 @@
 //! The `ask_user` tool: the model asks the user up to four questions with prepared answers.
 //!
-//! Owns the form of the questions and of the answers. The questions reach the user as the question for permission of the
-//! call ([`Tool::asks_person`]); the decision brings the answers in the input. Shows nothing and waits for nobody.
+//! Owns the form of the questions and of the answers. The questions reach the user as the question for permission of the call
+//! ([`Tool::asks_person`]); the person's decision adds the answers to the call's input. Shows nothing and waits for nobody.
 
 use becket_tool::input::Parser;
 use becket_tool::{PersonQuestion, Tool, ToolEnv, text};
@@ -31,7 +31,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("title", "header"),
     ("text", "question"),
 ];
-/// Fields of the decision, and fields without an effect here.
+/// Fields that only the person's decision sets, and fields of other agents that have no effect here.
 const IGNORED: &[&str] = &["answers", "annotations", "metadata", "preview"];
 
 #[derive(Debug, Deserialize)]
@@ -100,7 +100,7 @@ impl AskUser {
             if is_blank(&question.question) {
                 return Err(format!("Question {number} is empty."));
             }
-            // Answers are found by the text of their question.
+            // Answers are matched by the text of their question, so no two questions may have the same text.
             if !seen.insert(question.question.as_str()) {
                 return Err(format!("Question {number} was given twice."));
             }
@@ -122,7 +122,7 @@ impl Default for AskUser {
     }
 }
 
-/// Returns an answer as text: a text, or the labels of several options.
+/// Returns an answer as one text. It may be a text, or a list with the labels of several options.
 fn answer_text(answer: &Value) -> Option<String> {
     let text = match answer {
         Value::String(text) => text.clone(),
@@ -133,7 +133,7 @@ fn answer_text(answer: &Value) -> Option<String> {
     (!is_blank(text)).then(|| text::clean(text).into_owned())
 }
 
-/// Returns the output for questions with these answers.
+/// Returns the output of a call: the questions with the answers in `input`.
 fn answered(questions: &[Question], input: &Value) -> ToolOutput {
     let empty = Map::new();
     let given = input.get("answers").and_then(Value::as_object).unwrap_or(&empty);

@@ -1,5 +1,5 @@
-//! Common part of the session's tools: the specification, the input parser used for both access and run, and
-//! the declaration that nothing outside the session is touched. Contains nothing specific to a tool.
+//! Common part of the session's tools: the specification, the input parser used for both access and run, and the declaration
+//! ([`Tool::access`]) that nothing outside the session is touched. Contains nothing specific to a tool.
 
 use becket_tool::input::Parser;
 use becket_tool::{Tool, ToolEnv};

@@ -94,7 +94,7 @@ impl Action for RecallOperation {
             Some(seq) => env.host.past_message(seq),
             None => messages(id, env),
         };
-        // A range of the text is requested without the images that belong to the whole.
+        // Images belong to the whole message or result, so a range of its text is returned without them.
         let whole = input.lines.is_none() && input.bytes.is_none();
         let images = if whole { env.host.past_images(id) } else { Vec::new() };
         let images_alone = || (!images.is_empty()).then(|| ("attachment".to_owned(), String::new()));
@@ -110,7 +110,7 @@ impl Action for RecallOperation {
     }
 }
 
-/// Parses the number of a message: `m12`.
+/// Parses the id of a message, such as `m12`, to its number.
 fn message_number(id: &str) -> Option<Seq> {
     id.strip_prefix('m')?.parse().ok().map(Seq)
 }
@@ -182,7 +182,7 @@ fn recall(id: &str, tool: &str, whole: &str, input: &Input, images: Vec<Part>) -
             }
             let from = whole.floor_char_boundary(from);
             let to = whole.floor_char_boundary(to.unwrap_or(whole.len())).max(from);
-            // A piece of a key has no known form, and would not be masked.
+            // A piece of a key would not be recognised as a secret and masked, so the range ends between words.
             let Range { start, end } = at_words(whole, from..to);
             (start, end, 1)
         }
@@ -338,7 +338,7 @@ mod tests {
         assert!(output.content.starts_with("[m7, user: lines 2-2 of 2;"), "{}", output.content);
         assert!(run(&Recall::new(), &env, json!({"id": "m8"})).await.is_error);
 
-        // A range of messages returns only the user's messages in it.
+        // A range of messages returns only the messages of the user.
         host.kept().messages.insert(Seq(8), ("assistant".into(), "not this".into()));
         host.kept().messages.insert(Seq(9), ("user".into(), "three".into()));
         for id in ["m2–m9", "m2-m9"] {

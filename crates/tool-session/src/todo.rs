@@ -137,7 +137,7 @@ mod tests {
             {"content": "look", "status": "completed"}, {"content": "fix\nit", "status": "in_progress"},
             {"content": "test", "status": "pending"}]});
         assert_eq!(run(&todo, &env, first).await.content, "[x] look\n[>] fix it\n[ ] test\n");
-        // Another agent's field names are accepted.
+        // The field names of another agent are accepted too.
         let second =
             json!({"todos": [{"content": "test", "status": "in-progress", "activeForm": "Testing"}]});
         assert_eq!(run(&todo, &env, second).await.content, "[>] test\n");
