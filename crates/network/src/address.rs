@@ -1,7 +1,7 @@
-//! Classifies IP addresses: on the internet, on this machine, on its network, or of its cloud.
+//! Classifies IP addresses: on the internet, on this machine, on its network, or of a cloud's own services.
 //!
-//! Pure. Source: the IANA special-purpose address registries for IPv4 and IPv6. An IPv6 address that contains an IPv4
-//! address is classified like that IPv4 address.
+//! Pure. Source: the IANA special-purpose address registries for IPv4 and IPv6. An IPv6 address that contains an IPv4 address is
+//! classified like that IPv4 address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -40,7 +40,7 @@ fn v6(ip: Ipv6Addr) -> Option<&'static str> {
     Some(match ip.segments() {
         [0, 0, 0, 0, 0, 0, 0, 0] => "an address of this machine",
         [0, 0, 0, 0, 0, 0, 0, 1] => "a loopback address",
-        // IPv4-mapped, translated by NAT64, and 6to4.
+        // IPv4-mapped addresses, and addresses of NAT64. The next case is 6to4.
         [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
             return inner(high, low);
         }
@@ -62,7 +62,7 @@ mod tests {
     use proptest::prelude::*;
     use url::{Host, Url};
 
-    /// As the tool reads a URL: the address that its host is, if it is one.
+    /// The IP address that is the host of a URL, as the tools parse it; `None` if the host is a name.
     fn of_url(url: &str) -> Option<IpAddr> {
         match Url::parse(url).unwrap().host()? {
             Host::Ipv4(ip) => Some(ip.into()),

@@ -16,14 +16,14 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// The proxy's answer once it serves the port.
+/// The byte that the proxy sends when it serves the port.
 pub(crate) const SERVED: u8 = b'k';
 
 /// Time limit for an answer of the other side.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Opens a port in the network of this process. The proxy behind `socket` serves it under the pass `number`. Returns
-/// the port; its address is 127.0.0.1.
+/// Opens a port in the network of this process. The proxy behind `socket` serves the port for the [`Pass`](crate::Pass) with this
+/// number. Returns the port; its address is 127.0.0.1.
 ///
 /// # Errors
 ///

@@ -4,7 +4,7 @@ use crate::address::refusal;
 use std::net::IpAddr;
 use url::{Host, Url};
 
-/// Ports of an entry without a port: those of the web.
+/// Ports for an allowed host without a port: those of the web.
 const USUAL_PORTS: [u16; 2] = [80, 443];
 
 /// An entry of a list that cannot be parsed.
@@ -67,7 +67,7 @@ struct Entry {
 pub struct HostRules {
     allow: Vec<Entry>,
     deny: Vec<Entry>,
-    /// Set if no host may be reached at all: the reason.
+    /// The reason why no host may be reached at all, if an entry could not be parsed.
     unreadable: Option<String>,
 }
 
@@ -110,7 +110,7 @@ impl HostRules {
         }
     }
 
-    /// Judges an address to which an allowed name resolves.
+    /// Judges an address to which an allowed name resolves, or that a client has named itself. `Err` is the reason for the refusal.
     pub(crate) fn judge_address(&self, ip: IpAddr, port: u16) -> Result<(), String> {
         let host = match ip {
             IpAddr::V4(ip) => Host::Ipv4(ip),
@@ -127,7 +127,7 @@ impl HostRules {
         Err(format!("{ip} is {why}, and sandbox.allow_hosts does not name that address with port {port}"))
     }
 
-    /// True if an address of this machine is allowed. Clients then use the proxy for this machine's addresses too.
+    /// True if an address of this machine is allowed. Clients then have to use the proxy for these addresses too.
     pub(crate) fn allows_this_machine(&self) -> bool {
         self.allow.iter().any(|entry| matches!(entry.kind, Kind::Range(range) if range.first.is_loopback()))
     }
@@ -159,7 +159,7 @@ impl Entry {
     }
 
     fn has_port(&self, port: u16) -> bool {
-        // A range of private addresses means all services there, not only web pages.
+        // A range of addresses without a port means all services there, not only web pages.
         let any = matches!(self.kind, Kind::Range(..));
         self.port.map_or(any || USUAL_PORTS.contains(&port), |own| own == port)
     }

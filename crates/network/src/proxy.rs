@@ -1,9 +1,8 @@
 //! The proxy of a session: connects confined commands with the hosts that the user allows.
 //!
-//! It runs in a separate thread, so that a large download does not slow down the interface. The thread starts with the
-//! first command that needs it and ends with the session. Each command has a [`Pass`]. The proxy serves the port inside
-//! the command's network as long as the pass exists, and records refusals in it. The result of the command reports
-//! them.
+//! It runs in a separate thread, so that a large download does not slow down the interface. The thread starts with the first
+//! command that needs it and ends with the session. Each command has a [`Pass`]. The proxy serves the port inside the command's
+//! network as long as the pass exists, and records refusals in the pass. The result of the command reports these refusals.
 //!
 //! Invariants: the rules are checked before a name is resolved. A name is resolved once. Every address of a name is
 //! judged; if one is refused, the name is refused. Connections are made only to judged addresses.
@@ -26,12 +25,12 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use url::Host;
 
-/// Time limit for a client to send its request.
+/// Time limit for a client to send its whole request.
 const FIRST_WORDS: Duration = Duration::from_secs(30);
 const CONNECT: Duration = Duration::from_secs(10);
 /// Maximum number of simultaneous connections of one command. Further connections wait.
 const MOST_CONNECTIONS: usize = 256;
-/// Maximum number of refusals that are recorded for one command.
+/// Maximum number of different refusals that are recorded for one command.
 const MOST_NOTED: usize = 20;
 
 /// Resolves names to addresses.
@@ -53,10 +52,10 @@ struct Passes {
     open: HashMap<u64, Holder>,
 }
 
-/// The proxy's side of a pass.
+/// The proxy's part of a pass.
 struct Holder {
     refusals: Arc<Mutex<BTreeSet<String>>>,
-    /// Ends when the pass is dropped.
+    /// Changes when the pass is dropped, which ends the command's connections.
     held: watch::Receiver<()>,
 }
 
@@ -80,7 +79,7 @@ impl Pass {
         self.log().lines()
     }
 
-    /// Returns the list of refusals, which outlives the pass.
+    /// Returns a handle to the refusals, which outlives the pass.
     pub fn log(&self) -> RefusalLog {
         RefusalLog(Arc::clone(&self.refusals))
     }
@@ -146,13 +145,13 @@ impl Proxy {
         let mut passes = locked(&self.passes);
         passes.last += 1;
         let number = passes.last;
-        // Removes passes that were dropped before they were used.
+        // Removes passes that were dropped before a helper used them.
         passes.open.retain(|_, holder| holder.held.has_changed().is_ok());
         passes.open.insert(number, Holder { refusals: Arc::clone(&refusals), held: receiver });
         Pass { socket: self.folder.path().join("socket"), number, refusals, _held: held }
     }
 
-    /// Returns the hosts that clients reach without the proxy: the command's own servers, in its own network.
+    /// Returns the hosts for which clients must not use the proxy: the command's own servers, which listen in its own network.
     pub fn left_out(&self) -> &'static str {
         if self.allows_this_machine { "" } else { "localhost,127.0.0.1,::1" }
     }
@@ -167,7 +166,7 @@ async fn admit(listener: UnixListener, passes: Arc<Mutex<Passes>>, judge: Arc<Ju
     let mut served = JoinSet::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // Too many files may be open. The waiting connections are accepted when files are free again.
+            // The process may have too many open files. Connections that wait are accepted when files are free again.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
@@ -177,7 +176,7 @@ async fn admit(listener: UnixListener, passes: Arc<Mutex<Passes>>, judge: Arc<Ju
             let Ok(Ok(Some((number, port)))) = timeout(door::PATIENCE, received(&stream)).await else {
                 return;
             };
-            // A pass can be used for one port only.
+            // A pass is removed at its first use, so it serves one port only.
             let Some(Holder { refusals, mut held }) = locked(&passes).open.remove(&number) else { return };
             let ready = port.set_nonblocking(true).and_then(|()| TcpListener::from_std(port));
             let Ok(port) = ready else { return };
@@ -247,7 +246,7 @@ async fn client_served(
         Kind::Socks => client.write_all(&[request::SOCKS, 0, 0, 1, 0, 0, 0, 0, 0, 0]).await?,
         Kind::Http(head) => host.write_all(&head).await?,
     }
-    // Bytes that the client sent before it had an answer, for instance the body of a request.
+    // The client may have sent these bytes before it got an answer, for instance the body of a request.
     host.write_all(&bytes[wanted.used..]).await?;
     tokio::io::copy_bidirectional(&mut client, &mut host).await?;
     Ok(())
@@ -287,7 +286,7 @@ async fn answer_failure(
     failure: &Failure,
     text: &str,
 ) -> io::Result<()> {
-    // Reply codes of RFC 1928: not allowed by the rules, and host unreachable.
+    // Reply codes of SOCKS5 (RFC 1928): 2 for not allowed by the rules, 4 for host unreachable.
     let (status, code, text) = match failure {
         Failure::Refused(_) => ("403 Forbidden", 2, format!("The sandbox refused {text}.")),
         Failure::Unreachable(_) => ("502 Bad Gateway", 4, format!("Not reached: {text}.")),

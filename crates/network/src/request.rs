@@ -14,7 +14,7 @@ pub(crate) struct Wanted {
     pub host: Host<String>,
     pub port: u16,
     pub kind: Kind,
-    /// Number of bytes that belong to the request; the following bytes are for the host.
+    /// Number of bytes that belong to the request. The bytes after them are sent to the host.
     pub used: usize,
 }
 
@@ -31,7 +31,7 @@ pub(crate) enum Kind {
 pub(crate) enum Read {
     /// More bytes are needed.
     More,
-    /// A SOCKS5 greeting of this many bytes. After the answer to it, the request follows.
+    /// A SOCKS5 greeting of this many bytes. The client sends its request after the answer to the greeting.
     Greeting(usize),
     Wanted(Wanted),
     Bad(&'static str),
@@ -53,7 +53,7 @@ fn greeting(bytes: &[u8]) -> Read {
     let used = 2 + usize::from(*count);
     match bytes.get(2..used) {
         None => Read::More,
-        // Method 0: without a password.
+        // Method 0 means no authentication.
         Some(methods) if methods.contains(&0) => Read::Greeting(used),
         Some(_) => Read::Bad("the proxy of the sandbox accepts SOCKS5 only without a password"),
     }
@@ -110,7 +110,8 @@ fn http(bytes: &[u8]) -> Read {
         return if bytes.len() >= LONGEST_HEAD { Read::Bad("the head is too long") } else { Read::More };
     };
     let Ok(head) = std::str::from_utf8(&bytes[..end]) else { return Read::Bad("the head is not text") };
-    // Some servers take a single line feed or carriage return for the end of a line, others do not.
+    // Some servers take a single line feed or carriage return for the end of a line, and others do not, so they could read other
+    // headers than this parser.
     if head.replace("\r\n", "").contains(['\r', '\n', '\0']) {
         return Read::Bad("a header line does not end with CR LF");
     }
@@ -151,8 +152,8 @@ fn connect(target: &str) -> Option<(Host<String>, u16)> {
     Some((host, port))
 }
 
-/// Makes the request that the host gets: only the path, the host as it was judged, and no headers for the proxy. The
-/// connection ends after the answer, so that a second request, perhaps for another host, is judged as well.
+/// Makes the request that is sent to the host: only the path of the URL, the host on which the rules have decided, and no headers
+/// for the proxy. The connection ends after the answer, so that a second request, perhaps for another host, is judged as well.
 fn direct<'a>(method: &str, url: &Url, version: &str, lines: impl Iterator<Item = &'a str>) -> Vec<u8> {
     let path = &url[url::Position::BeforePath..url::Position::AfterQuery];
     let host = &url[url::Position::BeforeHost..url::Position::BeforePath];
