@@ -1,10 +1,10 @@
-//! The book in `docs/`: complete, linked, and true as far as a machine can tell.
+//! Checks that the book in `docs/` is complete and linked, and that its commands work.
 //!
 //! Every page of `docs/` is in `SUMMARY.md`; every relative link leads to a file, and to a heading of it if it names one. Every
-//! source file that a page names in backticks exists.
-//! Blocks marked `console` are run: each line that begins with `$ ` runs in a home folder of the page and must succeed; each
-//! line below it must occur in what it printed (`…` stands for any lines). Every `becket` command line in other code blocks
-//! must name a subcommand and flags that exist, and runs in a prepared home folder ([`runs`]).
+//! source file that a page names in backticks exists. Blocks marked `console` are run: each line that begins with `$ ` runs in a
+//! home folder of the page and must succeed; each line below it must occur in the command's output (`…` stands for any lines).
+//! Every `becket` command line in other code blocks must name a subcommand and flags that exist, and runs in a prepared home folder
+//! ([`runs`]).
 //!
 //! Does not render: `mdbook build` does, from `book.toml`.
 
@@ -60,7 +60,7 @@ fn short_path(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).display().to_string()
 }
 
-/// Says why the link cannot be followed; `None` if it can, or if it leads out of the repository.
+/// Returns why the link cannot be followed; `None` if it can, or if it leads out of the repository.
 fn broken(
     page: &Path,
     target: &str,
@@ -85,7 +85,7 @@ fn broken(
     Ok((!known).then_some("there is no such heading"))
 }
 
-/// The anchors of a page's headings, as GitHub and mdbook make them.
+/// The anchors of a page's headings, in the form that GitHub and mdbook give them.
 fn anchors(page: &str) -> BTreeSet<String> {
     prose(page)
         .filter_map(|(_, line)| line.strip_prefix('#'))
@@ -115,7 +115,7 @@ fn prose(page: &str) -> impl Iterator<Item = (usize, &str)> {
 fn links(page: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (number, line) in prose(page) {
-        // Pieces at odd places are between backticks.
+        // After splitting at backticks, every second piece is code.
         let text: String = line.split('`').step_by(2).collect::<Vec<_>>().join("x");
         for piece in text.split("](").skip(1) {
             if let Some((target, _)) = piece.split_once(')') {
@@ -126,7 +126,7 @@ fn links(page: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Names that end in `.rs` and are no file of becket: a host, and a file in an example.
+/// Names that end in `.rs` and are no source file of becket: a host, and a file in an example.
 const NO_SOURCES: &[&str] = &["docs.rs", "src/a.rs"];
 
 /// Line numbers and names of Rust files in backticks. A name may leave out the first folders of the path.
@@ -171,7 +171,7 @@ pub(crate) fn run(root: &Path, becket: &Path) -> Result<Problems, String> {
     let reference = Scratch::new("reference")?;
     let prepared = runs::Prepared::new(&becket, &reference.0)?;
     for page in pages(root)? {
-        // A later block may use what an earlier one made.
+        // All blocks of a page share one home folder, because a later block may use files of an earlier one.
         let home = Scratch::new(&short_path(root, &page))?;
         for (language, line, lines) in blocks(&read(&page)?) {
             let place = format!("{}:{line}", short_path(root, &page));
@@ -260,13 +260,13 @@ fn shell(becket: &Path, home: &Path, command: &str) -> Result<(bool, String), St
     Ok((output.status.success(), printed))
 }
 
-/// Says which word of a command line is not in becket's help.
+/// Returns a message about the first flag or subcommand of a command line that is not in becket's help; `None` if all are.
 fn unknown(
     becket: &Path,
     command: &str,
     helps: &mut BTreeMap<Vec<String>, String>,
 ) -> Result<Option<String>, String> {
-    // Quoted text is a prompt or a rule, and what follows `#`, `|` or `--` is not a flag of becket.
+    // Quoted text is a prompt or a rule. After `#`, `|`, `--` and similar marks, there are no flags of becket.
     let unquoted: String = command.split(['"', '\'']).step_by(2).collect::<Vec<_>>().join("X");
     let end = [" #", " |", " -- ", " && ", " > ", "  "].iter().filter_map(|e| unquoted.find(e)).min();
     let words: Vec<&str> = unquoted[..end.unwrap_or(unquoted.len())].split_whitespace().skip(1).collect();
@@ -325,7 +325,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A folder that cannot be removed lies in the temporary folder, which the system empties.
+        // If the folder cannot be removed, it stays in the temporary folder, which the system empties.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

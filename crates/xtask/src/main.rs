@@ -1,7 +1,7 @@
 //! Chores of the repository, run as `cargo xtask CHORE`.
 //!
-//! Owns the checks of plain words and of the book, and the commands that write generated files again. It uses the standard
-//! library only, so that it compiles in seconds. It is never part of becket, and no other crate depends on it.
+//! Owns the checks of plain words, of the book, of strings and of commits, and the commands that update generated files. It uses
+//! the standard library only, so that it compiles in seconds. It is never part of becket, and no other crate depends on it.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool")]
 
 mod book;

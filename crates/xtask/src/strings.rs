@@ -103,7 +103,7 @@ fn strings(source: &str) -> Vec<Shown> {
     let mut found = Vec::new();
     let mut doc = String::new();
     while let Some(token) = reader.next_token() {
-        // The place before the line's end, so that a comment in the last line of a range counts.
+        // One byte before the end of the token, so that the last comment of a range is still inside it.
         let at = (source.len() - reader.rest.len()).saturating_sub(1);
         match token {
             Token::Doc(line) if help.iter().any(|range| range.contains(&at)) => {
@@ -115,7 +115,7 @@ fn strings(source: &str) -> Vec<Shown> {
                 found.push(Shown { item: reader.item.clone(), text });
             }
             Token::Doc(_) | Token::Text(_) => {}
-            // White space between two lines of a doc comment does not end it.
+            // White space between two lines of a doc comment does not end the comment.
             Token::Code(c) if c.is_whitespace() => continue,
             Token::Code(_) => {}
         }
@@ -128,7 +128,7 @@ fn strings(source: &str) -> Vec<Shown> {
     found
 }
 
-/// Place where the module with the tests begins, or the end of the source.
+/// Byte position at which the module with the tests begins, or the end of the source.
 fn start_of_tests(source: &str) -> usize {
     let mut at = source.len();
     for (start, _) in source.match_indices("\n#[cfg(") {
@@ -141,7 +141,7 @@ fn start_of_tests(source: &str) -> usize {
     at
 }
 
-/// Places of the types that derive a trait of clap, with the comments and attributes above each. A type ends with the
+/// Byte ranges of the types that derive a trait of clap, including the comments and attributes above them. A type ends with the
 /// closing brace at its own indentation, or with its first line if that ends in a semicolon.
 fn help_ranges(source: &str) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
@@ -193,14 +193,14 @@ enum Token {
     Code(char),
 }
 
-/// A minimal lexer: comments, strings, characters and lifetimes are recognised; all else is code.
+/// A minimal lexer: recognises comments, strings, characters and lifetimes, and takes everything else for code.
 struct Reader<'a> {
     rest: &'a str,
-    /// Name of the item that was opened last.
+    /// Name of the item whose definition began last.
     item: String,
-    /// The identifier that is being read.
+    /// The identifier that is being read, as far as it is read.
     word: String,
-    /// The identifier before.
+    /// The identifier before the current one.
     before: String,
 }
 

@@ -1,9 +1,8 @@
 //! Plain words in comments and pages.
 //!
-//! No sentence of a comment opens with a free relative ("What of the calls is newest"): it opens with a verb or a noun. Words
-//! that readers had to look up twice are on a list. The limit in a constant is a maximum and not "most" of something, and no
-//! comment only points to another one. Numbers of rules (T5, T9) belong in the glossary and the specification
-//! page.
+//! No sentence of a comment opens with a free relative ("What of the calls is newest"): it opens with a verb or a noun. No comment
+//! uses a word of a list of words that readers did not understand. A comment on a constant says "Maximum number of" and not "Most",
+//! and no comment only points to another one. Numbers of rules (T5, T9) belong in the glossary and the specification page.
 //!
 //! `words.baseline` beside `Cargo.toml` holds the findings that are left, as a count for each file. A file may not exceed
 //! its count; `cargo xtask words --update` lowers the counts after comments were mended. Strings and code are not judged,
@@ -16,13 +15,13 @@ use std::path::Path;
 
 const BASELINE: &str = "crates/xtask/words.baseline";
 
-/// Openers of free relatives.
+/// Words that open a free relative if a sentence begins with them.
 const OPENERS: &[&str] = &["What", "Whether", "Which", "Who", "How", "Whose", "Whom"];
 
-/// Openers that also open plain conditions: see [`opens_with_relative`].
+/// Words that open a free relative or a plain condition: see [`opens_with_relative`].
 const CONDITIONS: &[&str] = &["Where", "Wherever", "Whoever", "Whatever", "Whichever"];
 
-/// Openers of sentences whose noun is in another sentence, or nowhere.
+/// Openings of sentences that do not say which noun they mean.
 const PRONOUNS: &[&str] = &["Those of ", "That of ", "Those that ", "One that "];
 
 /// A word or phrase that is not used, and what to write instead.
@@ -67,11 +66,11 @@ const WORDS: &[(&str, &str)] = &[
     ("came behind", "followed"),
 ];
 
-/// Pages where the numbers of rules are at home.
+/// Pages in which the numbers of rules may be used.
 const NUMBERS_AT_HOME: &[&str] = &["docs/glossary.md", "docs/context-engine.md"];
 const NUMBERS: &[&str] = &["T1", "T5", "T8", "T9", "T11", "T12"];
 
-/// Path, a piece of the line, and why the line is right as it is.
+/// Exceptions: the beginning of a path, a piece of the line, and why the line is right as it is.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("crates/xtask/src/words.rs", "", "this file quotes the words that it looks for"),
     ("crates/tool-read/src/text.rs", "from before Unicode", "encodings that are older than Unicode"),
@@ -117,7 +116,8 @@ pub(crate) fn list(root: &Path, below: &str) -> Result<Problems, String> {
         .collect())
 }
 
-/// Writes the baseline again. Moving code from file to file keeps the total, so only a higher total is refused.
+/// Writes the baseline again. Moving code from file to file keeps the total, so only a higher total is refused, unless `raise` is
+/// set.
 pub(crate) fn update(root: &Path, raise: bool) -> Result<Problems, String> {
     let old: usize = read(&root.join(BASELINE))
         .ok()
@@ -194,7 +194,7 @@ fn in_source(text: &str) -> Vec<Finding> {
             if let Some(comment) = behind_code(line) {
                 relatives(number, std::iter::once(comment), &mut findings);
             }
-            // Names of rules in code, but not in strings of tests that quote documents.
+            // Numbers of rules are also looked for in code, but not in strings of tests that quote documents.
             numbers(number, line, &mut findings);
             continue;
         };
@@ -241,7 +241,8 @@ fn comment_of(line: &str) -> Option<(&'static str, &str)> {
     ["//!", "///", "//"].into_iter().find_map(|marker| Some((marker, line.strip_prefix(marker)?)))
 }
 
-/// The comment at the end of a line of code. A `//` inside a string does not count, as code ends with punctuation.
+/// The comment at the end of a line of code. A `//` inside a string does not count, because code before a comment ends with
+/// punctuation.
 fn behind_code(line: &str) -> Option<&str> {
     let (code, comment) = line.rsplit_once(" // ")?;
     code.trim_end().ends_with([';', ',', '{', '}', '(', ')', ']']).then_some(comment)
@@ -249,7 +250,7 @@ fn behind_code(line: &str) -> Option<&str> {
 
 /// Finds the sentences of a paragraph that open with a free relative. `number` is the number of its first line.
 fn relatives<'a>(number: usize, paragraph: impl Iterator<Item = &'a str>, findings: &mut Vec<Finding>) {
-    // Line number and text of the open sentence. A sentence may continue over several lines.
+    // Line number and text of the sentence that is not complete yet. A sentence may continue over several lines.
     let mut sentence = (number, String::new());
     let mut close = |(line, text): (usize, String)| {
         if let Some(opener) = opens_with_relative(&text) {

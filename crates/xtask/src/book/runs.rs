@@ -1,14 +1,14 @@
 //! Runs the commands of the reference tables: `becket …` lines in code blocks that are not `console` blocks.
 //!
-//! Each runs in a home folder of its own with a project, a scripted model, and a session of six turns, and must succeed. Names
-//! that stand for the reader's own (`SESSION`, `FILE`) are replaced. A line that opens the terminal is run headless with the same
-//! flags, and one that asks for a confirmation gets `--yes`. Lines that cannot run here are in [`NOT_RUN`], with the reason.
+//! Each runs in a fresh home folder with a project, a scripted model, and a session of six turns, and must succeed. Placeholders
+//! for names of the reader (`SESSION`, `FILE`) are replaced. A line that opens the terminal is run headless with the same flags,
+//! and one that asks for a confirmation gets `--yes`. Lines that cannot run here are in [`NOT_RUN`], with the reason.
 
 use super::shell;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// Beginnings of lines that are not run, and why.
+/// Beginnings of lines that are not run, each with the reason.
 const NOT_RUN: &[(&str, &str)] = &[
     ("becket login openrouter --browser", "a person logs in with a browser"),
     ("becket login work", "the provider is the reader's own, with a device login"),
@@ -16,10 +16,10 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("becket auth status --check", "it asks the servers of the providers"),
 ];
 
-/// Lines that need the sandbox of the machine. Without one they are not run.
+/// Lines that need a working sandbox. If this machine has none, they are not run.
 const CONFINED: &[&str] = &["becket sandbox", "becket --sandbox required", "becket --sandbox read-only"];
 
-/// Parts of lines, and what is put in their place. The longest part of several comes first.
+/// Parts of lines, and their replacements. If several parts match at the same place, the longest is first.
 const PLACEHOLDERS: &[(&str, &str)] = &[
     ("becket --resume NAME", "becket -p --resume \"parser work\" hello"),
     ("becket -r SESSION", "becket -p -r \"parser work\" hello"),
@@ -36,7 +36,7 @@ const PLACEHOLDERS: &[(&str, &str)] = &[
     ("becket context --restore 4-6", "becket compact --no-model --yes && becket context --restore 6-19"),
     ("becket context --undo", "becket context --drop 19 --yes && becket context --undo"),
     ("becket context --pin 7", "becket context --pin 27"),
-    // The key of the page is one that a confined command must not read.
+    // This command of the page must fail: it reads a key that a confined command must not read. `!` inverts the result.
     ("becket sandbox --level read-only", "! becket sandbox --level read-only"),
     ("becket import rollout-2026-11-01.jsonl", "becket import ~/sessions/codex.jsonl"),
     ("becket import session.json", "becket import ~/sessions/opencode.json"),
@@ -72,11 +72,11 @@ const PLACEHOLDERS: &[(&str, &str)] = &[
 
 /// Subcommands that show a plan and ask for a confirmation.
 const ASKS: &[&str] = &["undo", "redo", "rewind", "compact", "context --"];
-/// Options with which these do not ask.
+/// Options with which these subcommands do not ask.
 const ASKS_NOT: &[&str] =
     &["--dry-run", "--preview", "--folded", "--removed", "--verify", "--request", "--yes", "--help"];
 
-/// Returns the command that a line of a page is run as; `Err` says why it is not run.
+/// Returns the command that is run for a line of a page. `Err` says why none is run.
 pub(super) fn runnable(line: &str, can_confine: bool) -> Result<String, String> {
     let command = without_remark(line);
     if let Some((_, why)) = NOT_RUN.iter().find(|(start, _)| command.starts_with(start)) {
@@ -87,7 +87,7 @@ pub(super) fn runnable(line: &str, can_confine: bool) -> Result<String, String> 
     }
     let mut command = without_model(&command);
     for (part, instead) in PLACEHOLDERS {
-        // A part that was put in by an earlier row is not replaced again.
+        // If the replacement is already there, an earlier row has made it.
         if command.contains(part) && !command.contains(instead) {
             command = command.replace(part, instead);
         }
@@ -96,7 +96,7 @@ pub(super) fn runnable(line: &str, can_confine: bool) -> Result<String, String> 
     Ok(parts.join(" && "))
 }
 
-/// Cuts the remark off: after ` #`, or after several blanks outside of quotes.
+/// Removes the remark at the end of a line: after ` #`, or after several blanks outside of quotes.
 fn without_remark(line: &str) -> String {
     let (mut quote, mut end) = (None, line.len());
     for (at, c) in line.char_indices() {
@@ -132,7 +132,7 @@ fn confirmed(command: &str) -> String {
     }
 }
 
-/// Runs headless what would open the terminal: a line whose first word is no subcommand.
+/// Adds flags to a line that would open the terminal, so that it runs headless. Such a line has no subcommand.
 fn headless(command: &str) -> String {
     let Some(rest) = command.strip_prefix("becket") else { return command.to_owned() };
     let is_subcommand = rest.trim_start().starts_with(|c: char| c.is_ascii_lowercase());
@@ -145,7 +145,8 @@ fn headless(command: &str) -> String {
     format!("becket -p{rest}{prompt}")
 }
 
-/// The prepared home folder, and a copy of it. Sessions belong to the path of their folder, so commands run in the same one.
+/// The prepared home folder and a copy of it, from which each command starts again. The folder always has the same path, because
+/// sessions belong to the path of their folder.
 pub(super) struct Prepared {
     pub(super) home: PathBuf,
     copy: PathBuf,
@@ -168,7 +169,7 @@ impl Prepared {
                 steps,
                 "{comma}{{\"calls\":[{{\"name\":\"write\",\"input\":{{\"path\":\"hello.txt\",\"content\":\"hello {at}\"}}}}]}},\
                  {{\"text\":\"I wrote hello.txt. {}\"}}",
-                // A compaction must be worth while.
+                // The text is long, because a compaction is only made if it frees enough.
                 "It says what the task asks for, and no more than that. ".repeat(40)
             );
         }
@@ -215,14 +216,14 @@ impl Prepared {
         }
     }
 
-    /// Undoes what a command has done.
+    /// Replaces the home folder by its copy, which undoes the changes of a command.
     pub(super) fn restore(&self) -> Result<(), String> {
         std::fs::remove_dir_all(&self.home).map_err(|e| format!("{}: {e}", self.home.display()))?;
         Self::copy_of(&self.copy, &self.home)
     }
 }
 
-/// Files of the home folder that the lines name.
+/// Files of the home folder that lines of the pages name.
 const FILES: &[(&str, &str)] = &[
     ("project/src/main.rs", "fn main() {}\n"),
     ("project/src/lib.rs", "pub fn sum() {}\n"),
