@@ -82,8 +82,7 @@ impl Withheld {
 
     /// True if the server runs on this machine and often needs no key.
     pub fn is_local(&self) -> bool {
-        let host = self.host.rsplit_once(':').map_or(self.host.as_str(), |(host, _)| host);
-        matches!(host, "localhost" | "127.0.0.1" | "[::1]" | "0.0.0.0")
+        is_this_machine(&self.host)
     }
 }
 
@@ -213,11 +212,27 @@ pub fn host_of(address: &str) -> Option<String> {
 /// Returns the host of an address without its port.
 fn name_of(address: &str) -> Option<String> {
     let host = host_of(address)?;
-    let name = match host.rsplit_once(':') {
+    Some(without_port(&host).trim_end_matches('.').to_owned())
+}
+
+/// Removes the port behind a host, if it has one. The address of IPv6 keeps its brackets.
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
         Some((name, port)) if port.chars().all(|c| c.is_ascii_digit()) && !name.ends_with(':') => name,
-        _ => host.as_str(),
-    };
-    Some(name.trim_end_matches('.').to_owned())
+        _ => host,
+    }
+}
+
+/// True for an address that leads to this machine.
+pub(crate) fn leads_here(address: &str) -> bool {
+    host_of(address).is_some_and(|host| is_this_machine(&host))
+}
+
+fn is_this_machine(host: &str) -> bool {
+    let name = without_port(host);
+    let numbers = name.trim_start_matches('[').trim_end_matches(']');
+    let listens = |ip: std::net::IpAddr| ip.is_loopback() || ip.is_unspecified();
+    matches!(name, "localhost") || name.ends_with(".localhost") || numbers.parse().is_ok_and(listens)
 }
 
 /// The address of a provider, and the source of that value.
@@ -361,6 +376,27 @@ mod tests {
             ("anthropic", Some("https://example.com"), false, false),
         ] {
             assert_eq!(token_may_go(provider, address, named), goes, "{provider} {address:?}");
+        }
+    }
+
+    #[test]
+    fn addresses_of_this_machine_with_and_without_a_port() {
+        for (address, here) in [
+            ("http://localhost", true),
+            ("http://LOCALHOST:8080/v1", true),
+            ("http://models.localhost:1", true),
+            ("http://127.0.0.1", true),
+            ("http://127.1.2.3:80", true),
+            ("http://0.0.0.0:11434", true),
+            ("http://[::1]", true),
+            ("http://[::1]:8080/v1", true),
+            ("http://[2001:db8::1]", false),
+            ("http://localhost.example.com", false),
+            ("http://127.0.0.1.example.com:80", false),
+            ("http://user@127.0.0.1", false),
+            ("ftp://127.0.0.1", false),
+        ] {
+            assert_eq!(leads_here(address), here, "{address}");
         }
     }
 

@@ -4,7 +4,7 @@
 
 use crate::document::{Kind, Node, position};
 use crate::error::Problem;
-use crate::key_hosts::host_of;
+use crate::key_hosts::leads_here;
 use crate::layers::Builder;
 use crate::providers::{
     CompatConfig, LoginConfig, ModelConfig, ProviderAuth, ProviderConfig, VENDORS, is_name, vendor,
@@ -264,7 +264,7 @@ impl Builder<'_> {
             let key = format!("providers.{name}.login.{field}");
             match value {
                 Some(url) if field.ends_with("_url") => {
-                    if is_address(url) && !url.starts_with("https://") && !is_loopback(url) {
+                    if is_address(url) && !url.starts_with("https://") && !leads_here(url) {
                         let message =
                             format!("{} is not encrypted; a login needs https://", quoted_value(url));
                         self.complain(&key, message);
@@ -375,14 +375,6 @@ impl Builder<'_> {
             self.complain(&key("fatal_codes"), message);
         }
     }
-}
-
-/// True for an address of this machine.
-fn is_loopback(url: &str) -> bool {
-    host_of(url).is_some_and(|host| {
-        let name = host.rsplit_once(':').map_or(host.as_str(), |(name, _)| name);
-        matches!(name, "localhost" | "127.0.0.1" | "[::1]")
-    })
 }
 
 /// True for an `http` or `https` address with a host and a valid port.

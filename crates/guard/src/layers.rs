@@ -76,6 +76,7 @@ impl Layers {
                     let everywhere = [
                         &mut settings.allow,
                         &mut self.program.allow,
+                        &mut self.auto.allow,
                         &mut self.session.allow,
                         &mut self.turn,
                     ];

@@ -354,6 +354,12 @@ fn only_permissions_are_withdrawn() {
     assert!(remove("no rule (").is_err());
     assert_eq!(decide(&guard, "bash:make all"), "ask");
     assert_eq!(decide(&guard, "bash:rm x"), "deny");
+    for owner in [RuleOwner::Session, RuleOwner::Program, RuleOwner::Auto] {
+        let rules = BTreeMap::from([(RuleKind::Allow, vec!["Bash(make *)".to_owned()])]);
+        guard.change_rules(owner, RuleChange::Add, &rules).unwrap();
+        let withdrawn = change(&mut guard, RuleKind::Allow, RuleChange::Remove, &["Bash(make *)"]);
+        assert_eq!((withdrawn, guard.added_rules(owner).allow.len()), (Ok(1), 0), "{owner:?}");
+    }
 }
 
 #[test]

@@ -299,14 +299,14 @@ impl BashTool {
         let Some(mut end) = end else {
             let took = process.started.elapsed();
             let how = format!("the user moved it to the background after {}", report::seconds(took));
-            return self.moved(process, input, &how, env).await;
+            return self.moved(process, input, (&how, false), env).await;
         };
         let mut full = None;
         if matches!(end, End::TimedOut(_)) && input.background == Some(Background::OnTimeout) {
             full = shell.jobs.full(&*env.host);
             if full.is_none() {
                 let how = format!("still running after {}", report::seconds(timeout));
-                return self.moved(process, input, &how, env).await;
+                return self.moved(process, input, (&how, true), env).await;
             }
         }
         let (mut survivors, mut left) = (0, false);
@@ -348,7 +348,7 @@ impl BashTool {
         &self,
         process: Process,
         input: &Arguments,
-        how: &str,
+        (how, timed_out): (&str, bool),
         env: &ToolEnv,
     ) -> Result<ToolOutput, String> {
         let job = self.shell.jobs.adopt(process, input.named(), None, env);
@@ -359,7 +359,7 @@ impl BashTool {
         Ok(ToolOutput {
             content,
             spill,
-            details: json!({"job": job.id, "timed_out": true, PRINTED_LINES: lines}),
+            details: json!({"job": job.id, "timed_out": timed_out, PRINTED_LINES: lines}),
             excerpt_lines: report::EXCERPT_LINES,
             ..ToolOutput::default()
         })

@@ -225,17 +225,23 @@ impl<'a> Reader<'a> {
         if matches!(file.known, Known::Dynamic | Known::Pipe) {
             return self.risk.all();
         }
+        let Some(texts) = self.texts(file) else { return self.risk.all() };
         // A compiled program and a missing file have no text, and add no risk.
-        for text in self.texts(file) {
+        for text in texts {
             self.run_text(&text, depth);
         }
     }
 
-    /// The texts of all files with this name, one for each folder in which the command may run.
-    fn texts(&self, file: &Word) -> Vec<String> {
-        let dirs = self.dirs.clone().unwrap_or_default();
-        let paths = dirs.iter().map(|dir| becket_types::lexical(&dir.join(&file.text)));
-        paths.filter_map(|path| (self.around.script)(&path)).collect()
+    /// Returns the texts of all files with this name, one for each folder in which the command may run. Returns `None` if the folder is not known,
+    /// so that any file may be meant.
+    fn texts(&self, file: &Word) -> Option<Vec<String>> {
+        let name = Path::new(&file.text);
+        let paths = match &self.dirs {
+            _ if name.is_absolute() => vec![becket_types::lexical(name)],
+            None => return None,
+            Some(dirs) => dirs.iter().map(|dir| becket_types::lexical(&dir.join(name))).collect(),
+        };
+        Some(paths.iter().filter_map(|path| (self.around.script)(path)).collect())
     }
 
     fn run_text(&mut self, text: &str, depth: usize) {
@@ -261,7 +267,7 @@ impl<'a> Reader<'a> {
         if let Some(text) = &command.input {
             self.text(text);
         } else if let Some(file) = args.iter().find(|word| !word.text.starts_with('-')) {
-            let texts = self.texts(file);
+            let Some(texts) = self.texts(file) else { return self.risk.all() };
             if texts.is_empty() {
                 // The word is a program for awk or a module, not a file.
                 self.text(&file.text);

@@ -63,6 +63,12 @@ fn both_folders_count_after_a_cd() {
     }
     assert!(risk("while true; do rm a; cd ..; done").everything);
     assert!(risk("cd \"$X\" && rm -rf a").everything);
+    // The script of an unknown folder may do anything.
+    for command in ["sh clean.sh", "./clean.sh", "python3 gone.py", ". ./clean.sh"] {
+        assert!(risk(&format!("cd \"$X\" && {command}")).everything, "{command}");
+    }
+    assert!(!risk("cd \"$X\" && ls").everything);
+    assert!(!risk("cd \"$X\" && sh /usr/bin/known").everything);
 }
 
 #[test]

@@ -67,7 +67,7 @@ async fn a_timeout_can_move_to_the_background() {
     let input = json!({"command": "mkfifo go; echo early; read x <go; echo late", "timeout": 1_500, "background": "on_timeout"});
     let output = room.input(input).await;
     assert_eq!(output.content, "early\n[still running after 1.5 s; now job 1]");
-    assert!(!output.is_error && !output.interrupted);
+    assert!(!output.is_error && !output.interrupted && output.details["timed_out"] == true);
     room.sh("echo x >go").await;
     let output = room.output(json!({"id": 1, "wait": 20_000})).await;
     assert!(output.content.starts_with("late\n[job 1 finished"), "{}", output.content);
