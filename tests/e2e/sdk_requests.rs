@@ -202,7 +202,7 @@ fn calls_of_a_pinned_server_are_asked_about() {
 fn only_a_running_call_is_moved_to_the_background() {
     let bench = Bench::new(&[]);
     let server = MockServer::start([
-        Answer::tool("call_1", "bash", json!({ "command": "touch begun; sleep 600" })),
+        Answer::tool("call_1", "bash", json!({ "command": "touch begun; sleep 600", "timeout": 600_000 })),
         Answer::text("done"),
     ]);
     let mut session = Session::start(&bench, &server, &["--permission-mode", "bypassPermissions"]);
@@ -217,5 +217,9 @@ fn only_a_running_call_is_moved_to_the_background() {
     }
     assert_eq!(session.ask(&moves("call_1")), json!({ "backgrounded": true }));
     assert_eq!(session.result()["result"], "done");
-    session.0.wait();
+    let seen = session.0.wait().stdout;
+    assert!(
+        seen.contains("the user moved it to the background") && !seen.contains("timedOutAfterMs"),
+        "{seen}"
+    );
 }
