@@ -1,7 +1,8 @@
 //! The process environment, read once: variables, home folder, and the directories in which becket stores files.
 //!
 //! Owns the rule for shared folders such as `/tmp`: what another user may have prepared there is neither read as the
-//! user's configuration nor used for data. Files of such a folder are replaced by a private folder of this user.
+//! user's configuration nor used for data. If becket's folder for data or for configuration would be such a place, a
+//! private folder of this user is used instead.
 
 use crate::plugins::{PluginDir, Plugins};
 use becket_model::Proxies;

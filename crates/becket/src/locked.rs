@@ -71,7 +71,7 @@ pub(crate) fn check(file: &Path, run: &RunSettings, first: &FirstRequest<'_>) ->
         file.display(),
         differences.join("\n  ")
     ))
-    .hint("undo the change, or delete the file to pin the run as it is now"))
+    .hint("undo the change, or delete the file and run again to pin the run as it is now"))
 }
 
 fn write(file: &Path, now: &Pinned) -> Result<(), Failure> {

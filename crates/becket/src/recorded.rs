@@ -2,7 +2,7 @@
 //!
 //! Invariants: a recorded call touches nothing, so it needs no permission. A call is the same if tool and input are the same,
 //! whatever the order of the keys. If a call was recorded several times, its results are given in their order, and the last
-//! one is repeated. Tools that act only inside the session (`todo`, `recall`, `skill`) run as always. Subagents are not
+//! one is repeated. Tools that act only inside the session (`todo`, `recall`, `skill`, `StructuredOutput`) run as always. Subagents are not
 //! offered, because their work is not in the session's own record.
 
 use becket_tool::{Registry, Tool, ToolEnv};
@@ -54,7 +54,7 @@ impl Recorded {
         Self { session, results: Mutex::new(results) }
     }
 
-    /// Replaces these tools, except those that act only inside the session, by ones that answer from the recording.
+    /// Removes `task`, and replaces the other tools by ones that answer from the recording, except those that act only inside the session.
     pub(crate) fn answer_for(self: &Arc<Self>, tools: &mut Registry) {
         tools.retain(|name| name != "task");
         tools.wrap(|name, inner| {

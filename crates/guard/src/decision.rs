@@ -244,7 +244,7 @@ impl Guard {
         let rule = match &verdict {
             Verdict::Deny { rule: Some(rule), .. } => Some(rule.clone()),
             Verdict::Allow { .. } if self.mode() != PermissionMode::BypassPermissions => {
-                // A command that only reads would run without this rule too, but the rule also covers it.
+                // The rule is named even if the call would run without it, as a command that only reads would.
                 covering.clone()
             }
             Verdict::Allow { .. } => None,

@@ -677,7 +677,7 @@ proptest! {
         }
     }
 
-    /// Tab and the arrows are used in writing as well. Pressed while typing, they answer no question with yes.
+    /// The keys of the composer, such as Tab and the arrows: pressed while the user types, none of them answers a question with yes.
     #[test]
     fn keys_of_the_composer_in_the_flow_of_typing_answer_nothing(
         kind in prop::sample::select(vec![Kind::Call, Kind::LongCall, Kind::Hunks, Kind::Undo, Kind::Compaction]),

@@ -308,7 +308,7 @@ pub enum Event {
     SideQuestionFailed {
         why: String,
     },
-    /// A command that plans, undoes or redoes a change found nothing to do. A notice for people says so too.
+    /// A command to plan, undo or redo a change has nothing to do, or the change is refused. People get a notice with the same text.
     NothingToDo {
         reason: String,
     },

@@ -60,7 +60,7 @@ impl Conversation {
                 return true;
             }
             error.message = format!(
-                "{} Without its images and large outputs it would still have {}.",
+                "{} Even without its images and large outputs, the request would have {}.",
                 reply_error::sentence(&error.message),
                 byte_size(shortened.size)
             );

@@ -22,7 +22,7 @@ pub(crate) fn program_line(environment: &Environment, cwd: &Path, server: &Serve
     })
 }
 
-/// Returns a warning if the program of a server does not exist now.
+/// Returns a warning if the program of a server does not exist yet.
 pub(crate) fn missing_program(
     environment: &Environment,
     cwd: &Path,
@@ -32,11 +32,11 @@ pub(crate) fn missing_program(
     if command.contains('/') {
         // A path with a variable is not checked, because the variable is filled in only when the server starts.
         let is_missing = !command.contains('$') && !cwd.join(command).exists();
-        return is_missing.then(|| format!("the program {command} does not exist now"));
+        return is_missing.then(|| format!("the program {command} does not exist yet"));
     }
     let (command, found) = found_program(environment, cwd, server)?;
     found.is_none().then(|| {
-        format!("the program {command} is not found in PATH now; an address begins with http:// or https://")
+        format!("the program {command} is not in PATH yet; an address begins with http:// or https://")
     })
 }
 

@@ -59,7 +59,7 @@ const OVERFLOW: &[&str] = &[
     r"prompt exceeds max length",
     r"context window exceeds limit",
     r"model_context_window_exceeded",
-    // Groq, with status 413
+    // Groq, with status 413: a request that alone exceeds the limit for a minute
     r"tokens per min(?:ute)?\b.{0,20}limit (\d+), requested \d+",
 ];
 

@@ -312,7 +312,7 @@ fn pin(items: &[Item]) -> Vec<EntryKind> {
     items.iter().map(|item| EntryKind::Pin { target: target(item) }).collect()
 }
 
-/// Restores messages of the ledger, by number or id, that are no longer in the view.
+/// Restores messages that a compaction removed, by number, range of numbers, start of an id, or id of a call.
 fn restore(entries: &[Entry], view: &View, list: &[String]) -> Result<Vec<EntryKind>, Refused> {
     let live: HashSet<MessageId> = view.live().map(|m| m.id).collect();
     let repeated: HashSet<MessageId> =

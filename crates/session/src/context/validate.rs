@@ -2,14 +2,14 @@
 //!
 //! The rules are those of the strictest provider, so a request that passes here is accepted by all.
 //! [`Validator`] examines each message once, so a driver that keeps it only pays for new messages.
-//! [`validate`] checks a whole list.
+//! [`validate`] checks a whole list, without limits on media.
 //!
-//! Rules: the first message is of the user or the system; no message is empty; no text block is blank; system
-//! and user messages contain text and media; assistant messages contain text, reasoning and calls; a tool
-//! message contains one result, then images; an assistant message does not end in reasoning; inputs are JSON
-//! objects; call ids and tool names are `[a-zA-Z0-9_-]`, 1 to 64 characters; ids are unique; the results of a
-//! message's calls follow it directly, in the order of the calls, and there are no other results; the whole
-//! request respects the model's limits on media.
+//! Rules: the first message is of the user or the system; no message is empty; no text block and no result is
+//! blank; system and user messages contain text and media; assistant messages contain text, reasoning and calls;
+//! a tool message contains one result, then media, and none beside an error; an assistant message does not end in
+//! reasoning; inputs are JSON objects; call ids and tool names are `[a-zA-Z0-9_-]`, 1 to 64 characters; ids of
+//! calls are unique; the results of a message's calls follow it directly, in the order of the calls, and there are
+//! no other results. If the model is known: its limits on media hold, and reasoning is its own.
 
 use super::{ModelScope, media};
 use becket_types::{CallId, Message, Part, Role, is_blank};

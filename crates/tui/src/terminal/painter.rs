@@ -8,6 +8,7 @@
 
 use super::pen::Pen;
 use super::pictures::Pictures;
+use crate::text;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::{Position, Rect};
 use std::io::{self, Write};
@@ -151,17 +152,9 @@ fn row(buffer: &Buffer, y: u16) -> &[Cell] {
     buffer.content.get(from..from + width).unwrap_or_default()
 }
 
-/// Returns the index of the first cell of a row whose width some terminals see differently: a cluster of a script whose vowel
-/// signs take a column of their own for the C library and tmux, and none by the newest rules of Unicode.
+/// Returns the index of the first cell of a row about whose width terminals disagree.
 fn disputed(row: &[Cell]) -> Option<usize> {
-    row.iter().position(|cell| {
-        let mut chars = cell.symbol().chars();
-        let base = chars.next();
-        base.is_some_and(|c| {
-            matches!(c, '\u{900}'..='\u{dff}' | '\u{f00}'..='\u{109f}' | '\u{1700}'..='\u{17ff}' | '\u{1900}'..='\u{1cff}'
-                | '\u{a800}'..='\u{abff}' | '\u{11000}'..='\u{11fff}')
-        }) && chars.next().is_some()
-    })
+    row.iter().position(|cell| text::is_disputed(cell.symbol()))
 }
 
 struct Writer<'a> {

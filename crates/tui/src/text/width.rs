@@ -42,7 +42,7 @@ pub(crate) fn most(grapheme: &str) -> usize {
     width(grapheme).max(grapheme.chars().map(alone).sum())
 }
 
-/// True for a cluster of a script whose vowel signs take a column of their own for the C library and tmux, and none by the newest rules of
+/// True for a cluster of a script whose vowel signs are one column wide for the C library and tmux, and have no width by the newest rules of
 /// Unicode. Placing the cursor after it would overwrite vowel signs on some terminals, so such text is written in one piece.
 pub(crate) fn is_disputed(grapheme: &str) -> bool {
     let mut chars = grapheme.chars();

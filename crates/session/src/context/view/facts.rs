@@ -119,7 +119,7 @@ impl Turn {
         if let Some((_, state)) = self.ended {
             return state;
         }
-        // Without any prompt and answer, the session waits for the user: becket's own messages at the start begin no turn.
+        // If there is neither a prompt nor an answer, the session waits for the user: becket's own messages at the start begin no turn.
         if self.interrupted || (self.newest.user.is_none() && self.newest.assistant.is_none()) {
             return TurnState::AwaitingUser;
         }
