@@ -7,7 +7,7 @@
 use crate::answer;
 use crate::command::{self, Printed, Program, ProgramResult};
 use crate::config::{Group, Handler, Kind, Origin, Source, Within};
-use crate::http;
+use crate::{http, output};
 use becket_sandbox::Programs;
 use becket_types::{
     HookCall, HookEvent, HookMessage, HookOutcome, HookOutput, HookProgress, HookResult, HookRun, Millis,
@@ -436,16 +436,13 @@ fn asked(prompt: &str, input: &Value) -> String {
     )
 }
 
-/// Converts a model's answer to an exit code, by the JSON object in it.
+/// Converts a model's answer to an exit code, by the last JSON object in it that has `ok`.
 fn verdict(event: HookEvent, text: &str) -> ProgramResult {
-    let object = text.find('{').zip(text.rfind('}')).filter(|(from, to)| from < to);
-    let parsed = object.and_then(|(from, to)| serde_json::from_str::<Value>(&text[from..=to]).ok());
     let reason = |value: &Value| value.get("reason").and_then(Value::as_str).unwrap_or_default().to_owned();
-    match parsed.as_ref().and_then(|value| value.get("ok")?.as_bool().zip(Some(value))) {
+    let answer = output::last_object(text, |value| Some((value.get("ok")?.as_bool()?, reason(value))));
+    match answer {
         Some((true, _)) => ProgramResult::Exited { code: 0, stdout: String::new(), stderr: String::new() },
-        Some((false, value)) => {
-            ProgramResult::Exited { code: 2, stdout: String::new(), stderr: reason(value) }
-        }
+        Some((false, reason)) => ProgramResult::Exited { code: 2, stdout: String::new(), stderr: reason },
         None => ProgramResult::NotStarted(format!("the model gave no {{\"ok\": …}} for {event}")),
     }
 }
@@ -494,14 +491,7 @@ fn understood(
             Err(with_stderr(format!("it was killed by signal {signal}"), &stderr))
         }
         ProgramResult::Exited { code: 2, stderr, .. } => Ok(answer::refusal(event, label, &stderr)),
-        ProgramResult::Exited { code: 0, stdout, .. } => {
-            if !stdout.trim_start().starts_with('{') {
-                return Ok(answer::plain(event, label, &stdout));
-            }
-            let value: Value = serde_json::from_str(stdout.trim())
-                .map_err(|error| format!("it printed JSON that is wrong: {error}"))?;
-            answer::json(event, label, &value)
-        }
+        ProgramResult::Exited { code: 0, stdout, .. } => output::decision(event, label, &stdout),
         ProgramResult::Exited { code, stderr, .. } => {
             Err(with_stderr(format!("it ended with exit code {code}"), &stderr))
         }

@@ -8,6 +8,7 @@
 //! | [`config`] | groups of hooks from JSON, and what is wrong with it |
 //! | [`matcher`] | which tools a group is for |
 //! | [`answer`] | exit codes and JSON into a decision |
+//! | [`output`] | the JSON in what a hook printed |
 //! | [`command`] | running a program within limits |
 //! | [`http`] | asking an address |
 //! | [`engine`] | finds the hooks of a call, runs them beside one another, joins their answers |
@@ -25,6 +26,7 @@ pub mod config;
 pub mod engine;
 pub mod http;
 pub mod matcher;
+pub mod output;
 
 pub use config::{Group, Handler, Kind, Origin, Parsed, Source, Within, parse};
 pub use engine::{Ask, CallTool, Callback, Engine, EngineSettings, MatchesRule, Question, TakeExports};

@@ -62,6 +62,14 @@ async fn what_a_program_says_decides() {
             HookResult::Blocked,
             "deny: dangerous",
         ),
+        // A line of a shell's profile stands before the answer.
+        (&format!("echo ready; {json}"), deny("never"), HookResult::Blocked, "deny: never"),
+        (
+            &format!("echo ready; {json}; echo done"),
+            None,
+            HookResult::Failed,
+            "it printed JSON with a decision",
+        ),
         ("echo oops >&2; exit 1", None, HookResult::Failed, "it ended with exit code 1: oops"),
         ("kill -SEGV $$", None, HookResult::Failed, "it was killed by signal 11"),
         ("/no/such/program", None, HookResult::Failed, "it ended with exit code 127"),
