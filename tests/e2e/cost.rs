@@ -311,11 +311,12 @@ fn a_program_gets_the_costs_that_the_list_prices_give() {
     assert_eq!(counts.map(|key| other[key].as_u64().unwrap()), [700, 30, 0, 0], "{other}");
     assert_eq!((&own["contextWindow"], &own["maxOutputTokens"]), (&json!(200_000), &json!(64_000)));
     assert!(near(usd(&first["total_cost_usd"]), of_sonnet + of_haiku), "{first}");
-    // `usage` is that of the turn.
+    // `usage` is that of the turn's own requests, as in Claude Code: the subagent's stand in `modelUsage` alone.
     let usage = |result: &Value| {
         ["input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"]
             .map(|key| result["usage"][key].as_u64().unwrap())
     };
+    assert_eq!(usage(&first), [1_050, 300, 4_000, 4_900]);
 
     // Sums over the turns of the process.
     let second = turn("more");
@@ -336,4 +337,47 @@ fn a_program_gets_the_costs_that_the_list_prices_give() {
     let told = session.ask(&json!({ "subtype": "get_session_cost" }));
     assert!(near(usd(&told["total_cost_usd"]), of_sonnet + of_haiku), "{told}");
     session.0.wait().expect(0);
+}
+
+/// What hooks ask a model counts for the session, and the limits of the session hold for it.
+#[test]
+fn a_budget_holds_for_the_questions_of_hooks() {
+    for kind in ["prompt", "agent"] {
+        let bench = Bench::new(&[]);
+        let hook = json!({ "type": kind, "prompt": "May it run?" });
+        let hooks = json!({ "hooks": { "PreToolUse": [{ "hooks": [hook] }] } });
+        bench.home.write(".claude/settings.json", hooks.to_string());
+        let mut n = 0;
+        let server = MockServer::with(move |request| {
+            if request.text().contains("You judge one moment") {
+                return Answer::text("{\"ok\": true}").usage(10_000, 100).into();
+            }
+            n += 1;
+            Answer::tool(&format!("c{n}"), "glob", json!({ "pattern": format!("*.{n}") }))
+                .usage(100, 10)
+                .into()
+        });
+        let limited = ["--max-budget-usd", "0.3", "--output-format", "json"];
+        let ran = run(bench.print(Api::Anthropic, &server).args(limited).arg(PROMPT)).expect(4);
+        let result = ran.result();
+        let spent = usd(&result["total_cost_usd"]);
+        assert!(spent > 0.15 && spent <= 0.3, "{kind}: {result}");
+        // `usage` is that of the turn's own requests; `modelUsage` has all.
+        let own = result["usage"]["input_tokens"].as_u64().unwrap();
+        let all = &result["modelUsage"]["claude-sonnet-4-5"]["inputTokens"];
+        let all = all.as_u64().unwrap_or_else(|| panic!("{kind}: {result}"));
+        assert!(own < 2_000 && all > 40_000, "{kind}: {result}");
+        let bill = run(bench.command().args(["cost", "--json"])).expect(0).stdout;
+        let bill: Value = serde_json::from_str(&bill).unwrap();
+        let purpose = |name: &str| {
+            let found = bill["purposes"].as_array().unwrap().iter().find(|row| row["purpose"] == name);
+            usd(&found.unwrap_or_else(|| panic!("{kind}: no {name}: {bill}"))["usd"])
+        };
+        assert!((usd(&bill["sum"]["usd"]) - spent).abs() < 1e-9, "{kind}: {bill} {spent}");
+        assert!((purpose("hook") + purpose("turn") - spent).abs() < 1e-9, "{kind}: {bill}");
+        // A resumed session goes on counting.
+        let sent = server.requests().len();
+        run(bench.print(Api::Anthropic, &server).args(["-c", "go on"])).expect(4);
+        assert_eq!(server.requests().len(), sent, "{kind}: nothing was sent");
+    }
 }

@@ -35,13 +35,14 @@ mod reply_error;
 pub mod rules;
 pub mod settings;
 mod spend;
+mod spending;
 pub mod subagent;
 mod sync;
 pub mod undo;
 pub mod watch;
 mod written_calls;
 
-pub use driver::{ADDED_FOLDERS, Agent, AgentHandle, Live, Queries, Query};
+pub use driver::{ADDED_FOLDERS, Agent, AgentHandle, HookBudget, HookRequest, Live, Queries, Query};
 pub use settings::{
     AgentParts, AgentSettings, Asking, Auxiliary, Confinement, FindModel, HookAgent, HookSettings,
     LimitSettings, NewLimits, RequestSettings, RunLimits, SecretOutputs, SessionSettings, SettingsFile,

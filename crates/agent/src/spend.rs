@@ -43,6 +43,7 @@ pub(crate) fn used(info: &ModelInfo, window: u64, usage: Usage) -> ModelUsage {
 pub(crate) struct TurnSum {
     pub(crate) started: Instant,
     pub(crate) api: Duration,
+    /// Of the conversation's own requests, without those beside it.
     pub(crate) usage: Usage,
     pub(crate) cost: Cost,
     pub(crate) models: Vec<ModelUsage>,
@@ -81,8 +82,14 @@ impl TurnSum {
         (self.started, self.api, self.compactions) = (Instant::now(), Duration::ZERO, 0);
     }
 
-    pub(crate) fn add(&mut self, used: ModelUsage) {
+    /// Adds one request of the conversation.
+    pub(crate) fn add_own(&mut self, used: ModelUsage) {
         self.usage += used.usage;
+        self.add(used);
+    }
+
+    /// Adds requests beside the conversation.
+    pub(crate) fn add(&mut self, used: ModelUsage) {
         self.cost += used.cost;
         match self.models.iter_mut().find(|m| m.model == used.model) {
             Some(model) => {
@@ -95,7 +102,7 @@ impl TurnSum {
 
     /// Adds the usage and the denials of subagents.
     pub(crate) fn take_in_subagents(&mut self, limits: &Limits) {
-        if limits.is_below {
+        if limits.is_below() {
             return;
         }
         let mut account = lock(&limits.account);
@@ -166,16 +173,28 @@ struct Account {
     warned_of_price: bool,
     /// The part used by subagents, until their agent's turn adds it to its own sum.
     by_subagents: Vec<ModelUsage>,
+    /// The part used by questions of hooks to models, until the session records it.
+    by_hooks: Vec<ModelUsage>,
     /// Calls of subagents that were denied, until the agent's turn adds them.
     denials: Vec<PermissionDenial>,
 }
 
-/// The account that an agent shares with its subagents.
+/// The part that somebody has in a session, who shares its account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Share {
+    #[default]
+    Session,
+    /// Its usage is reported to the agent above it.
+    Subagent,
+    /// A question of a hook to a model. The session records its usage.
+    Hook,
+}
+
+/// The account that an agent shares with its subagents and its hooks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Limits {
     account: Arc<Mutex<Account>>,
-    /// True for a subagent. Its usage is reported to the agent above it.
-    is_below: bool,
+    share: Share,
 }
 
 /// The share of the limits that an open request holds. It is given back when this is dropped.
@@ -196,17 +215,27 @@ impl Drop for Reservation {
 impl Limits {
     pub(crate) fn new(most: RunLimits) -> Self {
         let account = Account { most, ..Account::default() };
-        Self { account: Arc::new(Mutex::new(account)), is_below: false }
+        Self { account: Arc::new(Mutex::new(account)), share: Share::Session }
     }
 
     /// Makes the limits of a subagent: the same account. The agent above watches the time.
     pub(crate) fn below(&self) -> Self {
-        Self { is_below: true, ..self.clone() }
+        Self { share: Share::Subagent, ..self.clone() }
+    }
+
+    /// Makes the limits of a question of a hook: the same account.
+    pub(crate) fn of_hook(&self) -> Self {
+        Self { share: Share::Hook, ..self.clone() }
+    }
+
+    /// True for those who are not the session itself.
+    fn is_below(&self) -> bool {
+        self.share != Share::Session
     }
 
     /// Time limit of a turn.
     pub(crate) fn max_wall(&self) -> Option<Duration> {
-        if self.is_below { None } else { lock(&self.account).most.max_wall }
+        if self.is_below() { None } else { lock(&self.account).most.max_wall }
     }
 
     /// True if requests must be estimated before they are sent.
@@ -218,7 +247,7 @@ impl Limits {
     /// Returns a warning the first time that a limit in money does not count a model.
     pub(crate) fn unpriced(&self, info: &ModelInfo) -> Option<String> {
         let mut account = lock(&self.account);
-        let usd = account.most.max_usd.filter(|_| info.prices.is_none() && !self.is_below)?;
+        let usd = account.most.max_usd.filter(|_| info.prices.is_none() && !self.is_below())?;
         let text = format!(
             "{} has no list price. Its requests count towards the limit of ${usd:.2} only if the provider reports their cost.",
             info.id
@@ -259,7 +288,7 @@ impl Limits {
 
     /// Returns the usage so far, for the session's ledger; `None` if no limit counts it.
     pub(crate) fn to_state(&self) -> Option<Value> {
-        if self.is_below || !self.are_counted() {
+        if self.is_below() || !self.are_counted() {
             return None;
         }
         let account = lock(&self.account);
@@ -281,13 +310,20 @@ impl Limits {
         let mut account = lock(&self.account);
         account.cost += used.cost;
         account.tokens = account.tokens.saturating_add(used.usage.total().0);
-        if self.is_below {
-            account.by_subagents.push(used);
+        match self.share {
+            Share::Session => {}
+            Share::Subagent => account.by_subagents.push(used),
+            Share::Hook => account.by_hooks.push(used),
         }
     }
 
+    /// Takes what hooks have used since the last call, for the session's record. The limits have counted it already.
+    pub(crate) fn take_from_hooks(&self) -> Vec<ModelUsage> {
+        if self.is_below() { Vec::new() } else { std::mem::take(&mut lock(&self.account).by_hooks) }
+    }
+
     pub(crate) fn denied(&self, denial: &PermissionDenial) {
-        if self.is_below {
+        if self.share == Share::Subagent {
             lock(&self.account).denials.push(denial.clone());
         }
     }
@@ -316,7 +352,7 @@ impl Limits {
 
     /// Returns a warning the first time that a limit is used up to 80 %.
     pub(crate) fn warning(&self, turn_time: Duration) -> Option<String> {
-        if self.is_below {
+        if self.is_below() {
             return None;
         }
         let mut account = lock(&self.account);
@@ -515,10 +551,14 @@ mod tests {
         limits.add(spent(usage, 1.0));
         limits.below().add(spent(usage, 0.25));
         limits.below().add(spent(usage, 0.25));
+        limits.of_hook().add(spent(usage, 0.125));
+        assert_eq!(limits.take_from_hooks(), [spent(usage, 0.125)]);
+        assert!(limits.take_from_hooks().is_empty() && limits.describe().starts_with("Money: $1.6250"));
         let mut sum = TurnSum::new();
         for _ in 0..2 {
             sum.take_in_subagents(&limits);
-            assert_eq!((sum.usage.input, sum.cost, sum.models.len()), (20, Cost(0.5), 1));
+            assert_eq!((sum.models[0].usage.input, sum.cost, sum.models.len()), (20, Cost(0.5), 1));
+            assert!(sum.usage.is_empty(), "only the turn's own requests count here");
         }
     }
 

@@ -23,7 +23,7 @@ use agent_settings::agent_settings;
 use becket_agent::prompt;
 use becket_agent::rules::RulesSettings;
 use becket_agent::subagent::Kind;
-use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings, FindModel, HookAgent};
+use becket_agent::{Agent, AgentHandle, AgentParts, AgentSettings, FindModel, HookAgent, HookBudget};
 use becket_config::Source;
 use becket_guard::Guard;
 use becket_model::{Endpoint, Model, ModelInfo, Settings, Tape};
@@ -243,8 +243,9 @@ async fn assembled(
     }
     let models: SharedModels = Arc::new(RwLock::new(model_settings));
     let find_model = finder(Arc::clone(&models), run.settings.config.model.others.aliases.clone(), tape);
-    if let Some(engine) = &engine {
-        let judge = hooks::Judge {
+    let judge = engine.as_ref().map(|engine| {
+        engine.set_exports(hooks::into_shell(&shell));
+        hooks::Judge {
             model: Arc::clone(&model),
             find: Arc::clone(&find_model),
             blobs: Arc::clone(&opened.blobs),
@@ -252,10 +253,8 @@ async fn assembled(
             guard: guard.clone(),
             roots: run.project.roots.clone(),
             environment: settings.environment.clone(),
-        };
-        engine.set_exports(hooks::into_shell(&shell));
-        connect_hooks(engine, &active_skills, mcp.clone(), judge);
-    }
+        }
+    });
     let (agent, handle) = Agent::new(AgentParts {
         session,
         model,
@@ -267,6 +266,9 @@ async fn assembled(
         guard,
         settings,
     });
+    if let (Some(engine), Some(judge)) = (&engine, judge) {
+        hooks::connect(engine, &active_skills, mcp.clone(), judge.asked(HookBudget::of(&agent)));
+    }
     if let Some(hooks) = &outside {
         hooks.report_to(&handle.commands);
     }
@@ -508,22 +510,6 @@ fn skill_catalog(skills: &Skills, run: &RunSettings, model: &ModelInfo, tools: &
     // 2 % of the context window, at about four characters a token.
     let chars = (model.window / 50 * 4).min(becket_tool_skill::CATALOG_CHARS as u64);
     skills.catalog(chars as usize, run.task.prompt.as_deref().unwrap_or_default())
-}
-
-/// Connects the hooks to the session: its active skills, the tools of servers, and a model to ask.
-fn connect_hooks(
-    engine: &becket_hooks::Engine,
-    active_skills: &[String],
-    mcp: Option<Arc<becket_mcp::Hub>>,
-    judge: hooks::Judge,
-) {
-    for skill in active_skills {
-        engine.skill_loaded(skill);
-    }
-    if let Some(hub) = mcp {
-        engine.set_call_tool(hooks::call_tool(hub));
-    }
-    engine.set_ask(judge.asked());
 }
 
 /// Returns the names of the skills that a continued session has loaded.

@@ -17,7 +17,7 @@ use becket_agent::SettingsFile;
 use becket_agent::hooks::Hooks;
 use becket_config::{Scope, SettingSources, Settings, Source as ConfigSource};
 use becket_hooks::{
-    CallTool, Engine, EngineSettings, Group, Kind, MatchesRule, Origin, Parsed, Source, Within,
+    Ask, CallTool, Engine, EngineSettings, Group, Kind, MatchesRule, Origin, Parsed, Source, Within,
 };
 use becket_sandbox::Programs;
 use becket_tool_skill::Skills;
@@ -370,4 +370,20 @@ pub(crate) fn call_tool(hub: Arc<becket_mcp::Hub>) -> CallTool {
         let hub = Arc::clone(&hub);
         Box::pin(async move { becket_mcp::call_tool(&hub, &server, &tool, input).await })
     })
+}
+
+/// Gives the hooks what they need of the session: its active skills, the tools of servers, and a model to ask.
+pub(crate) fn connect(
+    engine: &Engine,
+    active_skills: &[String],
+    mcp: Option<Arc<becket_mcp::Hub>>,
+    ask: Ask,
+) {
+    for skill in active_skills {
+        engine.skill_loaded(skill);
+    }
+    if let Some(hub) = mcp {
+        engine.set_call_tool(call_tool(hub));
+    }
+    engine.set_ask(ask);
 }

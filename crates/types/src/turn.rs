@@ -167,9 +167,11 @@ pub struct TurnResult {
     pub duration: Millis,
     /// The part of `duration` in which requests ran.
     pub api_duration: Millis,
+    /// Usage of the conversation's own requests, without those of subagents, hooks, summaries and titles.
     pub usage: Usage,
+    /// Cost of all requests.
     pub cost: Cost,
-    /// Usage and cost of each model, with its context window and output limit.
+    /// Usage and cost of each model by all requests, with its context window and output limit.
     pub models: Vec<ModelUsage>,
     /// Calls that did not run, in order.
     pub denials: Vec<PermissionDenial>,
@@ -181,6 +183,13 @@ pub struct TurnResult {
 }
 
 impl TurnResult {
+    /// Returns the usage of all requests, also of those beside the conversation.
+    pub fn whole_usage(&self) -> Usage {
+        let mut sum = Usage::default();
+        self.models.iter().for_each(|model| sum += model.usage);
+        sum
+    }
+
     /// Returns the result of a turn that ended because something in becket failed, with nothing counted.
     pub fn failed(message: String) -> Self {
         Self {

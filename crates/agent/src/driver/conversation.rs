@@ -16,6 +16,7 @@ use crate::quota::{QuotaWait, WAITING};
 use crate::reply_error;
 use crate::settings::{AgentSettings, OPTIONS};
 use crate::spend::{self, RequestCost, Reservation, SPENT, TurnSum, millis};
+use crate::spending::Spending;
 use becket_model::{ErrorKind, Model, ModelError, ModelInfo, Prepared};
 use becket_session::Durability;
 use becket_session::context::budget::{Appended, Budget, Limits, Meter, Vocabulary};
@@ -45,13 +46,6 @@ pub(super) struct Conversation {
     /// Definitions of the tools that requests offer.
     pub(super) offered: Arc<[ToolSpec]>,
     pub(super) settings: AgentSettings,
-}
-
-/// The limits of the run, and what the turn has used of them.
-pub(super) struct Spending {
-    pub(super) limits: spend::Limits,
-    pub(super) turn: TurnSum,
-    pub(super) in_turn: bool,
 }
 
 impl Conversation {
@@ -381,9 +375,14 @@ impl Conversation {
             return Cost::default();
         }
         let window = self.settings.requests.context_window.unwrap_or(info.window);
-        let used = crate::spend::used(info, window, usage);
+        let used = spend::used(info, window, usage);
         let cost = used.cost;
-        self.spending.turn.add(used.clone());
+        let turn = &mut self.spending.turn;
+        if purpose == "turn" {
+            turn.add_own(used.clone())
+        } else {
+            turn.add(used.clone())
+        }
         self.spending.limits.add(used);
         if purpose == "turn" && !usage.estimated {
             self.wire.cache.count(&usage);
@@ -397,12 +396,23 @@ impl Conversation {
             cost_usd: cost.0,
             purpose: purpose.to_owned(),
         });
+        self.count_hooks();
         self.keep_spent();
         cost
     }
 
+    /// Counts and records what hooks have used by asking models.
+    pub(super) fn count_hooks(&mut self) {
+        let entries = self.spending.take_from_hooks(self.core.resumed);
+        if !entries.is_empty() {
+            entries.into_iter().for_each(|entry| self.core.push(entry));
+            self.keep_spent();
+        }
+    }
+
     /// Takes the sums of the turn. Later usage, by a manual compaction or a summary made ahead of time, counts for the next turn.
     pub(super) fn take_result(&mut self, end: TurnEnd) -> TurnResult {
+        self.count_hooks();
         let turn = &mut self.spending.turn;
         turn.take_in_subagents(&self.spending.limits);
         let result = TurnResult {

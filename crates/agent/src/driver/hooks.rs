@@ -381,6 +381,7 @@ impl HookCaller<'_> {
 
     /// Records the answers of hooks at the end of the session.
     pub(super) fn record_session_end(&mut self, outcomes: &[HookOutcome]) {
+        self.conversation.count_hooks();
         for outcome in outcomes {
             self.record_runs(outcome);
         }

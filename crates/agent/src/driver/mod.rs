@@ -85,14 +85,15 @@ mod workspace;
 use crate::host::{SessionHost, lock};
 use crate::machine::{Action, CompactionEnd, Input, Phase, Rules};
 use crate::settings::AgentParts;
-use crate::spend::{Limits, TurnSum};
+use crate::spend::Limits;
 use background::Ended;
 use becket_session::context::compaction::Governor;
 use becket_session::{Durability, Session};
 use becket_types::{Command, CompactionTrigger, EntryKind, Event, HookOutcome, NoticeLevel, Tokens};
+pub use beside::{HookBudget, HookRequest};
 use budget::BudgetState;
 use clock::{until, wall_clock};
-use conversation::{Conversation, Spending};
+use conversation::Conversation;
 use flow::Flow;
 use futures::StreamExt as _;
 pub use handle::{AgentHandle, Queries, Query};
@@ -232,7 +233,7 @@ impl Agent {
             core: Core::new(session, blobs, events),
             wire: Wire::new(model, auxiliary, fallback_models, find_model, cache),
             budget: BudgetState::new(policy, governor, window_noticed),
-            spending: Spending { limits, turn: TurnSum::new(), in_turn: false },
+            spending: crate::spending::Spending::new(limits),
             offered: tools.registry.specs().into(),
             settings,
         };

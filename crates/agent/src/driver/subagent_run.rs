@@ -143,7 +143,7 @@ impl Watched {
             steps: result.as_ref().map_or(0, |r| r.steps),
             calls: calls.into_iter().map(|(_, call)| call).collect(),
             calls_left_out: left_out,
-            usage: result.as_ref().map(|r| r.usage).unwrap_or_default(),
+            usage: result.as_ref().map(TurnResult::whole_usage).unwrap_or_default(),
             cost: result.as_ref().map(|r| r.cost).unwrap_or_default(),
             duration: result.as_ref().map(|r| r.duration).unwrap_or_default(),
         };

@@ -2,9 +2,13 @@
 //!
 //! Such an agent has the tools that read, and the session's guard in permission mode `plan`. Its session is not kept, and no
 //! hook runs in it. The engine limits its time, and drops it when the time is over.
+//!
+//! All requests count towards the limits of the session that asks, and are recorded there with the purpose `hook`.
 
 use becket_agent::prompt::{self, PromptSettings};
-use becket_agent::{Agent, AgentParts, AgentSettings, Auxiliary, FindModel, LimitSettings, RunLimits, scope};
+use becket_agent::{
+    AgentParts, AgentSettings, Auxiliary, FindModel, HookBudget, LimitSettings, RunLimits, scope,
+};
 use becket_guard::Guard;
 use becket_hooks::{Ask, Question};
 use becket_model::{Model, ModelEvent, Request, ToolChoice};
@@ -41,26 +45,32 @@ pub(crate) struct Judge {
 
 impl Judge {
     /// Returns the function that the engine asks.
-    pub(crate) fn asked(self) -> Ask {
-        let judge = Arc::new(self);
+    pub(crate) fn asked(self, budget: HookBudget) -> Ask {
+        let shared = Arc::new((self, budget));
         Arc::new(move |question| {
-            let judge = Arc::clone(&judge);
+            let shared = Arc::clone(&shared);
             Box::pin(async move {
+                let (judge, budget) = &*shared;
                 let model = match &question.model {
                     Some(name) => (judge.find)(name)?,
                     None => Arc::clone(&judge.model),
                 };
                 if question.agent {
-                    Box::pin(judge.looked(model, question)).await
+                    Box::pin(judge.looked(model, question, budget)).await
                 } else {
-                    answered(&*model, question.prompt, &judge.blobs).await
+                    answered(&*model, question.prompt, &judge.blobs, budget).await
                 }
             })
         })
     }
 
     /// Lets an agent look at the project, and returns its last message.
-    async fn looked(&self, model: Arc<dyn Model>, question: Question) -> Result<String, String> {
+    async fn looked(
+        &self,
+        model: Arc<dyn Model>,
+        question: Question,
+        budget: &HookBudget,
+    ) -> Result<String, String> {
         let cwd = &self.environment.cwd;
         let options = CreateOptions {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -90,7 +100,7 @@ impl Judge {
             environment: self.environment.clone(),
             ..AgentSettings::default()
         };
-        let (agent, mut handle) = Agent::new(AgentParts {
+        let (agent, mut handle) = budget.agent(AgentParts {
             session,
             model,
             auxiliary: Auxiliary::default(),
@@ -100,7 +110,7 @@ impl Judge {
             tools,
             guard,
             settings,
-        });
+        })?;
         let prompt = PromptInput {
             parts: vec![Part::text(question.prompt)],
             mode: DeliveryMode::Queue,
@@ -119,13 +129,25 @@ impl Judge {
         }
         match last {
             Some(result) if result.end == TurnEnd::Completed => Ok(result.text.to_string()),
-            Some(_) => Err("the agent ended without an answer".to_owned()),
+            Some(result) => Err(match result.end.limit() {
+                Some(what) => {
+                    format!("the agent ended without an answer: a limit of the session is reached ({what})")
+                }
+                None => "the agent ended without an answer".to_owned(),
+            }),
             None => Err("the agent ended before its turn began".to_owned()),
         }
     }
 }
 
-async fn answered(model: &dyn Model, prompt: String, blobs: &Arc<dyn Blobs>) -> Result<String, String> {
+async fn answered(
+    model: &dyn Model,
+    prompt: String,
+    blobs: &Arc<dyn Blobs>,
+    budget: &HookBudget,
+) -> Result<String, String> {
+    let wanted = MAX_ANSWER.min(model.info().max_output);
+    let (mut counted, max_output) = budget.request(model.info(), &[SYSTEM, &prompt], wanted)?;
     let mut context = Context { system: Arc::from([Arc::from(SYSTEM)]), ..Context::default() };
     context.messages.push(Arc::new(ContextMessage {
         message: Arc::new(Message::user(prompt)),
@@ -136,7 +158,7 @@ async fn answered(model: &dyn Model, prompt: String, blobs: &Arc<dyn Blobs>) -> 
         context: &context,
         tools: &[],
         tool_choice: ToolChoice::None,
-        max_output: MAX_ANSWER.min(model.info().max_output),
+        max_output,
         effort: None,
         layout: None,
         cache: becket_types::CacheLifetime::default(),
@@ -146,9 +168,9 @@ async fn answered(model: &dyn Model, prompt: String, blobs: &Arc<dyn Blobs>) -> 
     let mut stream = model.send(prepared);
     let mut text = String::new();
     while let Some(event) = stream.next().await {
-        if let ModelEvent::Part { part: Part::Text { text: more, .. }, .. } =
-            event.map_err(|error| error.message)?
-        {
+        let event = event.map_err(|error| error.message)?;
+        counted.note(&event);
+        if let ModelEvent::Part { part: Part::Text { text: more, .. }, .. } = event {
             text.push_str(&more);
         }
     }

@@ -212,8 +212,9 @@ impl Printer {
             TurnEnd::Interrupted => "stopped",
             _ => "failed",
         };
-        let mut usage = shapes::usage(&result.usage);
-        usage["total_tokens"] = json!(result.usage.total());
+        let whole = result.whole_usage();
+        let mut usage = shapes::usage(&whole);
+        usage["total_tokens"] = json!(whole.total());
         usage["tool_uses"] = json!(task.map_or(0, |task| task.calls));
         usage["duration_ms"] = json!(result.duration);
         let file = task.and_then(|task| self.lines.facts.ledger_of(task.session));
