@@ -135,3 +135,49 @@ fn a_question_and_a_hook_of_the_program_are_withdrawn() {
     session.0.wait();
     assert!(!bench.project.exists("made"));
 }
+
+/// A program may cancel a request that it has not sent yet, one that was answered, one twice, and one that nobody knows.
+#[test]
+fn a_cancellation_in_any_order_leaves_one_answer_for_each_request() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::start([Answer::text("done")]);
+    // The server of the program is never answered, so requests about servers wait.
+    let mut session = started(&bench, &server);
+    let request =
+        |id: &str, body: Value| json!({ "type": "control_request", "request_id": id, "request": body });
+    let cost = || json!({ "subtype": "get_session_cost" });
+    let cancel = |id: &str| json!({ "type": "control_cancel_request", "request_id": id });
+    for line in [
+        cancel("early"),
+        request("early", cost()),
+        cancel("early"),
+        cancel("nobody"),
+        request("held", json!({ "subtype": "mcp_reconnect", "serverName": "own" })),
+        cancel("held"),
+        cancel("held"),
+        json!({ "type": "control_cancel_request" }),
+        request("last", cost()),
+    ] {
+        session.send(&line);
+    }
+    let mut answers: Vec<(String, String)> = Vec::new();
+    while answers.len() < 4 {
+        let answer = session.line(&["\"control_response\""])["response"].clone();
+        let word = |key: &str| answer[key].as_str().unwrap_or_default().to_owned();
+        let said = if word("subtype") == "error" { word("error") } else { word("subtype") };
+        answers.push((word("request_id"), said));
+    }
+    answers.sort();
+    let want = [
+        ("early", "success"),
+        ("held", "the request was withdrawn"),
+        ("init", "success"),
+        ("last", "success"),
+    ];
+    assert_eq!(answers, want.map(|(id, said)| (id.to_owned(), said.to_owned())));
+    session.0.close_stdin();
+    let ran = session.0.ended();
+    assert!(ran.stderr.contains("a cancellation needs `request_id`"), "{}", ran.stderr);
+    let more = ran.lines().iter().filter(|line| line["type"] == "control_response").count();
+    assert_eq!(more, 4, "{}", ran.stdout);
+}

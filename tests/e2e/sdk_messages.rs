@@ -3,7 +3,7 @@
 
 use crate::sdk_answers::Session;
 use crate::sdk_types::{fields, of_package};
-use crate::support::{Api, Bench, says};
+use crate::support::{Api, Bench, run_with, says};
 use becket_testkit::{Answer, Gate, MockServer, Reply};
 use serde_json::{Value, json};
 
@@ -111,6 +111,57 @@ fn a_priority_decides_if_a_message_joins_the_running_turn() {
             results.iter().map(|result| result["user_message_uuids"].as_array().unwrap().len()).sum();
         assert_eq!(named, 2, "{entrypoint} {priority:?}");
     }
+}
+
+/// A message that comes during the last answer is not part of that turn, so no result loses its text.
+#[test]
+fn a_message_during_the_last_answer_has_a_turn_and_a_result_of_its_own() {
+    for (entrypoint, priority) in [("sdk-ts", None), ("cli", None), ("sdk-ts", Some("next"))] {
+        let bench = Bench::new(&[]);
+        let gate = Gate::new();
+        let (opens, mut requests) = (gate.clone(), 0);
+        let server = MockServer::with(move |_| {
+            requests += 1;
+            let answer = Reply::from(Answer::text(format!("answer {requests}")));
+            if requests == 1 { answer.gate_before(&opens) } else { answer }
+        });
+        let mut session = session(&bench, &server, entrypoint, &[]);
+        let id = |n: u32| format!("{n}{n}{n}{n}{n}{n}{n}{n}-1111-4111-8111-111111111111");
+        session.send(&says_as("first", &id(1), None));
+        gate.wait_reached();
+        session.send(&says_as("second", &id(2), priority));
+        session.send(&says_as("third", &id(3), priority));
+        session.ask(&json!({ "subtype": "get_session_cost" }));
+        gate.open();
+        session.0.close_stdin();
+        let lines = session.0.ended().expect(0).lines();
+        let results: Vec<&Value> = lines.iter().filter(|line| line["type"] == "result").collect();
+        assert_eq!(results.len(), 3, "{entrypoint}: {results:?}");
+        for (result, n) in results.into_iter().zip(1..) {
+            assert_eq!(result["result"], format!("answer {n}"), "{entrypoint}");
+            assert_eq!(result["user_message_uuids"], json!([id(n)]), "{entrypoint}");
+            assert_eq!(result["queued_turn_count"], 3 - n, "{entrypoint}");
+        }
+        assert_eq!(server.requests().len(), 3, "{entrypoint}");
+    }
+}
+
+/// Lines that come at once, before the first request is sent.
+#[test]
+fn each_line_of_a_pipe_has_its_result() {
+    let bench = Bench::new(&[]);
+    let mut requests = 0;
+    let server = MockServer::with(move |_| {
+        requests += 1;
+        Answer::text(format!("answer {requests}")).into()
+    });
+    let mut becket = bench.print(Api::Chat, &server);
+    becket.args(["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]);
+    let input: String = ["one", "two", "three"].map(|text| format!("{}\n", says(text))).concat();
+    let lines = run_with(&mut becket, input.as_bytes()).expect(0).lines();
+    let results = lines.iter().filter(|line| line["type"] == "result");
+    let texts: Vec<&str> = results.map(|result| result["result"].as_str().unwrap()).collect();
+    assert_eq!(texts, ["answer 1", "answer 2", "answer 3"]);
 }
 
 #[test]

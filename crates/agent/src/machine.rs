@@ -46,6 +46,7 @@ pub struct State {
     phase: Phase,
     turn: Turn,
     steer: VecDeque<PromptId>,
+    join: VecDeque<PromptId>,
     queue: VecDeque<PromptId>,
     end_input: bool,
     /// True while work runs in the background.
@@ -123,6 +124,7 @@ impl State {
             phase: Phase::Idle,
             turn: Turn::default(),
             steer: VecDeque::new(),
+            join: VecDeque::new(),
             queue: VecDeque::new(),
             end_input: false,
             background: false,
@@ -161,13 +163,24 @@ impl State {
     /// Removes a waiting prompt.
     pub(crate) fn withdraw(mut self, id: PromptId) -> Self {
         self.steer.retain(|waits| *waits != id);
+        self.join.retain(|waits| *waits != id);
         self.queue.retain(|waits| *waits != id);
         self
     }
 
     /// Returns the waiting prompts, steering ones first.
     pub fn waiting(&self) -> impl Iterator<Item = PromptId> + '_ {
-        self.steer.iter().chain(&self.queue).copied()
+        self.steer.iter().chain(&self.join).chain(&self.queue).copied()
+    }
+
+    /// True if a message may join the turn: the model has begun to work, and its next request is not its last word.
+    fn may_join(&self) -> bool {
+        self.turn.steps > 0 && !self.turn.answered
+    }
+
+    /// True if a waiting prompt is to be delivered before the next request of the turn.
+    fn is_prompt_due(&self) -> bool {
+        !self.steer.is_empty() || self.may_join() && !self.join.is_empty()
     }
 
     fn step(&mut self, input: Input, out: &mut Vec<Action>) {
@@ -176,6 +189,7 @@ impl State {
             Input::Prompt { id, mode } => {
                 match mode {
                     DeliveryMode::Steer => self.steer.push_back(id),
+                    DeliveryMode::Join => self.join.push_back(id),
                     DeliveryMode::Queue => self.queue.push_back(id),
                 }
                 self.wake(out);
@@ -259,7 +273,12 @@ impl State {
     fn wake(&mut self, out: &mut Vec<Action>) {
         match self.phase {
             Phase::Idle => self.idle(out),
-            Phase::Awaiting if !self.steer.is_empty() || self.compact_asked || self.undo_asked => {
+            Phase::Awaiting
+                if !self.steer.is_empty()
+                    || !self.join.is_empty()
+                    || self.compact_asked
+                    || self.undo_asked =>
+            {
                 self.iterate(out);
             }
             _ => {}
@@ -276,11 +295,11 @@ impl State {
             let trigger = CompactionTrigger::Manual;
             out.push(Action::Compact { trigger });
             self.phase = Phase::Compacting { trigger, in_turn: false };
-        } else if !self.steer.is_empty() || !self.queue.is_empty() {
-            // Steering messages that arrived too late for their turn share one new turn. Each queued message gets its
+        } else if self.waiting().next().is_some() {
+            // Steering messages that arrived too late for their turn share one new turn. Each other message gets its
             // own.
             if self.steer.is_empty() {
-                self.steer.extend(self.queue.pop_front());
+                self.steer.extend(self.join.pop_front().or_else(|| self.queue.pop_front()));
             }
             self.start_turn(out);
         } else if self.end_input && !self.background {
@@ -300,9 +319,13 @@ impl State {
         if self.turn.stopping {
             return self.end_interrupted(out);
         }
-        if !self.steer.is_empty() {
+        if self.is_prompt_due() {
             out.extend(self.turn.written_calls.take().map(Note::CallsAsText).map(Action::Note));
-            let prompts = self.steer.drain(..).collect();
+            let mut prompts: Vec<PromptId> = self.steer.drain(..).collect();
+            if self.may_join() {
+                prompts.extend(self.join.drain(..));
+                prompts.sort_unstable();
+            }
             out.push(Action::Deliver { prompts, steered: self.turn.steps > 0 });
             self.turn.answered = false;
             self.turn.cuts = 0;
@@ -318,12 +341,12 @@ impl State {
     }
 
     fn assessed(&mut self, facts: Facts, out: &mut Vec<Action>) {
-        if self.turn.stopping || !self.steer.is_empty() || self.compact_asked || self.undo_asked {
+        if self.turn.stopping || self.is_prompt_due() || self.compact_asked || self.undo_asked {
             return self.iterate(out);
         }
         let may_compact = self.turn.compactions.count < MAX_COMPACTIONS && !self.turn.compactions.refused;
         if self.turn.answered {
-            if self.end_input && self.background {
+            if self.end_input && self.background && self.join.is_empty() {
                 self.phase = Phase::Awaiting;
                 return;
             }

@@ -28,6 +28,7 @@ enum Op {
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         2 => Just(Op::Prompt(DeliveryMode::Steer)),
+        2 => Just(Op::Prompt(DeliveryMode::Join)),
         2 => Just(Op::Prompt(DeliveryMode::Queue)),
         1 => Just(Op::Interrupt),
         1 => Just(Op::Compact),
@@ -619,6 +620,35 @@ fn a_steering_message_is_answered_in_the_turn_and_a_queued_one_after_it() {
         let (_, actions) = next(watch.state.take().unwrap(), answered(FinishReason::Stop, 0));
         let delivery = Action::Deliver { prompts: vec![1], steered: true };
         assert_eq!(actions == vec![delivery, Action::Assess], same_turn, "{mode:?}");
+    }
+}
+
+/// A message of a program joins a turn that works on. It never takes the place of the message before it.
+#[test]
+fn a_joining_message_has_a_turn_of_its_own_after_a_last_answer() {
+    for works_on in [true, false] {
+        let mut watch = watch(auto());
+        watch.run(&Op::Prompt(DeliveryMode::Join));
+        watch.run(&Op::Prompt(DeliveryMode::Join));
+        watch.feed(Input::Assessed(Facts::default()));
+        assert_eq!(watch.delivered, [0], "the first request is for the first message alone");
+        watch.run(&Op::Prompt(DeliveryMode::Join));
+        let state = watch.state.take().unwrap();
+        let actions = if works_on {
+            let (state, _) = next(state, answered(FinishReason::ToolCalls, 1));
+            next(state, Input::ToolsDone).1
+        } else {
+            let (state, _) = next(state, answered(FinishReason::Stop, 0));
+            next(state, Input::Assessed(Facts::default())).1
+        };
+        let deliver = |prompts, steered| Action::Deliver { prompts, steered };
+        let want = if works_on {
+            vec![deliver(vec![1, 2], true), Action::Assess]
+        } else {
+            let end = Action::EndTurn(TurnEnd::Completed);
+            vec![end, Action::StartTurn, deliver(vec![1], false), Action::Assess]
+        };
+        assert_eq!(actions, want);
     }
 }
 

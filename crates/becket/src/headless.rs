@@ -161,7 +161,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
 fn delivery(environment: &Environment) -> DeliveryMode {
     match environment.var("CLAUDE_CODE_ENTRYPOINT") {
         Some("sdk-py") => DeliveryMode::Queue,
-        _ => DeliveryMode::Steer,
+        _ => DeliveryMode::Join,
     }
 }
 

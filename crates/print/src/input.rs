@@ -119,7 +119,8 @@ pub fn parse_line(line: u64, text: &str, mode: DeliveryMode) -> Result<InputLine
             response(parsed.response).ok_or_else(|| shape("a control response needs `response.request_id`"))
         }
         "control_cancel_request" => {
-            Ok(parsed.request_id.map_or(InputLine::Nothing, |request_id| InputLine::Cancel { request_id }))
+            let request_id = parsed.request_id.ok_or_else(|| shape("a cancellation needs `request_id`"))?;
+            Ok(InputLine::Cancel { request_id })
         }
         "keep_alive" | "update_environment_variables" => Ok(InputLine::Nothing),
         other => {
@@ -160,7 +161,7 @@ fn user(parsed: Line, mode: DeliveryMode) -> Result<InputLine, String> {
     }
     let mode = match parsed.priority.as_deref() {
         Some("later" | "queue") => DeliveryMode::Queue,
-        Some("now" | "next") => DeliveryMode::Steer,
+        Some("now" | "next") => DeliveryMode::Join,
         _ => mode,
     };
     let prompt = PromptInput { parts, mode, client_id: parsed.uuid, ..PromptInput::default() };
@@ -336,8 +337,8 @@ mod tests {
     fn a_priority_decides_the_delivery() {
         for (priority, delivered) in [
             (json!("later"), [DeliveryMode::Queue; 2]),
-            (json!("next"), [DeliveryMode::Steer; 2]),
-            (json!("now"), [DeliveryMode::Steer; 2]),
+            (json!("next"), [DeliveryMode::Join; 2]),
+            (json!("now"), [DeliveryMode::Join; 2]),
             (json!(null), [DeliveryMode::Steer, DeliveryMode::Queue]),
             (json!("of later"), [DeliveryMode::Steer, DeliveryMode::Queue]),
         ] {

@@ -63,7 +63,7 @@ impl Waiting {
         let skip = self.messages.len().saturating_sub(ROWS);
         let line = |(i, m): (usize, &Message)| {
             let what = match m.mode {
-                DeliveryMode::Steer => "at the next step",
+                DeliveryMode::Steer | DeliveryMode::Join => "at the next step",
                 DeliveryMode::Queue => "next turn",
             };
             let more = if i == skip && skip > 0 { format!(" (+{skip})") } else { String::new() };

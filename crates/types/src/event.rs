@@ -236,6 +236,9 @@ pub enum DeliveryMode {
     /// At the next step, inside the current turn.
     #[default]
     Steer,
+    /// Inside the current turn if the model works on after a step; otherwise as a new turn of its own. So each message of a
+    /// program has a result with its answer.
+    Join,
     /// When the agent is idle, as a new turn.
     Queue,
 }

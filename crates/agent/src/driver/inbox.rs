@@ -117,8 +117,8 @@ impl Inbox {
         for part in &mut input.parts {
             keep_image(part, core);
         }
-        self.take_left(flow);
-        let mode = input.mode;
+        // Prompts that an earlier process left form one turn together with this one.
+        let mode = if self.take_left(flow) { DeliveryMode::Steer } else { input.mode };
         let id = self.put(input);
         if flow.phase() != Phase::Idle
             && let Some(entry) = self.entry()
@@ -169,17 +169,19 @@ impl Inbox {
         core.say(NoticeLevel::Warning, why.to_owned());
     }
 
-    /// Takes the prompts that an earlier process had accepted but not delivered. They come before everything else.
-    pub(super) fn take_left(&mut self, flow: &mut Flow) {
+    /// Takes the prompts that an earlier process had accepted but not delivered. They come before everything else. Returns false
+    /// if there are none.
+    pub(super) fn take_left(&mut self, flow: &mut Flow) -> bool {
         let left = std::mem::take(&mut self.left);
         if left.is_empty() {
-            return;
+            return false;
         }
         // They form one turn together with the next prompt, so the idle machine must not start with the first alone.
         for input in left {
             let id = self.put(input);
             flow.change(|state| state.hold(id));
         }
+        true
     }
 
     /// Appends prompts to the ledger and syncs it to disk before anything else happens.

@@ -356,9 +356,7 @@ impl Front {
         self.input.asked |= !matches!(read, Ok(InputLine::Nothing));
         match self.with_earlier(read) {
             Ok(InputLine::Nothing) => {}
-            Ok(InputLine::Cancel { request_id }) => {
-                self.servers.waits.cancel(&request_id);
-            }
+            Ok(InputLine::Cancel { request_id }) => self.servers.waits.cancel(&request_id),
             Ok(InputLine::Command(Command::Prompt(input)) | InputLine::Blank(input)) => {
                 if self.servers.waits.any() {
                     self.servers.waits.hold(QueuedLine::Prompt(input));

@@ -13,6 +13,9 @@ use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use tokio::sync::oneshot;
 
+/// The answer to a request that the program has withdrawn.
+const WITHDRAWN: &str = "the request was withdrawn";
+
 /// A request to clear the conversation that the agent has not confirmed yet.
 pub(super) struct Clearing {
     /// The id under which the agent confirms it.
@@ -103,17 +106,22 @@ impl PendingWork {
         self.beside(async move {
             let answer = tokio::select! {
                 answer = work => answer,
-                Ok(()) = cancelled => Err("the request was withdrawn".to_owned()),
+                Ok(()) = cancelled => Err(WITHDRAWN.to_owned()),
             };
             Completion::Answer(id, answer)
         });
     }
 
-    /// Ends the work for a request, if there is any.
+    /// Ends the work for a request, if there is any, and answers a request that is held. An id that is not known has no effect:
+    /// its request was answered, or comes later and is then a new one.
     pub(super) fn cancel(&mut self, id: &str) {
         if let Some(cancel) = self.cancels.remove(id) {
             // Work that has ended needs no signal.
             let _ = cancel.send(());
+        }
+        let held = self.held.iter().position(|line| matches!(line, QueuedLine::Request(of, ..) if of == id));
+        if held.and_then(|at| self.held.remove(at)).is_some() {
+            self.beside(std::future::ready(Completion::Answer(id.to_owned(), Err(WITHDRAWN.to_owned()))));
         }
     }
 
