@@ -52,7 +52,10 @@ impl Model for Known {
             let (reference, settings) = (reference.clone(), Arc::clone(&settings));
             async move {
                 match item {
-                    Err(error) if error.kind == ErrorKind::NotFound && error.status == Some(404) => {
+                    Err(error)
+                        if error.kind == ErrorKind::NotFound
+                            && matches!(error.status, Some(404 | 405 | 501)) =>
+                    {
                         Err(with_names(error, &reference, &settings).await)
                     }
                     other => other,

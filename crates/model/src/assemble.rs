@@ -70,6 +70,8 @@ pub(crate) struct Assembler {
     open: Open,
     pub calls: Vec<Call>,
     usage: Usage,
+    /// True if a report of tokens could not be right, so no other report of this answer counts.
+    usage_is_wrong: bool,
     reason: Option<FinishReason>,
     content: bool,
     finished: bool,
@@ -115,6 +117,7 @@ impl Assembler {
             open: Open::None,
             calls: Vec::new(),
             usage: Usage::default(),
+            usage_is_wrong: false,
             reason: None,
             content: false,
             finished: false,
@@ -358,6 +361,18 @@ impl Assembler {
         };
         let index = call.index;
         self.part(index, part);
+    }
+
+    /// Takes a report of tokens. One that cannot be right takes back what was reported before.
+    pub(crate) fn reported(&mut self, usage: Usage, is_wrong: bool) {
+        if is_wrong && !self.usage_is_wrong {
+            self.usage_is_wrong = true;
+            self.usage = Usage { billed: usage.billed.max(self.usage.billed), ..Usage::default() };
+            self.events.push(ModelEvent::Usage(self.usage));
+        }
+        if !self.usage_is_wrong {
+            self.usage(usage);
+        }
     }
 
     pub(crate) fn usage(&mut self, usage: Usage) {

@@ -9,6 +9,7 @@ use crate::{ErrorKind, ModelError};
 use aws_smithy_eventstream::frame::read_message_from;
 use aws_smithy_types::event_stream::Message;
 use bytes::{Buf as _, BytesMut};
+use std::borrow::Cow;
 
 /// Content type of such a body.
 pub(crate) const CONTENT_TYPE: &str = "application/vnd.amazon.eventstream";
@@ -18,6 +19,8 @@ const SMALLEST: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct FrameParser {
     held: BytesMut,
+    /// True once bytes that are not UTF-8 were replaced.
+    pub(crate) replaced: bool,
 }
 
 impl FrameParser {
@@ -42,7 +45,7 @@ impl FrameParser {
             }
             let message = read_message_from(&self.held[..length]).map_err(|error| damaged(&error))?;
             self.held.advance(length);
-            give(&message, sink)?;
+            self.replaced |= give(&message, sink)?;
         }
         Ok(())
     }
@@ -58,15 +61,13 @@ fn damaged(error: &aws_smithy_eventstream::error::Error) -> ModelError {
         .hint("Try again; if it stays so, check the network, or a proxy in between.")
 }
 
-fn give(message: &Message, sink: &mut impl Sink) -> Result<(), ModelError> {
+/// Passes on a message. Returns true if bytes that are not UTF-8 were replaced.
+fn give(message: &Message, sink: &mut impl Sink) -> Result<bool, ModelError> {
     let header = |name: &str| {
         let found = message.headers().iter().find(|header| header.name().as_str() == name)?;
         Some(found.value().as_string().ok()?.as_str())
     };
-    let payload = std::str::from_utf8(message.payload()).map_err(|_| {
-        ModelError::new(ErrorKind::StreamBroken, "A message of the server's answer is not UTF-8.")
-            .hint("Try again; if it stays so, check the server, or a proxy in between.")
-    })?;
+    let payload = &String::from_utf8_lossy(message.payload());
     match header(":message-type") {
         // An error without a type of its own: code and text are in headers.
         Some("error") => {
@@ -76,7 +77,8 @@ fn give(message: &Message, sink: &mut impl Sink) -> Result<(), ModelError> {
         }
         Some("exception") => sink.event(header(":exception-type").unwrap_or("unknownException"), payload),
         _ => sink.event(header(":event-type").unwrap_or_default(), payload),
-    }
+    }?;
+    Ok(matches!(payload, Cow::Owned(_)))
 }
 
 #[cfg(test)]

@@ -80,6 +80,10 @@ impl<D: Decoder> Decoder for Shortcut<D> {
         self.decoder.ended()
     }
 
+    fn kind(&self) -> crate::kind::Kind {
+        self.decoder.kind()
+    }
+
     fn is_blank(&self) -> bool {
         self.decoder.is_blank()
     }

@@ -7,6 +7,7 @@
 //! Cost is linear in the bytes. An event larger than [`MAX_EVENT`] is an error, not a reason to use up memory.
 
 use crate::{ErrorKind, ModelError};
+use std::borrow::Cow;
 
 /// Largest event in bytes.
 pub(crate) const MAX_EVENT: usize = 16 * 1024 * 1024;
@@ -32,6 +33,8 @@ pub(crate) struct SseParser {
     /// The last byte was a CR: a LF that follows belongs to it.
     after_cr: bool,
     past_start: bool,
+    /// True once bytes that are not UTF-8 were replaced.
+    pub(crate) replaced: bool,
 }
 
 impl SseParser {
@@ -42,7 +45,7 @@ impl SseParser {
         }
         while let Some(end) = memchr::memchr2(b'\n', b'\r', bytes) {
             if let Some(data) = self.whole_event(bytes, end) {
-                give(&self.name, data, sink)?;
+                self.replaced |= give(&self.name, data, sink)?;
                 self.name.clear();
                 bytes = &bytes[end + 2..];
                 continue;
@@ -139,7 +142,8 @@ impl SseParser {
         self.data.clear();
         self.has_data = false;
         self.name.clear();
-        result
+        self.replaced |= result?;
+        Ok(())
     }
 
     fn check_size(&self) -> Result<(), ModelError> {
@@ -152,15 +156,12 @@ impl SseParser {
     }
 }
 
-fn give(name: &str, data: &[u8], sink: &mut impl Sink) -> Result<(), ModelError> {
-    match std::str::from_utf8(data) {
-        Ok(data) => sink.event(name, data),
-        Err(_) => {
-            let message = "The server's event stream holds bytes that are not UTF-8.";
-            Err(ModelError::new(ErrorKind::StreamBroken, message)
-                .hint("Try again; if it stays so, check the server, or a proxy in between."))
-        }
-    }
+/// Passes on an event. Returns true if bytes that are not UTF-8 were replaced: the rest of an answer is worth more than a second
+/// request, which may bring the same bytes.
+fn give(name: &str, data: &[u8], sink: &mut impl Sink) -> Result<bool, ModelError> {
+    let data = String::from_utf8_lossy(data);
+    sink.event(name, &data)?;
+    Ok(matches!(data, Cow::Owned(_)))
 }
 
 #[cfg(test)]
@@ -208,12 +209,20 @@ mod tests {
     }
 
     #[test]
-    fn bad_utf8_and_huge_events_are_typed_errors() {
-        let mut sink = |_: &str, _: &str| Ok(());
+    fn bytes_that_are_no_text_are_replaced_and_huge_events_are_errors() {
+        let mut events = Vec::new();
+        let mut sink = |_: &str, data: &str| {
+            events.push(data.to_owned());
+            Ok(())
+        };
         let mut parser = SseParser::default();
-        let error = parser.push(b"data: \xff\n\n", &mut sink).unwrap_err();
-        assert_eq!(error.kind, ErrorKind::StreamBroken);
+        parser.push(b"data: \xc3\xa9\n\n", &mut sink).unwrap();
+        assert!(!parser.replaced);
+        parser.push(b"data: a\xff\n\ndata: b\n\n", &mut sink).unwrap();
+        assert!(parser.replaced, "it stays known");
+        assert_eq!(events, ["é", "a\u{fffd}", "b"]);
 
+        let mut sink = |_: &str, _: &str| Ok(());
         let mut parser = SseParser::default();
         let chunk = vec![b'x'; 1024 * 1024];
         parser.push(b"data: ", &mut sink).unwrap();

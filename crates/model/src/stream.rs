@@ -6,11 +6,14 @@
 
 use crate::assemble::Assembler;
 use crate::body::Batches;
+use crate::dialect;
 use crate::errors::not_an_answer;
 use crate::frames::{self, FrameParser};
 use crate::http::{Transport, request_id};
+use crate::kind::Kind;
 use crate::layout::ServerLayout;
 use crate::retry::{Policy, jitter};
+use crate::shape::{Shape, shape_of};
 use crate::sse::{MAX_EVENT, Sink, SseParser};
 use crate::{ErrorKind, ModelError, ModelEvent, Prepared};
 use becket_types::{Millis, WireLayout};
@@ -36,6 +39,8 @@ pub(crate) trait Decoder: Send {
     fn document(&mut self, json: &str) -> Result<(), ModelError>;
     /// True once the end event has arrived.
     fn ended(&self) -> bool;
+    /// The wire format.
+    fn kind(&self) -> Kind;
     /// True if the decoder itself has no state that affects later events; the assembler's state does not count.
     fn is_blank(&self) -> bool;
     fn assembler(&mut self) -> &mut Assembler;
@@ -43,24 +48,26 @@ pub(crate) trait Decoder: Send {
 
 pub(crate) type MakeDecoder = Box<dyn Fn() -> Box<dyn Decoder> + Send>;
 
-struct Feed<'a>(&'a mut dyn Decoder);
+struct Feed<'a>(&'a mut dyn Decoder, &'a mut bool);
 
 impl Sink for Feed<'_> {
     fn event(&mut self, name: &str, data: &str) -> Result<(), ModelError> {
-        if self.0.ended() { Ok(()) } else { self.0.event(name, data) }
+        let Self(decoder, begun) = self;
+        if decoder.ended() {
+            return Ok(());
+        }
+        if !data.trim().is_empty() && !std::mem::replace(*begun, true) {
+            refuse_other(*decoder, data)?;
+        }
+        decoder.event(name, data)
     }
 }
 
-/// The form of a body, judged by its first bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
-    Unknown,
-    Events,
-    /// Binary messages, each with an event; known by the content type.
-    Frames,
-    Document,
-    /// HTML, or anything else.
-    Other,
+/// Fails if an answer or its first event has another wire format.
+fn refuse_other(decoder: &mut dyn Decoder, json: &str) -> Result<(), ModelError> {
+    let kind = decoder.kind();
+    let answer = decoder.assembler().answer_of();
+    dialect::refuse_other(json, kind, &answer.server, &answer.provider)
 }
 
 struct Reading {
@@ -72,6 +79,10 @@ struct Reading {
     /// Bytes collected while the shape is unknown, or is not that of events.
     held: Vec<u8>,
     bytes: usize,
+    /// True once an event has come.
+    begun: bool,
+    /// True once the user knows that bytes were replaced.
+    told_replaced: bool,
     content_type: String,
     status: u16,
     request_id: Option<String>,
@@ -262,6 +273,8 @@ impl Exchange {
                 shape: if framed { Shape::Frames } else { Shape::Unknown },
                 held: Vec::new(),
                 bytes: 0,
+                begun: false,
+                told_replaced: false,
             })
         }));
     }
@@ -354,6 +367,7 @@ impl Exchange {
 
     /// Emits the decoder's events. Events before the answer begins are held back, because a retry may follow.
     fn pass_on(&mut self, reading: &mut Reading) {
+        reading.tell_replaced();
         let events = reading.decoder.assembler().take();
         if !self.output.begun {
             if !reading.decoder.assembler().has_content() {
@@ -374,6 +388,7 @@ impl Exchange {
     }
 
     fn finish(&mut self, mut reading: Box<Reading>) {
+        reading.tell_replaced();
         if reading.decoder.assembler().is_empty_answer() {
             let error = reading
                 .malformed(Some("an empty answer"), &self.transport)
@@ -474,17 +489,17 @@ impl Reading {
     fn take(&mut self, chunk: &[u8], transport: &Transport) -> Result<(), ModelError> {
         self.bytes += chunk.len();
         if self.shape == Shape::Events {
-            return self.parser.push(chunk, &mut Feed(self.decoder.as_mut()));
+            return self.parser.push(chunk, &mut Feed(self.decoder.as_mut(), &mut self.begun));
         }
         if self.shape == Shape::Frames {
-            return self.frames.push(chunk, &mut Feed(self.decoder.as_mut()));
+            return self.frames.push(chunk, &mut Feed(self.decoder.as_mut(), &mut self.begun));
         }
         self.held.extend_from_slice(chunk);
         if self.shape == Shape::Unknown {
             self.shape = shape_of(&self.held);
             if self.shape == Shape::Events {
                 let held = std::mem::take(&mut self.held);
-                return self.parser.push(&held, &mut Feed(self.decoder.as_mut()));
+                return self.parser.push(&held, &mut Feed(self.decoder.as_mut(), &mut self.begun));
             }
         }
         if self.held.len() > MAX_EVENT || (self.shape == Shape::Other && self.held.len() > 4096) {
@@ -493,11 +508,20 @@ impl Reading {
         Ok(())
     }
 
+    /// Says once that bytes of the answer were no text.
+    fn tell_replaced(&mut self) {
+        if (self.parser.replaced || self.frames.replaced) && !std::mem::replace(&mut self.told_replaced, true)
+        {
+            let text = "The server's answer has bytes that are not UTF-8; each became \u{fffd}. Check what the model wrote.";
+            self.decoder.assembler().notice(text);
+        }
+    }
+
     /// Handles the end of the body.
     fn close(&mut self, transport: &Transport) -> Result<(), ModelError> {
         match self.shape {
             Shape::Events => {
-                let rest = self.parser.end(&mut Feed(self.decoder.as_mut()));
+                let rest = self.parser.end(&mut Feed(self.decoder.as_mut(), &mut self.begun));
                 if self.decoder.ended() || self.decoder.assembler().has_reason() {
                     return Ok(());
                 }
@@ -513,6 +537,7 @@ impl Reading {
             Shape::Frames => Err(no_end(&transport.server)),
             Shape::Document => {
                 let text = String::from_utf8_lossy(&self.held).into_owned();
+                refuse_other(self.decoder.as_mut(), &text)?;
                 self.decoder.document(&text)
             }
             Shape::Unknown | Shape::Other => Err(self.malformed(None, transport)),
@@ -547,45 +572,6 @@ impl Reading {
                     }
                 }));
             }
-        }
-    }
-}
-
-fn shape_of(bytes: &[u8]) -> Shape {
-    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes).trim_ascii_start();
-    let fields: [&[u8]; 6] = [b"data", b"event", b":", b"id", b"retry", b"error"];
-    match bytes.first() {
-        None => Shape::Unknown,
-        Some(b'{' | b'[') => Shape::Document,
-        Some(_) if fields.iter().any(|f| bytes.starts_with(f)) => Shape::Events,
-        Some(_) if fields.iter().any(|f| f.starts_with(bytes)) => Shape::Unknown,
-        // The start of a byte order mark.
-        Some(0xEF) if bytes.len() < 3 => Shape::Unknown,
-        Some(_) => Shape::Other,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bodies_are_known_by_their_first_bytes() {
-        for (bytes, want) in [
-            (&b""[..], Shape::Unknown),
-            (b"\n \n", Shape::Unknown),
-            (b"da", Shape::Unknown),
-            (b"\xEF\xBB", Shape::Unknown),
-            (b"data: {}", Shape::Events),
-            (b"\xEF\xBB\xBFevent: x", Shape::Events),
-            (b": ping", Shape::Events),
-            (b"{\"id\":1}", Shape::Document),
-            (b"\n[{", Shape::Document),
-            (b"<html>", Shape::Other),
-            (b"\x1f\x8b\x08", Shape::Other),
-            (b"dating", Shape::Other),
-        ] {
-            assert_eq!(shape_of(bytes), want, "{:?}", String::from_utf8_lossy(bytes));
         }
     }
 }

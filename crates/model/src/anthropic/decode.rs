@@ -4,7 +4,9 @@
 use crate::ModelError;
 use crate::assemble::{AnswerOf, Assembler};
 use crate::billed::billed;
+use crate::counts::Counts;
 use crate::json::{not_json, other_shape, parse_event};
+use crate::kind::Kind;
 use crate::stream::Decoder;
 use becket_types::{FinishReason, Usage};
 use serde::Deserialize;
@@ -156,22 +158,38 @@ impl AnthropicDecoder {
         }
     }
 
+    /// Takes the content of a whole message, unless deltas have brought it.
+    fn whole(&mut self, message: &Value) {
+        if self.assembler.has_content() {
+            return;
+        }
+        for (index, block) in message["content"].as_array().into_iter().flatten().enumerate() {
+            self.block_start(index as u64, block);
+            self.block_stop(index as u64);
+        }
+        if self.assembler.has_content()
+            && let Some(word) = message["stop_reason"].as_str()
+        {
+            self.assembler.stopped(reason(word));
+        }
+    }
+
     /// Counts are cumulative; a later event may leave some out.
     fn usage(&mut self, value: &Value) {
+        let Some(mut counts) = Counts::of(value) else { return };
         let old = self.assembler.usage_so_far();
-        let count = |key: &str, old: u64| value[key].as_u64().unwrap_or(old);
-        self.assembler.usage(Usage {
-            input: count("input_tokens", old.input),
-            output: count("output_tokens", old.output),
-            cache_read: count("cache_read_input_tokens", old.cache_read),
-            cache_write: count("cache_creation_input_tokens", old.cache_write),
-            cache_write_hour: value["cache_creation"]["ephemeral_1h_input_tokens"]
-                .as_u64()
-                .unwrap_or(old.cache_write_hour),
-            reasoning: value["output_tokens_details"]["thinking_tokens"].as_u64().unwrap_or(old.reasoning),
+        let mut count = |pointer: &str, old: u64| counts.find(pointer).unwrap_or(old);
+        let usage = Usage {
+            input: count("/input_tokens", old.input),
+            output: count("/output_tokens", old.output),
+            cache_read: count("/cache_read_input_tokens", old.cache_read),
+            cache_write: count("/cache_creation_input_tokens", old.cache_write),
+            cache_write_hour: count("/cache_creation/ephemeral_1h_input_tokens", old.cache_write_hour),
+            reasoning: count("/output_tokens_details/thinking_tokens", old.reasoning),
             billed: billed(value).max(old.billed),
             estimated: false,
-        });
+        };
+        self.assembler.reported(usage, counts.is_wrong);
     }
 }
 
@@ -222,6 +240,8 @@ impl Decoder for AnthropicDecoder {
                         let _ = self.assembler.answer_of().id.set(id.to_owned());
                     }
                     self.usage(&message["usage"]);
+                    // A server that does not stream may give the whole message here.
+                    self.whole(message);
                 }
             }
             "message_delta" => {
@@ -233,6 +253,12 @@ impl Decoder for AnthropicDecoder {
                 }
             }
             "message_stop" => self.ended = true,
+            "message" => {
+                let message = parse_event::<Value>(data).unwrap_or_default();
+                self.usage(&message["usage"]);
+                self.whole(&message);
+                self.ended = self.assembler.has_reason();
+            }
             // `ping`, and events of later versions of the API.
             _ => {}
         }
@@ -247,10 +273,7 @@ impl Decoder for AnthropicDecoder {
         if !value["content"].is_array() {
             return Err(other_shape(json, self.assembler.server()));
         }
-        for (index, block) in value["content"].as_array().into_iter().flatten().enumerate() {
-            self.block_start(index as u64, block);
-            self.block_stop(index as u64);
-        }
+        self.whole(&value);
         self.usage(&value["usage"]);
         self.assembler.stopped(reason(value["stop_reason"].as_str().unwrap_or("end_turn")));
         self.ended = true;
@@ -259,6 +282,10 @@ impl Decoder for AnthropicDecoder {
 
     fn ended(&self) -> bool {
         self.ended
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Anthropic
     }
 
     fn is_blank(&self) -> bool {

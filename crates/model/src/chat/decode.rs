@@ -5,7 +5,9 @@
 use crate::ModelError;
 use crate::assemble::{AnswerOf, Assembler};
 use crate::billed::billed;
+use crate::counts::Counts;
 use crate::json::{Arguments, not_json, other_shape, parse_arguments, parse_event};
+use crate::kind::Kind;
 use crate::stream::Decoder;
 use becket_types::{FinishReason, Usage};
 use serde::Deserialize;
@@ -13,6 +15,10 @@ use serde_json::Value;
 
 pub(crate) struct ChatDecoder {
     assembler: Assembler,
+    /// True if deltas have brought something, so that a whole message repeats it.
+    has_deltas: bool,
+    /// True if a message was used, which depends on the events before it.
+    has_messages: bool,
     /// The server's index of a call, and its position in the assembler; the newest last.
     slots: Vec<(Option<u64>, usize)>,
     ended: bool,
@@ -156,7 +162,13 @@ impl CallDelta {
 
 impl ChatDecoder {
     pub(crate) fn new(answer: AnswerOf) -> Self {
-        Self { assembler: Assembler::new(answer), slots: Vec::new(), ended: false }
+        Self {
+            assembler: Assembler::new(answer),
+            has_deltas: false,
+            has_messages: false,
+            slots: Vec::new(),
+            ended: false,
+        }
     }
 
     fn chunk(&mut self, chunk: Chunk) {
@@ -164,8 +176,16 @@ impl ChatDecoder {
             if choice.index != 0 {
                 continue;
             }
-            if let Some(delta) = choice.delta.or(choice.message) {
+            // Some servers send pieces as `message`, others send the whole message behind its deltas.
+            let message = choice.message.filter(|_| !self.has_deltas);
+            if let Some(delta) = choice.delta {
+                let had_content = self.assembler.has_content();
                 self.delta(*delta);
+                self.has_deltas |= !had_content && self.assembler.has_content();
+            }
+            if let Some(message) = message.filter(|_| !self.has_deltas) {
+                self.has_messages = true;
+                self.delta(*message);
             }
             if let Some(usage) = &choice.usage {
                 self.usage(usage);
@@ -234,30 +254,27 @@ impl ChatDecoder {
     }
 
     fn usage(&mut self, usage: &Value) {
-        if !usage.is_object() {
-            return;
-        }
-        let count = |value: &Value| value.as_u64().unwrap_or(0);
+        let Some(mut counts) = Counts::of(usage) else { return };
         let cached = [
-            &usage["prompt_tokens_details"]["cached_tokens"],
-            &usage["prompt_cache_hit_tokens"],
-            &usage["cached_tokens"],
-            &usage["cache_read_input_tokens"],
+            "/prompt_tokens_details/cached_tokens",
+            "/prompt_cache_hit_tokens",
+            "/cached_tokens",
+            "/cache_read_input_tokens",
         ];
-        let prompt = count(&usage["prompt_tokens"]);
-        let cache_read = cached.into_iter().find_map(Value::as_u64).unwrap_or(0).min(prompt);
-        let cache_write =
-            count(&usage["prompt_tokens_details"]["cache_write_tokens"]).min(prompt - cache_read);
-        self.assembler.usage(Usage {
+        let prompt = counts.at("/prompt_tokens");
+        let cache_read = cached.into_iter().find_map(|pointer| counts.find(pointer)).unwrap_or(0).min(prompt);
+        let cache_write = counts.at("/prompt_tokens_details/cache_write_tokens").min(prompt - cache_read);
+        let usage = Usage {
             input: prompt - cache_read - cache_write,
-            output: count(&usage["completion_tokens"]),
+            output: counts.at("/completion_tokens"),
             cache_read,
             cache_write,
-            reasoning: count(&usage["completion_tokens_details"]["reasoning_tokens"]),
+            reasoning: counts.at("/completion_tokens_details/reasoning_tokens"),
             cache_write_hour: 0,
             billed: billed(usage),
             estimated: false,
-        });
+        };
+        self.assembler.reported(usage, counts.is_wrong);
     }
 }
 
@@ -346,8 +363,12 @@ impl Decoder for ChatDecoder {
         self.ended
     }
 
+    fn kind(&self) -> Kind {
+        Kind::Chat
+    }
+
     fn is_blank(&self) -> bool {
-        self.slots.is_empty()
+        self.slots.is_empty() && !self.has_messages
     }
 
     fn assembler(&mut self) -> &mut Assembler {

@@ -4,7 +4,9 @@
 
 use crate::ModelError;
 use crate::assemble::{AnswerOf, Assembler};
+use crate::counts::Counts;
 use crate::json::{not_json, other_shape, parse_event};
+use crate::kind::Kind;
 use crate::stream::Decoder;
 use becket_types::{FinishReason, Usage};
 use serde_json::{Value, json};
@@ -60,17 +62,15 @@ impl ConverseDecoder {
     }
 
     fn usage(&mut self, usage: &Value) {
-        if !usage.is_object() {
-            return;
-        }
-        let count = |key: &str| usage[key].as_u64().unwrap_or(0);
-        self.assembler.usage(Usage {
-            input: count("inputTokens"),
-            output: count("outputTokens"),
-            cache_read: count("cacheReadInputTokens"),
-            cache_write: count("cacheWriteInputTokens"),
+        let Some(mut counts) = Counts::of(usage) else { return };
+        let usage = Usage {
+            input: counts.at("/inputTokens"),
+            output: counts.at("/outputTokens"),
+            cache_read: counts.at("/cacheReadInputTokens"),
+            cache_write: counts.at("/cacheWriteInputTokens"),
             ..Usage::default()
-        });
+        };
+        self.assembler.reported(usage, counts.is_wrong);
     }
 
     /// The error of an exception in the stream. Its name says what a status would say before the stream.
@@ -163,6 +163,10 @@ impl Decoder for ConverseDecoder {
 
     fn ended(&self) -> bool {
         self.ended
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Converse
     }
 
     fn is_blank(&self) -> bool {

@@ -319,7 +319,8 @@ pub(super) fn kind_of(status: Option<u16>, codes: &str, text: &str) -> ErrorKind
     match status {
         Some(511) => return ErrorKind::Network,
         Some(401 | 403) => return ErrorKind::Auth,
-        Some(404 | 405 | 410) => return ErrorKind::NotFound,
+        // 501: the server takes no POST at all, such as one for files.
+        Some(404 | 405 | 410 | 501) => return ErrorKind::NotFound,
         Some(408) => return ErrorKind::Timeout,
         Some(413) => return ErrorKind::TooLarge,
         Some(429) => return ErrorKind::RateLimit,

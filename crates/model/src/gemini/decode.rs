@@ -3,7 +3,9 @@
 use super::encode::{SIGNATURE, SIGNER};
 use crate::ModelError;
 use crate::assemble::{AnswerOf, Assembler};
+use crate::counts::Counts;
 use crate::json::{not_json, other_shape, parse_event};
+use crate::kind::Kind;
 use crate::stream::Decoder;
 use becket_types::{FinishReason, Usage};
 use serde_json::Value;
@@ -89,23 +91,21 @@ impl GeminiDecoder {
     }
 
     fn usage(&mut self, usage: &Value) {
-        if !usage.is_object() {
-            return;
-        }
-        let count = |key: &str| usage[key].as_u64().unwrap_or(0);
-        let prompt = count("promptTokenCount") + count("toolUsePromptTokenCount");
-        let cached = count("cachedContentTokenCount").min(prompt);
-        let thoughts = count("thoughtsTokenCount");
-        self.assembler.usage(Usage {
+        let Some(mut counts) = Counts::of(usage) else { return };
+        let prompt = counts.at("/promptTokenCount") + counts.at("/toolUsePromptTokenCount");
+        let cached = counts.at("/cachedContentTokenCount").min(prompt);
+        let thoughts = counts.at("/thoughtsTokenCount");
+        let usage = Usage {
             input: prompt - cached,
-            output: count("candidatesTokenCount") + thoughts,
+            output: counts.at("/candidatesTokenCount") + thoughts,
             cache_read: cached,
             cache_write: 0,
             cache_write_hour: 0,
             reasoning: thoughts,
             billed: 0,
             estimated: false,
-        });
+        };
+        self.assembler.reported(usage, counts.is_wrong);
     }
 }
 
@@ -161,6 +161,10 @@ impl Decoder for GeminiDecoder {
 
     fn ended(&self) -> bool {
         self.ended
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Gemini
     }
 
     fn is_blank(&self) -> bool {

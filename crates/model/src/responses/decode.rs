@@ -5,11 +5,14 @@ use super::encode::PHASE;
 use crate::ModelError;
 use crate::assemble::{AnswerOf, Assembler};
 use crate::billed::billed;
+use crate::counts::Counts;
 use crate::json::{not_json, other_shape, parse_event};
+use crate::kind::Kind;
 use crate::stream::Decoder;
 use becket_types::{FinishReason, Usage};
 use serde::Deserialize;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// An item of the answer that has started.
 #[derive(Debug)]
@@ -27,6 +30,8 @@ pub(crate) struct ResponsesDecoder {
     items: Vec<Item>,
     /// True if a part of a summary has ended, so the next one is a new paragraph.
     paragraph: bool,
+    /// Types of items whose contents have arrived.
+    seen: BTreeSet<&'static str>,
     ended: bool,
 }
 
@@ -42,6 +47,8 @@ struct Event {
     #[serde(default)]
     delta: Option<Value>,
     #[serde(default)]
+    text: Option<String>,
+    #[serde(default)]
     arguments: Option<Value>,
     #[serde(default)]
     item: Option<Value>,
@@ -53,7 +60,13 @@ struct Event {
 
 impl ResponsesDecoder {
     pub(crate) fn new(answer: AnswerOf) -> Self {
-        Self { assembler: Assembler::new(answer), items: Vec::new(), paragraph: false, ended: false }
+        Self {
+            assembler: Assembler::new(answer),
+            items: Vec::new(),
+            paragraph: false,
+            seen: BTreeSet::new(),
+            ended: false,
+        }
     }
 
     /// Returns the index of the item to which an event belongs: by its id or index, or the last item if it has neither.
@@ -77,11 +90,18 @@ impl ResponsesDecoder {
         })
     }
 
+    fn saw(&mut self, kind: &'static str, brings_something: bool) {
+        if brings_something {
+            self.seen.insert(kind);
+        }
+    }
+
     fn added(&mut self, item: &Value, index: Option<u64>) {
         let id = item["id"].as_str().unwrap_or_default().to_owned();
         self.assembler.close_part();
         self.paragraph = false;
         let call = (item["type"] == "function_call").then(|| {
+            self.seen.insert("function_call");
             let name = item["name"].as_str().unwrap_or_default();
             self.assembler.call(item["call_id"].as_str().unwrap_or(&id), name)
         });
@@ -94,6 +114,7 @@ impl ResponsesDecoder {
             Some(slot) => slot,
             None => {
                 let slot = self.assembler.call("", "");
+                self.saw("function_call", true);
                 self.items[at].call = Some(slot);
                 slot
             }
@@ -121,6 +142,7 @@ impl ResponsesDecoder {
         let streamed = std::mem::replace(&mut self.items[at].streamed, true);
         match item["type"].as_str() {
             Some("message") => {
+                self.saw("message", item["content"].as_array().is_some_and(|content| !content.is_empty()));
                 if !streamed {
                     for content in item["content"].as_array().into_iter().flatten() {
                         let text = content["text"].as_str().or(content["refusal"].as_str());
@@ -133,6 +155,7 @@ impl ResponsesDecoder {
                 self.assembler.close_part();
             }
             Some("reasoning") => {
+                self.saw("reasoning", true);
                 if !streamed {
                     let parts = item["summary"].as_array().filter(|parts| !parts.is_empty());
                     let parts = parts.or(item["content"].as_array()).into_iter().flatten();
@@ -151,6 +174,22 @@ impl ResponsesDecoder {
         }
     }
 
+    /// Adds the items of the final response of which no event has told. Their kind decides, because some servers give the items
+    /// other ids there.
+    fn missing(&mut self, output: &Value) {
+        let kinds = ["message", "reasoning", "function_call"];
+        // Reasoning belongs before what it led to.
+        let known =
+            kinds.map(|kind| self.seen.contains(kind) || kind == "reasoning" && !self.seen.is_empty());
+        for (index, item) in output.as_array().into_iter().flatten().enumerate() {
+            let kind = kinds.iter().position(|kind| item["type"] == *kind);
+            if kind.is_some_and(|kind| !known[kind]) {
+                self.items.clear();
+                self.done(item, Some(index as u64));
+            }
+        }
+    }
+
     fn call_done(&mut self, at: usize, item: &Value) {
         let Some(slot) = self.items[at].call else { return };
         self.assembler.call_name(slot, item["name"].as_str().unwrap_or_default());
@@ -166,22 +205,20 @@ impl ResponsesDecoder {
     }
 
     fn usage(&mut self, usage: &Value) {
-        if !usage.is_object() {
-            return;
-        }
-        let count = |value: &Value| value.as_u64().unwrap_or(0);
-        let input = count(&usage["input_tokens"]);
-        let cached = count(&usage["input_tokens_details"]["cached_tokens"]).min(input);
-        self.assembler.usage(Usage {
+        let Some(mut counts) = Counts::of(usage) else { return };
+        let input = counts.at("/input_tokens");
+        let cached = counts.at("/input_tokens_details/cached_tokens").min(input);
+        let usage = Usage {
             input: input - cached,
-            output: count(&usage["output_tokens"]),
+            output: counts.at("/output_tokens"),
             cache_read: cached,
             cache_write: 0,
             cache_write_hour: 0,
-            reasoning: count(&usage["output_tokens_details"]["reasoning_tokens"]),
+            reasoning: counts.at("/output_tokens_details/reasoning_tokens"),
             billed: billed(usage),
             estimated: false,
-        });
+        };
+        self.assembler.reported(usage, counts.is_wrong);
     }
 
     /// Handles the end of an answer, complete or cut off.
@@ -222,11 +259,21 @@ impl Decoder for ResponsesDecoder {
             "response.output_text.delta" | "response.refusal.delta" => {
                 let at = self.find_or_add(event.item_id.as_deref(), event.output_index);
                 self.items[at].streamed = true;
+                self.saw("message", !text.is_empty());
                 self.assembler.text(&text);
+            }
+            "response.output_text.done" => {
+                let at = self.find_or_add(event.item_id.as_deref(), event.output_index);
+                let whole = event.text.unwrap_or_default();
+                if !std::mem::replace(&mut self.items[at].streamed, true) {
+                    self.saw("message", !whole.is_empty());
+                    self.assembler.text(&whole);
+                }
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 let at = self.find_or_add(event.item_id.as_deref(), event.output_index);
                 self.items[at].streamed = true;
+                self.saw("reasoning", true);
                 if std::mem::take(&mut self.paragraph) {
                     self.assembler.reasoning("\n\n");
                 }
@@ -262,6 +309,7 @@ impl Decoder for ResponsesDecoder {
                 if event.kind == "response.failed" || response["status"] == "failed" {
                     return Err(self.assembler.failed(&response.to_string()));
                 }
+                self.missing(&response["output"]);
                 self.response(&response);
             }
             // Announcements, keep-alives and unknown events.
@@ -287,6 +335,10 @@ impl Decoder for ResponsesDecoder {
 
     fn ended(&self) -> bool {
         self.ended
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Responses
     }
 
     fn is_blank(&self) -> bool {
