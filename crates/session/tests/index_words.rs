@@ -55,6 +55,36 @@ fn words_with_vowel_signs_and_points_are_found() {
     assert_eq!(index.search("ครับ", None, 10).unwrap().len(), 1);
 }
 
+/// Forms of one word that make no difference, whichever was written.
+#[test]
+fn other_forms_of_a_word_are_found() {
+    let forms = [
+        ("Straße", "STRASSE"),
+        ("شدّة", "شدة"),
+        ("مَرْحَبًا", "مرحبا"),
+        ("مـــرحبا", "مرحبا"),
+        ("שָׁלוֹם", "שלום"),
+        ("ﬁle", "file"),
+        ("oﬃce", "OFFICE"),
+        ("ｶﾞｲﾄﾞ", "ガイド"),
+        ("ＡＢＣ１", "abc1"),
+        ("Übergröße", "ubergrosse"),
+    ];
+    for (one, other) in forms {
+        for (written, asked) in [(one, other), (other, one)] {
+            let (_dir, index) = index_of(&format!("before {written} after"));
+            let hits = index.search(asked, None, 10).unwrap();
+            assert_eq!(hits.len(), 1, "{asked} in {written}");
+            assert!(hits[0].snippet.contains("before"), "{}", hits[0].snippet);
+            assert_eq!(
+                index.search(&format!("after {asked}x"), None, 10).unwrap(),
+                [],
+                "{asked} in {written}"
+            );
+        }
+    }
+}
+
 /// A word of one script with its marks, that begins with a letter which every version of Unicode knows.
 fn word() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -72,6 +102,7 @@ fn word() -> impl Strategy<Value = String> {
         "[ཀ-ཇ][ཀ-ཇ\u{f71}-\u{f7c}་]{0,5}",
         "[가-힣]{1,4}",
         "[一-龥ぁ-んァ-ヶ]{1,4}",
+        "[a-zßﬀ-ﬆＡ-Ｚａ-ｚｦ-ﾝ][a-zßﬀ-ﬆＡ-Ｚａ-ｚｦ-ﾟ]{0,5}",
         "[a-z0-9_./:-]{0,4}[a-z]{1,2}[\"'*()^{}+-]{0,2}",
     ]
 }

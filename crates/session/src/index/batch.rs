@@ -1,7 +1,7 @@
 //! A part of one ledger on its way into the index. It is read and summed up first, and written afterwards. So
 //! nothing is written from an unreadable ledger, and the sums of many entries need only one statement.
 
-use super::text::{spaced, text_of};
+use super::text::{text_of, tokenizable};
 use crate::ledger::{End, Item, Reader, has_line_ending, line};
 use crate::store::{SessionSummary, layout};
 use becket_types::{Entry, EntryKind, Message, Millis, Part, Seq, SessionId, Usage};
@@ -327,7 +327,7 @@ impl Stretch {
             ))?;
         transaction
             .prepare_cached("INSERT INTO texts (rowid, text) VALUES (?1, ?2)")?
-            .execute((transaction.last_insert_rowid(), spaced(&self.text)))?;
+            .execute((transaction.last_insert_rowid(), tokenizable(&self.text)))?;
         Ok(())
     }
 }

@@ -4,7 +4,7 @@
 //! are read again; their entries are matched, ranked and excerpted in memory. So the index keeps no copy of
 //! any text.
 
-use super::text::{JOINT, TITLE, spaced, text_of};
+use super::text::{JOINT, TITLE, text_of, tokenizable};
 use super::{COLUMNS, Index, IndexError, summary, unsigned};
 use crate::ledger::{Item, Reader};
 use crate::secrets;
@@ -104,7 +104,7 @@ impl Index {
     ///
     /// Fails if the index cannot be read.
     pub fn find(&self, query: &Query<'_>) -> Result<Vec<Hit>, IndexError> {
-        let phrases = phrases(&self.connection, &spaced(query.words))?;
+        let phrases = phrases(&self.connection, &tokenizable(query.words))?;
         if phrases.is_empty() {
             return Ok(Vec::new());
         }
@@ -203,7 +203,7 @@ impl<'a> CandidateTexts<'a> {
     fn add(&mut self, hit: Hit, text: &str) -> Result<(), IndexError> {
         self.connection
             .prepare_cached("INSERT INTO temp.found (rowid, text, time) VALUES (?1, ?2, ?3)")?
-            .execute((self.hits.len() as i64, spaced(text), hit.time.0 as i64))?;
+            .execute((self.hits.len() as i64, tokenizable(text), hit.time.0 as i64))?;
         self.hits.push(hit);
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use becket_types::{Entry, EntryKind, Part, cut_end};
 use std::borrow::Cow;
+use unicode_normalization::UnicodeNormalization as _;
 
 /// The role of a title, which is not part of any message.
 pub(super) const TITLE: &str = "title";
@@ -51,11 +52,12 @@ fn searchable(parts: &[Part]) -> String {
 /// character itself.
 pub(super) const JOINT: char = '\u{2060}';
 
-/// Prepares text for the tokenizer: puts [`JOINT`] between the characters of scripts without spaces, so that a search finds them from any
-/// character on.
-pub(super) fn spaced(text: &str) -> Cow<'_, str> {
+/// Prepares text for the tokenizer: forms of letters that make no difference become one, and [`JOINT`] stands between the characters of
+/// scripts without spaces, so that a search finds them from any character on. The tokenizer itself folds case and accents.
+pub(super) fn tokenizable(text: &str) -> Cow<'_, str> {
+    let text = folded(text);
     if !text.chars().any(is_word_alone) {
-        return Cow::Borrowed(text);
+        return text;
     }
     let mut out = String::with_capacity(text.len() * 2);
     let mut before = false;
@@ -68,6 +70,43 @@ pub(super) fn spaced(text: &str) -> Cow<'_, str> {
         before = alone;
     }
     Cow::Owned(out)
+}
+
+/// Replaces forms of letters that the tokenizer does not know: sharp s is the lower case of SS, ligatures and letters of full or
+/// half width are other forms of letters, and the vowel marks of Arabic and Hebrew may be left out.
+fn folded(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() || !text.chars().any(|c| is_mark(c) || is_other_form(c) || matches!(c, 'ß' | 'ẞ')) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().filter(|c| !is_mark(*c)).peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            'ß' | 'ẞ' => out.push_str("ss"),
+            c if is_other_form(c) => {
+                // Together, because a sound mark of half width belongs to the letter before it.
+                let mut forms = String::from(c);
+                while let Some(next) = chars.next_if(|next| is_other_form(*next)) {
+                    forms.push(next);
+                }
+                out.extend(forms.nfkc());
+            }
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// True for the vowel marks of Arabic and Hebrew, and for the stroke that lengthens an Arabic word.
+fn is_mark(c: char) -> bool {
+    matches!(c, '\u{591}'..='\u{5bd}' | '\u{5bf}' | '\u{5c1}' | '\u{5c2}' | '\u{5c4}' | '\u{5c5}' | '\u{5c7}' | '\u{610}'..='\u{61a}'
+        | '\u{640}' | '\u{64b}'..='\u{65f}' | '\u{670}' | '\u{6d6}'..='\u{6dc}' | '\u{6df}'..='\u{6e4}' | '\u{6e7}' | '\u{6e8}'
+        | '\u{6ea}'..='\u{6ed}')
+}
+
+/// True for Latin ligatures, and for letters of full or half width.
+fn is_other_form(c: char) -> bool {
+    matches!(c, '\u{fb00}'..='\u{fb06}' | '\u{ff01}'..='\u{ff5e}' | '\u{ff66}'..='\u{ff9f}')
 }
 
 /// True for Han characters and kana, and for letters of Thai, Lao, Myanmar and Khmer.
