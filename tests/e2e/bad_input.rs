@@ -393,3 +393,22 @@ fn project_configuration_cannot_redirect_or_grant() {
         assert!(ran.stderr.contains(key), "{key}: {}", ran.stderr);
     }
 }
+
+#[test]
+fn agents_that_are_a_list_and_input_that_is_a_folder_are_mistakes_of_usage() {
+    let bench = Bench::new(&[]);
+    let server = MockServer::start([Answer::text("never")]);
+    for (agents, what) in [("[]", "not a list"), (" [1]", "not a list"), ("\"a\"", "not text")] {
+        let ran = run(bench.print(Api::Chat, &server).args(["--agents", agents, "go"])).expect(2);
+        assert!(ran.stderr.contains("--agents: an object of agents by name is expected"), "{}", ran.stderr);
+        assert!(ran.stderr.contains(what), "{}", ran.stderr);
+    }
+    for more in [&["go"][..], &["--input-format", "stream-json", "--output-format", "stream-json"]] {
+        let folder = std::fs::File::open(bench.project.root()).unwrap();
+        let ran = bench.print(Api::Chat, &server).args(more).stdin(folder).output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(2), "{said}");
+        assert!(said.contains("standard input is a folder") && said.contains("< FILE"), "{said}");
+    }
+    assert!(server.requests().is_empty());
+}

@@ -339,7 +339,7 @@ fn a_program_gets_the_costs_that_the_list_prices_give() {
     session.0.wait().expect(0);
 }
 
-/// What hooks ask a model counts for the session, and the limits of the session hold for it.
+/// Questions of hooks to a model count for the session, and the limits of the session hold for them.
 #[test]
 fn a_budget_holds_for_the_questions_of_hooks() {
     for kind in ["prompt", "agent"] {

@@ -61,7 +61,7 @@ fn the_typescript_sdk_runs_on_becket() {
     let Some(peers) = peers("the_typescript_sdk_runs_on_becket", needed) else { return };
     let mut command = clean(Path::new("node"), &peers);
     command.arg(script("typescript.mjs")).arg(env!("CARGO_BIN_EXE_becket"));
-    passes(&mut command, 21);
+    passes(&mut command, 22);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a run has used: the limits that all share, the sums of the turn, and what hooks used.
+//! Holds the usage of a run: the limits that all share, the sums of the turn, and the usage of hooks.
 
 use crate::spend::{Limits, TurnSum};
 use becket_types::{Cost, EntryKind, ModelUsage};
@@ -7,7 +7,7 @@ use becket_types::{Cost, EntryKind, ModelUsage};
 pub(crate) struct Spending {
     pub(crate) limits: Limits,
     pub(crate) turn: TurnSum,
-    /// What hooks have used and the ledger does not have yet.
+    /// Usage of hooks that the ledger does not have yet.
     pub(crate) of_hooks: Vec<ModelUsage>,
     pub(crate) in_turn: bool,
 }

@@ -55,9 +55,24 @@ impl Agents {
                 if of_project { DefinedIn::Project(path.clone()) } else { DefinedIn::User(path.clone()) };
             match readable.and_then(|text| of_file(&path, &text, place)) {
                 Ok((definition, wrong)) => {
-                    if out.get(&definition.kind.name).is_none() {
-                        out.all.push(definition);
-                        out.warnings.extend(wrong);
+                    match out.get(&definition.kind.name) {
+                        None => {
+                            out.all.push(definition);
+                            out.warnings.extend(wrong);
+                        }
+                        // A nearer folder may replace an agent. Of two in one folder, nobody can tell which one counts.
+                        Some(other) => {
+                            if let Some(first) = other.file().filter(|first| first.parent() == path.parent())
+                            {
+                                let name = &definition.kind.name;
+                                let text = format!(
+                                    "the agent {} is left out: {} has the name {name}, too; change one of the names",
+                                    path.display(),
+                                    first.display()
+                                );
+                                out.warnings.push(text);
+                            }
+                        }
                     }
                 }
                 Err(why) => out.warnings.push(format!("the agent {} is left out: {why}", path.display())),
@@ -172,7 +187,9 @@ fn of_file(path: &Path, text: &str, place: DefinedIn) -> Result<(Definition, Vec
     let (head, body) =
         Head::split(text).ok_or("it does not begin with frontmatter (`---`, name, description)")??;
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    Definition::from_keys(stem, &head, body, place)
+    let (definition, mut wrong) = Definition::from_keys(stem, &head, body, place)?;
+    wrong.extend(head.odd().iter().map(|why| format!("the agent {}: {why}", path.display())));
+    Ok((definition, wrong))
 }
 
 #[cfg(test)]
@@ -285,6 +302,25 @@ mod tests {
             assert!(warnings[0].contains(why), "{}", warnings[0]);
             std::fs::remove_file(agents.join(name)).unwrap();
         }
+    }
+
+    #[test]
+    fn two_agents_of_one_name_and_text_that_is_not_yaml_are_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let environment = Environment::below(dir.path());
+        let agents = environment.config_dir.join("agents");
+        write(&agents, "a.md", "---\nname: one\ndescription: first\n---\n");
+        write(&agents, "b.md", "---\nname: One\ndescription: second\n---\n");
+        let (kinds, warnings) = found(&environment, dir.path(), true);
+        assert_eq!(kinds[0].description, "first");
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        let (first, second) = (agents.join("a.md"), agents.join("b.md"));
+        let text = format!("{} is left out: {} has the name one, too", second.display(), first.display());
+        assert!(warnings[0].contains(&text), "{}", warnings[0]);
+        std::fs::remove_file(second).unwrap();
+        write(&agents, "a.md", "---\nname: one\ndescription: d\ntools: [Read, Grep\n---\n");
+        let (_, warnings) = found(&environment, dir.path(), true);
+        assert!(warnings.len() == 1 && warnings[0].contains("a.md: "), "{warnings:?}");
     }
 
     #[test]

@@ -60,6 +60,7 @@ const GRACE: Duration = Duration::from_secs(10);
 pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) -> Result<ExitStatus, Failure> {
     let (mut reader, mut early, mut initialize) = (None, Vec::new(), None);
     let (host, requests) = HostLink::new();
+    stdin::refuse_folder()?;
     let prompt = match settings.client.input {
         InputFormat::Text => text_prompt(&settings).await?,
         InputFormat::StreamJson => {

@@ -337,7 +337,7 @@ impl RunSettings {
 fn agents(args: &crate::args::AgentArgs) -> Result<GivenAgents, Failure> {
     let mut out = GivenAgents { main: args.agent.clone(), ..GivenAgents::default() };
     if let Some(given) = &args.agents {
-        let text = if given.trim_start().starts_with('{') {
+        let text = if given.trim_start().starts_with(['{', '[', '"']) {
             given.clone()
         } else {
             read(Path::new(given.strip_prefix('@').unwrap_or(given)), "--agents")?

@@ -3,7 +3,8 @@
 //! Reads on its own thread, because a blocking read cannot be cancelled. The process does not wait for that thread at
 //! exit.
 
-use std::fs::File;
+use crate::failure::Failure;
+use std::fs::{File, Metadata};
 use std::io::{self, BufRead as _, IsTerminal as _, Read};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -69,10 +70,27 @@ fn take(reader: impl Read) -> io::Result<Piped> {
 }
 
 fn is_file_or_null() -> bool {
-    use std::os::fd::AsFd as _;
     use std::os::unix::fs::FileTypeExt as _;
-    let Ok(fd) = io::stdin().as_fd().try_clone_to_owned() else { return false };
-    File::from(fd).metadata().is_ok_and(|m| m.is_file() || m.file_type().is_char_device())
+    metadata().is_some_and(|m| m.is_file() || m.file_type().is_char_device())
+}
+
+fn metadata() -> Option<Metadata> {
+    use std::os::fd::AsFd as _;
+    let fd = io::stdin().as_fd().try_clone_to_owned().ok()?;
+    File::from(fd).metadata().ok()
+}
+
+/// Fails if stdin is a folder, which a shell gives with `< FOLDER`.
+///
+/// # Errors
+///
+/// Returns a failure for the user.
+pub(crate) fn refuse_folder() -> Result<(), Failure> {
+    if metadata().is_some_and(|meta| meta.is_dir()) {
+        return Err(Failure::usage("standard input is a folder")
+            .hint("give a file or a pipe (becket -p \"task\" < FILE), or </dev/null"));
+    }
+    Ok(())
 }
 
 /// One line of input, without its line break.

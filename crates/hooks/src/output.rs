@@ -8,7 +8,7 @@ use crate::answer;
 use becket_types::{HookEvent, HookMessage, HookOutcome, HookPermission};
 use serde_json::Value;
 
-/// Keys of which an object behind other text has at least one. Other objects are part of the text.
+/// An object after other text is an answer if it has at least one of these keys. Other objects are part of the text.
 const KEYS: [&str; 7] = [
     "continue",
     "continue_",

@@ -96,22 +96,31 @@ fn is_plain_name(name: &str) -> bool {
 
 /// Frontmatter of another kind of Markdown file, parsed with the same leniency.
 #[derive(Clone, Debug, Default)]
-pub struct Head(Map<String, Value>);
+pub struct Head {
+    keys: Map<String, Value>,
+    /// Deviations from YAML in the text.
+    odd: Vec<String>,
+}
 
 impl Head {
     /// Makes a head of values that were given in another form.
     pub fn new(keys: Map<String, Value>) -> Self {
-        Self(keys)
+        Self { keys, odd: Vec::new() }
+    }
+
+    /// Returns a line for each value that is not YAML, and for each key that occurs twice.
+    pub fn odd(&self) -> &[String] {
+        &self.odd
     }
 
     /// Returns the value of a key as it was written.
     pub fn value(&self, key: &str) -> Option<&Value> {
-        self.0.get(key).filter(|value| !value.is_null())
+        self.keys.get(key).filter(|value| !value.is_null())
     }
 
     /// Returns all keys that have a value.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().filter(|(_, value)| !value.is_null()).map(|(key, _)| key.as_str())
+        self.keys.iter().filter(|(_, value)| !value.is_null()).map(|(key, _)| key.as_str())
     }
 
     /// Splits a text into frontmatter and body; `None` if it does not begin with frontmatter.
@@ -127,29 +136,32 @@ impl Head {
                 head.len()
             )));
         }
-        Some(yaml::read(head).map(|(map, _)| (Self(map), body)))
+        Some(yaml::read(head).map(|(keys, odd)| (Self { keys, odd }, body)))
     }
 
     /// Returns the terms of the turn that a command with this head starts.
     pub fn turn_terms(&self) -> TurnTerms {
-        terms(&self.0)
+        terms(&self.keys)
     }
 
     /// Returns the text of a key, on one line; `None` if it has none.
     pub fn text(&self, key: &str) -> Option<String> {
-        self.0.get(key).and_then(as_text).filter(|text| !text.is_empty())
+        self.keys.get(key).and_then(as_text).filter(|text| !text.is_empty())
     }
 
     /// Returns the words of a key: the entries of a list, or the parts of a text that spaces or commas separate. `None` if the key
     /// is missing.
     pub fn words(&self, key: &str) -> Option<Vec<String>> {
-        self.0.get(key).filter(|value| !value.is_null() && !value.is_object()).map(|value| words(Some(value)))
+        self.keys
+            .get(key)
+            .filter(|value| !value.is_null() && !value.is_object())
+            .map(|value| words(Some(value)))
     }
 
     /// Returns the names that a key's map sets to false: `tools: {write: false}`, a form that other tools
     /// use.
     pub fn switched_off(&self, key: &str) -> Vec<String> {
-        let map = self.0.get(key).and_then(Value::as_object);
+        let map = self.keys.get(key).and_then(Value::as_object);
         map.into_iter()
             .flatten()
             .filter(|(_, on)| **on == Value::Bool(false))

@@ -506,6 +506,27 @@ fn the_mode_that_asks_about_nothing_is_asked_about_once() {
 }
 
 #[test]
+fn a_large_output_of_the_person_is_told_before_the_model_gets_it() {
+    for (output, told) in [
+        ("line\n".repeat(100), None),
+        ("line\n".repeat(2_500), Some("This output (13 kB, about 3,000 tokens) goes to the model")),
+        (
+            format!("{}[cut: 9 of 20 lines left out]\n", "line\n".repeat(5_000)),
+            Some("This output (26 kB, cut, about 6,000 tokens) goes to the model"),
+        ),
+    ] {
+        let mut stage = stage();
+        stage.type_text("!cat log");
+        stage.key(KeyCode::Enter);
+        let details = json!({"exit_code": 0});
+        stage.update(Input::Reply(Reply::Ran { command: "cat log".into(), output, failed: false, details }));
+        let screen = stage.screen().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(screen.contains("goes to the model"), told.is_some(), "{screen}");
+        assert!(told.is_none_or(|told| screen.contains(told)), "{screen}");
+    }
+}
+
+#[test]
 fn a_command_of_the_person_runs_and_the_model_reads_it_with_the_next_message() {
     let mut stage = stage();
     stage.type_text("!ls -l");

@@ -336,6 +336,15 @@ const scenarios = {
     assert.deepEqual(results.map((one) => one.subtype), ["error_during_execution", "success"]);
     assert.equal(results[1].result, "after");
   },
+  async every_message_has_a_result_with_its_answer(place) {
+    // Messages that come at once, as those that come while an answer is written: none is answered in the place of another.
+    async function* prompts() {
+      for (const text of ["one", "two", "three"]) yield* input(text);
+    }
+    const messages = await collect(prompts(), place.options(place.model("first", "second", "third")));
+    const results = messages.filter((message) => message.type === "result");
+    assert.deepEqual(results.map((end) => end.result), ["first", "second", "third"]);
+  },
   async a_session_is_resumed(place) {
     const first = result(await collect("one", place.options(place.model("first"))));
     const again = result(await collect("two", place.options(place.model("second"), { resume: first.session_id })));

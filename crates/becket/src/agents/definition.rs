@@ -9,7 +9,7 @@ use becket_tool::text::nearest;
 use becket_tool_skill::Head;
 use becket_types::{PermissionMode, quoted};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Names of tools in other agents' files, and becket's names of the same tools. Case and `_` are ignored.
 const NAMES: [(&str, &str); 7] = [
@@ -107,6 +107,14 @@ pub(crate) struct Definition {
 }
 
 impl Definition {
+    /// Returns the file that defines the agent, if there is one.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        match &self.place {
+            DefinedIn::User(path) | DefinedIn::Project(path) => Some(path),
+            DefinedIn::Given | DefinedIn::BuiltIn => None,
+        }
+    }
+
     /// Makes a definition from its keys. `name`: used if the keys have no name. Also returns warnings.
     ///
     /// # Errors

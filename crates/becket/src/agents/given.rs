@@ -21,7 +21,13 @@ pub(crate) struct GivenAgents {
 ///
 /// Returns a message that names the mistake in the object.
 pub(crate) fn of_json(agents: &Value) -> Result<(Vec<Definition>, Vec<String>), String> {
-    let agents = agents.as_object().ok_or("an object of agents by name is expected")?;
+    let found = match agents {
+        Value::Array(_) => "a list",
+        Value::String(_) => "text",
+        _ => "something else",
+    };
+    let agents =
+        agents.as_object().ok_or_else(|| format!("an object of agents by name is expected, not {found}"))?;
     let (mut out, mut warnings) = (Vec::new(), Vec::new());
     for (name, agent) in agents {
         let mut keys = agent.as_object().cloned().ok_or_else(|| format!("{name}: an object is expected"))?;

@@ -174,7 +174,7 @@ impl ResponsesDecoder {
         }
     }
 
-    /// Adds the items of the final response of which no event has told. Their kind decides, because some servers give the items
+    /// Adds the items of the final response that no event has brought. Their kind decides, because some servers give the items
     /// other ids there.
     fn missing(&mut self, output: &Value) {
         let kinds = ["message", "reasoning", "function_call"];

@@ -192,9 +192,21 @@ fn sessions(app: &mut App, sessions: Vec<(String, String)>) -> Vec<Effect> {
     app.previewed()
 }
 
+/// Smallest output in bytes whose size is shown before it goes to the model.
+const LARGE: usize = 8_000;
+
 /// Handles the end of the user's shell command: shows it now, and keeps it for the model until the next message.
 fn ran(app: &mut App, command: &str, output: &str, failed: bool, details: &Value) {
     app.status.set_command(None);
     app.transcript.shell(command, output, failed, details);
     app.editor.ran(command, output);
+    if output.len() >= LARGE {
+        let cut = if output.lines().any(|line| line.starts_with("[cut: ")) { ", cut" } else { "" };
+        // Four bytes a token are the usual estimate.
+        let (size, tokens) = (output.len().div_ceil(1_000), output.len() / 4_000);
+        let text = format!(
+            "This output ({size} kB{cut}, about {tokens},000 tokens) goes to the model with your next message."
+        );
+        app.note(Weight::Quiet, text);
+    }
 }
