@@ -146,6 +146,38 @@ fn rules_without_effect_are_marked_and_errors_name_their_line() {
     }
 }
 
+/// A deny rule that denies nothing is said, wherever somebody looks at the rules.
+#[test]
+fn rules_that_say_something_else_than_they_seem_to_are_not_silent() {
+    let bench = bench(&[("cases.toml", "[[call]]\ncall = \"Bash(ls)\"\ndecision = \"allow\"\n")]);
+    let settings =
+        |text: &str| bench.home.write(".config/becket/config.toml", format!("[permissions]\n{text}\n"));
+    for (rule, nearest) in [
+        ("Bash(a),Bash(b)", "each as a text of its own: `Bash(a)`, `Bash(b)`"),
+        ("Read(\\\"./x\\\")", "write `Read(./x)`"),
+        ("Edit('x')", "write `Edit(x)`"),
+    ] {
+        settings(&format!("deny = [\"{rule}\"]"));
+        for args in [&["permissions", "explain", "Bash(ls)"][..], &["-p", "--model", "openai/x", "go"]] {
+            let ran = run(bench.command().env("OPENAI_API_KEY", "sk-test").args(args)).expect(2);
+            assert!(ran.stderr.contains(nearest), "{rule}: {}", ran.stderr);
+        }
+        let list = run(bench.command().args(["permissions", "list"])).expect(0).stdout;
+        assert!(list.contains("no effect: ") && list.contains(nearest), "{list}");
+    }
+    settings("deny = [\"Bash('rm x')\"]\ndenyy = [\"Read(x)\"]");
+    for args in [&["list"][..], &["explain", "Bash(ls)"], &["test", "cases.toml"]] {
+        let shown = run(bench.command().arg("permissions").args(args)).expect(0).stdout;
+        assert!(shown.contains("did you mean Bash(rm x)?"), "{args:?}: {shown}");
+        assert!(shown.contains("permissions.denyy: unknown key"), "{args:?}: {shown}");
+        if args[0] != "list" {
+            let json = run(bench.command().arg("permissions").args(args).arg("--json")).expect(0).stdout;
+            let json: Value = serde_json::from_str(&json).unwrap();
+            assert_eq!(json["warnings"].as_array().map(Vec::len), Some(2), "{args:?}: {json}");
+        }
+    }
+}
+
 #[test]
 fn a_call_that_is_asked_about_waits_for_an_answer() {
     let bench = bench(&[]);

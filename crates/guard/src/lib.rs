@@ -25,6 +25,7 @@ mod matchers;
 mod path;
 mod places;
 mod rule;
+mod rule_text;
 mod search;
 mod secret;
 mod shell;
@@ -37,7 +38,8 @@ pub use explain::{covers, how_to_allow};
 pub use findings::Part;
 pub use git::{Files, reading_git};
 pub use places::secret_places;
-pub use rule::{PatternStart, Rule, RuleError, Rules, split_rules};
+pub use rule::{PatternStart, Rule, RuleError, Rules};
+pub use rule_text::split_rules;
 pub use secret::is_secret_below;
 
 pub(crate) use becket_types::RuleKind;
@@ -217,7 +219,7 @@ impl Guard {
         names.iter().filter(gone).cloned().collect()
     }
 
-    /// Warnings about rules that name no existing tool, one sentence each. `tools` returns the names of all tools. It is called
+    /// Warnings about rules that can never match, one sentence each. `tools` returns the names of all tools. It is called
     /// only if a rule names none of the well-known ones.
     pub fn warnings(&self, tools: &dyn Fn() -> Vec<String>) -> Vec<String> {
         let rules =

@@ -6,6 +6,7 @@
 //! the others. Parsing is strict: an invalid rule is an error with its position and the nearest valid form.
 
 use crate::path::wild;
+use crate::rule_text::{is_several, split_rules, unquoted};
 use becket_types::{RuleKind, edit_distance, lexical};
 use globset::{Glob, GlobBuilder, GlobMatcher};
 use std::fmt;
@@ -155,6 +156,14 @@ impl Rule {
                 None => fail(text.len(), "the closing `)` is missing", format!("`{text})`")),
             });
         };
+        if is_several(text) {
+            let all: Vec<String> = split_rules(text).iter().map(|rule| format!("`{rule}`")).collect();
+            return Err(fail(
+                0,
+                "this is more than one rule",
+                format!("each as a text of its own: {}", all.join(", ")),
+            ));
+        }
         if inner.trim().is_empty() {
             return Err(fail(
                 end + 1,
@@ -168,6 +177,13 @@ impl Rule {
         let spec = match tool.as_str() {
             "bash" | "shell" => Spec::Command(CommandPattern::parse(inner.trim())),
             tool if FILE_TOOLS.contains(&tool) => {
+                if let Some(path) = unquoted(inner) {
+                    return Err(fail(
+                        end + 1,
+                        "the quotes would be a part of the path",
+                        format!("`{name}({path})`"),
+                    ));
+                }
                 check_glob(inner)
                     .map_err(|message| fail(end + 1, &message, format!("`{name}(./src/**)`")))?;
                 Spec::Path(inner.trim().to_owned())
@@ -187,8 +203,21 @@ impl Rule {
             || tool.starts_with("mcp__")
     }
 
-    /// A warning about a rule that can never match, because no tool has its name. `tools` returns the existing names.
+    /// A warning about a rule that can never match: no tool has its name, or all of its text is in quotes. `tools` returns the existing names.
     pub(crate) fn complaint(&self, tools: &dyn Fn() -> Vec<String>) -> Option<String> {
+        let quoted = match &self.spec {
+            Some(Spec::Command(_) | Spec::Name(_)) => {
+                let inner = self.text.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
+                inner.and_then(unquoted)
+            }
+            Some(Spec::Path(_)) | None => None,
+        };
+        if let Some(inner) = quoted {
+            let name = self.text.split('(').next().unwrap_or_default();
+            return Some(format!(
+                "the rule {self} matches only a text with these quotes around all of it; did you mean {name}({inner})?"
+            ));
+        }
         if self.is_of_known_tool() {
             return None;
         }
@@ -551,24 +580,4 @@ impl Rules {
         let rules = Self { allow: list(allow), ask: list(ask), deny: list(deny) };
         if errors.is_empty() { Ok(rules) } else { Err(errors) }
     }
-}
-
-/// Splits the value of `--allowedTools` and similar flags: rules separated by commas or blanks outside parentheses.
-pub fn split_rules(text: &str) -> Vec<String> {
-    let mut out = vec![String::new()];
-    let mut depth = 0_usize;
-    for c in text.chars() {
-        match c {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth == 0 && (c == ',' || c.is_whitespace()) {
-            out.push(String::new());
-        } else if let Some(last) = out.last_mut() {
-            last.push(c);
-        }
-    }
-    out.retain(|rule| !rule.is_empty());
-    out
 }

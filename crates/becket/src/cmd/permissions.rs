@@ -34,7 +34,11 @@ pub(crate) fn run(
             let call = Call::parse(call, environment, &rights.cwd)?;
             let guard = rights.guard(environment)?;
             let found = guard.explain(&call.tool, &call.access, &Value::Null);
-            let text = if *json { rights.json(&call, &found) } else { rights.text(&call, &found) };
+            let text = if *json {
+                rights.json(&call, &found)
+            } else {
+                rights.text(&call, &found) + &rights.warnings_text()
+            };
             write(out, &text)?;
             Ok(ExitStatus::Ok)
         }
@@ -168,8 +172,24 @@ impl Rights {
             "rule_to_allow": offer,
             "parts": parts.collect::<Vec<_>>(),
             "parts_overruled": rules_over(found),
+            "warnings": self.warnings(),
         });
         format!("{value}\n")
+    }
+
+    /// Returns a line for everything about permissions in the settings that has no effect.
+    fn warnings(&self) -> Vec<String> {
+        let all = self.settings.warnings.iter().map(ToString::to_string);
+        let mut lines: Vec<String> = all.filter(|line| line.contains("permission")).collect();
+        lines.extend(rules_without_effect(&self.settings));
+        lines
+    }
+
+    fn warnings_text(&self) -> String {
+        let lines = self.warnings();
+        lines
+            .iter()
+            .fold(String::new(), |text, line| text + "warning: " + &clean(&line.replace('\n', "\\n")) + "\n")
     }
 
     fn text(&self, call: &Call, found: &Explanation) -> String {

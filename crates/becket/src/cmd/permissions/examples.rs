@@ -78,7 +78,12 @@ pub(super) fn run(
             .hint("write [[rule]] with rule, match and not_match, or [[call]] with call and decision"));
     }
     let failed = outcomes.iter().filter(|o| !o.ok).count();
-    write(out, &if as_json { json_report(&outcomes, failed) } else { text_report(&outcomes, failed) })?;
+    let text = if as_json {
+        json_report(&outcomes, failed, &rights.warnings())
+    } else {
+        rights.warnings_text() + &text_report(&outcomes, failed)
+    };
+    write(out, &text)?;
     Ok(if failed == 0 { ExitStatus::Ok } else { ExitStatus::Error })
 }
 
@@ -165,7 +170,7 @@ fn call_case(environment: &Environment, rights: &Rights, case: &CallCase) -> Res
     })
 }
 
-fn json_report(outcomes: &[Outcome], failed: usize) -> String {
+fn json_report(outcomes: &[Outcome], failed: usize, warnings: &[String]) -> String {
     let rows: Vec<Value> = outcomes
         .iter()
         .map(|o| {
@@ -177,7 +182,7 @@ fn json_report(outcomes: &[Outcome], failed: usize) -> String {
         .collect();
     format!(
         "{}\n",
-        json!({ "ok": failed == 0, "checked": outcomes.len(), "failed": failed, "examples": rows })
+        json!({ "ok": failed == 0, "checked": outcomes.len(), "failed": failed, "examples": rows, "warnings": warnings })
     )
 }
 
