@@ -19,6 +19,7 @@ mod command_terms;
 mod compact;
 mod compaction;
 mod cost;
+mod denied_files;
 mod device_login;
 mod documented;
 mod exec;

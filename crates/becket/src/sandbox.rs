@@ -137,12 +137,14 @@ fn own_program(roots: &[PathBuf], writable: &[PathBuf]) -> Option<PathBuf> {
 /// Returns the guard's rules: what must be confined, and which levels work here.
 pub(crate) fn rules(config: &SandboxConfig, sandbox: Option<&Arc<Sandbox>>) -> SandboxRules {
     let sandbox = sandbox.map(Arc::clone);
-    let works: SandboxWorks =
-        Arc::new(move |level| match sandbox.as_ref().map(|sandbox| sandbox.backend(level)) {
-            Some(Backend::None { why }) => Err(why.clone()),
-            Some(_) => Ok(()),
-            None => Err("becket's own program is not found".to_owned()),
-        });
+    let works: SandboxWorks = Arc::new(move |level| {
+        let sandbox = sandbox.as_ref().ok_or("becket's own program is not found")?;
+        match sandbox.backend(level) {
+            _ if level == SandboxLevel::DenyRules => sandbox.can_hide(),
+            Backend::None { why } => Err(why.clone()),
+            _ => Ok(()),
+        }
+    });
     SandboxRules {
         works: (config.mode != SandboxMode::Off).then_some(works),
         floor: match config.mode {

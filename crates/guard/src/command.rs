@@ -5,6 +5,7 @@
 
 mod files;
 mod shown;
+mod unseen;
 
 use crate::findings::{Ask, Findings, PartNotes};
 use crate::path::{inside, is_sink};
@@ -19,7 +20,7 @@ use becket_shell_syntax::{
 };
 use becket_types::edit_distance;
 use shown::{Hidden, traces};
-use std::path::PathBuf;
+use unseen::{Values, rearranges};
 
 const MAX_NESTING: usize = 6;
 
@@ -37,6 +38,8 @@ pub(crate) struct Judge<'a> {
     hidden: Hidden,
     /// The name of a secret environment variable in the judged script. `set -x` would print its value.
     traced: Option<String>,
+    /// The values that the judged script gives its variables.
+    values: Values,
     /// Findings about the part under judgement; `None` if parts are not recorded one by one.
     now: Option<PartNotes>,
 }
@@ -52,6 +55,7 @@ impl<'a> Judge<'a> {
             moved: None,
             hidden: Hidden::default(),
             traced: None,
+            values: Values::default(),
             now: None,
         }
     }
@@ -110,15 +114,19 @@ impl<'a> Judge<'a> {
         }
         self.whole(source);
         source.clone_into(&mut self.source);
-        let Script { mut commands, redirects, given, doubts, unordered, .. } =
-            read(source, dirs, &self.paths());
+        let script = read(source, dirs, &self.paths());
+        // A script inside another one may get other values from it.
+        let values = if self.depth == 0 { Values::of(&script, source) } else { Values::default() };
+        let values_outside = std::mem::replace(&mut self.values, values);
+        let Script { mut commands, redirects, given, doubts, unordered, .. } = script;
         self.hidden.add(&given);
         for command in &mut commands {
             self.hidden.mark(&mut command.words);
         }
         let secret = self.hidden.secret_in(source);
         let traced_outside = std::mem::replace(&mut self.traced, secret);
-        if !doubts.is_empty() {
+        if let Some(doubt) = doubts.first() {
+            self.unseen(|| doubt.clone(), &["read", "edit"], true);
             self.part(
                 || source.trim().to_owned(),
                 |judge| {
@@ -148,7 +156,7 @@ impl<'a> Judge<'a> {
                 self.moved = Some(raw(&command.words));
             }
         }
-        self.traced = traced_outside;
+        (self.traced, self.values) = (traced_outside, values_outside);
     }
 
     /// Returns the reason why a command that only reads would print a secret of the environment.
@@ -218,11 +226,12 @@ impl<'a> Judge<'a> {
         }
         if !target.is_literal() {
             let tool = if redirect.write { "edit" } else { "read" };
-            self.apply_path_rules(target, redirect.dirs.as_deref(), &[tool], &target.raw);
+            self.apply_path_rules(target, redirect.dirs.as_deref(), &[tool], &[]);
             return self
                 .doubt(format!("the file of a redirection ({}) is not known before it runs", target.raw));
         }
         let Some(paths) = self.places(&target.text, redirect.dirs.as_deref()) else {
+            self.unseen(|| format!("the folder of {} is not known", target.raw), &["read", "edit"], true);
             return self.doubt(format!("the folder of the redirection to {} is not known", target.raw));
         };
         for path in paths {
@@ -270,7 +279,7 @@ impl<'a> Judge<'a> {
         for _ in 0..=MAX_NESTING {
             let texts = variants(&words, &prefix);
             self.match_rules(&words, &texts, command);
-            self.deny_paths(&words, command.dirs.as_deref());
+            self.deny_paths(&words, command);
             let Some(name) = words.first() else { return };
             if !name.is_literal() || name.text.is_empty() {
                 return self
@@ -303,6 +312,9 @@ impl<'a> Judge<'a> {
                         self.found.deny = self.found.deny.take().or(inner.found.deny);
                         self.found.ask_rule = self.found.ask_rule.take().or(inner.found.ask_rule);
                         self.found.uncertain |= inner.found.uncertain;
+                        if let Some(unseen) = inner.found.unseen {
+                            unseen.join(&mut self.found.unseen);
+                        }
                         self.found.read_only = false;
                     } else {
                         if let Some(name) = self.hidden.secret_in(&text).filter(|_| traces(&words)) {
@@ -396,14 +408,15 @@ impl<'a> Judge<'a> {
     }
 
     /// Applies deny and ask rules for files to every word that may be a file.
-    fn deny_paths(&mut self, words: &[Word], dirs: Option<&[PathBuf]>) {
+    fn deny_paths(&mut self, words: &[Word], command: &Simple) {
         if !self.guard.has_path_rules() {
             return;
         }
+        self.unseen_program(words, command);
         let reads = readonly::check(words).is_ok();
         let tools = if reads { &["read"][..] } else { &["read", "edit"][..] };
         for word in words.iter().skip(1) {
-            self.apply_path_rules(word, dirs, tools, &raw(words));
+            self.apply_path_rules(word, command.dirs.as_deref(), tools, words);
         }
     }
 
@@ -500,44 +513,6 @@ impl<'a> Judge<'a> {
         self.guard
             .rules(RuleKind::Allow)
             .find(|rule| rule.command().is_some_and(|p: &CommandPattern| p.is_exact() && p.matches(text)))
-    }
-}
-
-/// True if the command can change where a path leads: it moves or links files, or unpacks a tree that may contain links.
-fn rearranges(words: &[Word]) -> bool {
-    const GIT: &[&str] = &[
-        "checkout",
-        "switch",
-        "pull",
-        "clone",
-        "reset",
-        "restore",
-        "stash",
-        "merge",
-        "rebase",
-        "cherry-pick",
-        "revert",
-        "am",
-        "apply",
-        "worktree",
-        "submodule",
-        "checkout-index",
-        "read-tree",
-    ];
-    const NAMES: &[&str] = &["mv", "ln", "link", "rename", "rsync", "tar", "bsdtar", "unzip", "cpio"];
-    let Some((first, rest)) = words.split_first() else { return false };
-    if is_launcher(words) {
-        let mut parts =
-            rest.iter().flat_map(|w| w.text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-'));
-        return parts.any(|part| NAMES.contains(&part) || matches!(part, "cp" | "git"))
-            && readonly::check(rest).is_err();
-    }
-    match base_name(&first.text) {
-        "cp" => rest.iter().any(|w| {
-            w.text.starts_with("--") || w.text.starts_with('-') && w.text.contains(['a', 'r', 'R', 'd', 'P'])
-        }),
-        "git" => rest.iter().any(|w| GIT.contains(&w.text.as_str())) && readonly::check(words).is_err(),
-        name => NAMES.contains(&name),
     }
 }
 

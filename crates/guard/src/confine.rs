@@ -8,6 +8,8 @@
 //!   programs obey later.
 //! - If the workspace is or contains the user's home folder, `auto` asks as `default` does: the settings of all the user's
 //!   programs would be writable at the workspace level.
+//! - If deny rules are about files, a command that a rule or the mode allows, and whose text does not show all files that it
+//!   opens, runs where those files are hidden from it. If no sandbox can do that, it is asked about.
 //! - The user can have every command confined, also those that rules allow.
 //!
 //! Enforces nothing itself. The caller passes a function that says if a level works on this system.
@@ -112,7 +114,12 @@ impl Guard {
             if self.sandbox.works.is_none() || access.unconfined {
                 return SandboxLevel::Off;
             }
-            return if self.is_excluded(command) { SandboxLevel::Off } else { self.sandbox.floor };
+            if self.is_excluded(command) || self.sandbox.floor.is_confined() {
+                return if self.is_excluded(command) { SandboxLevel::Off } else { self.sandbox.floor };
+            }
+            // The answer was about the command. It does not lift a rule that denies files.
+            let dir = access.paths.first().map_or_else(|| self.cwd().to_path_buf(), Clone::clone);
+            return self.hiding(&command::judge(self, command, Some(vec![dir])));
         }
         let dir = access.paths.first().map_or_else(|| self.cwd().to_path_buf(), Clone::clone);
         self.level_found(command, &command::judge(self, command, Some(vec![dir])))
@@ -129,8 +136,38 @@ impl Guard {
         if self.is_excluded(command) {
             return SandboxLevel::Off;
         }
-        let least = if self.runs_by_confinement(found) { SandboxLevel::Workspace } else { SandboxLevel::Off };
+        let by_confinement = self.runs_by_confinement(found);
+        let least = if by_confinement { SandboxLevel::Workspace } else { self.hiding(found) };
         least.max(self.sandbox.floor)
+    }
+
+    /// The level that hides what deny rules name from a command whose text does not show which files it opens; `Off` if that is not
+    /// needed, or cannot be done.
+    fn hiding(&self, found: &Findings) -> SandboxLevel {
+        let works = self.sandbox.works.as_ref().filter(|_| found.unseen.is_some());
+        let hides = works.is_some_and(|works| works(SandboxLevel::DenyRules).is_ok());
+        if hides { SandboxLevel::DenyRules } else { SandboxLevel::Off }
+    }
+
+    /// The verdict on a command that would run although deny rules for files can neither be checked on its text nor be enforced.
+    pub(crate) fn unhidden(&self, access: &Access, command: &str, found: &Findings) -> Option<Verdict> {
+        let unseen = found.unseen.as_ref().filter(|unseen| unseen.by_word)?;
+        let why = match &self.sandbox.works {
+            None => "no sandbox is used that could hide these files".to_owned(),
+            Some(_) if self.is_excluded(command) => return None,
+            Some(_) if access.unconfined => {
+                "it asks to run outside the sandbox, which hides these files".to_owned()
+            }
+            Some(_) if self.level_found(command, found).is_confined() => return None,
+            Some(works) => {
+                let why = works(SandboxLevel::DenyRules).err()?;
+                format!("no sandbox works here that could hide these files: {why}")
+            }
+        };
+        let (rule, reason) = (&unseen.rule, &unseen.reason);
+        let shown = becket_types::cut_end(command.trim(), 200);
+        let reason = format!("the deny rule {rule} cannot be checked on `{shown}`: {reason}, and {why}");
+        Some(Verdict::Ask { reason, rule: None })
     }
 
     /// True if a command that does more than read runs without a rule for any of its parts: because its text shows that it stays

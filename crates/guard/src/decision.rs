@@ -268,7 +268,8 @@ impl Guard {
         let shown = becket_types::cut_end(command.trim(), 200);
         let of_sandbox = self
             .unavailable(found, access.unconfined)
-            .or_else(|| self.by_sandbox(access, command, shown, found));
+            .or_else(|| self.by_sandbox(access, command, shown, found))
+            .or_else(|| self.unhidden(access, command, found));
         of_sandbox.as_ref() == Some(verdict)
     }
 

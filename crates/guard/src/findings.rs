@@ -26,6 +26,27 @@ pub(crate) struct Findings {
     pub parts: Vec<Part>,
     /// The allow rule without wildcards that names the whole command.
     pub named: Option<String>,
+    /// Set if deny rules are about files, and the command may open files that its text does not show.
+    pub unseen: Option<Unseen>,
+}
+
+/// The reason why deny rules for files cannot be checked on a command by its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unseen {
+    pub reason: String,
+    /// One of the rules.
+    pub rule: String,
+    /// True if a word is not known. False if the program may open a file that no word names, such as a search of a folder.
+    pub by_word: bool,
+}
+
+impl Unseen {
+    /// Adds the reason to another one. One about a word counts more.
+    pub(crate) fn join(self, other: &mut Option<Self>) {
+        if other.as_ref().is_none_or(|other| self.by_word && !other.by_word) {
+            *other = Some(self);
+        }
+    }
 }
 
 /// The extent to which the user's allow rules cover a command.

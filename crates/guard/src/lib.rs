@@ -47,6 +47,8 @@ use becket_types::{Access, DenialCause, Effect, PermissionMode};
 use findings::Findings;
 use layers::Layers;
 use matchers::Matchers;
+use search::searched_secret;
+pub(crate) use search::stands_for;
 use serde_json::Value;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -357,6 +359,14 @@ impl Guard {
         self.matchers.restrict_paths()
     }
 
+    pub(crate) fn denies_files(&self, tools: &[&str]) -> Option<&Rule> {
+        self.matchers.denying(tools)
+    }
+
+    pub(crate) fn denies_below(&self, folder: &Path) -> bool {
+        self.matchers.deny_below(folder)
+    }
+
     pub(crate) fn has_command_rules(&self) -> bool {
         self.rules(RuleKind::Deny).chain(self.rules(RuleKind::Ask)).any(|rule| rule.command().is_some())
     }
@@ -514,7 +524,9 @@ impl Guard {
                 };
             }
             PermissionMode::BypassPermissions => {
-                return self.unavailable(found, false).unwrap_or_else(bypassed);
+                let refused =
+                    self.unavailable(found, false).or_else(|| self.unhidden(access, command, found));
+                return refused.unwrap_or_else(bypassed);
             }
             PermissionMode::Plan if !found.read_only => return plan_denies(tool),
             _ => {}
@@ -540,6 +552,9 @@ impl Guard {
             return verdict;
         }
         if found.asks.is_empty() && !found.why.is_empty() {
+            if let Some(verdict) = self.unhidden(access, command, found) {
+                return verdict;
+            }
             let mut why = found.why.clone();
             why.dedup();
             return Verdict::Allow { why: why.join("; ") };
@@ -576,24 +591,4 @@ fn plan_denies(tool: &str) -> Verdict {
         rule: None,
         cause: DenialCause::PlanMode,
     }
-}
-
-/// The tool whose path rules apply to a call of a tool that both reads and changes files.
-fn stands_for(tool: &str, effect: Effect) -> Option<&'static str> {
-    match effect {
-        Effect::Read if tool.eq_ignore_ascii_case("lsp") => Some("read"),
-        Effect::Write if tool.eq_ignore_ascii_case("lsp") => Some("edit"),
-        _ => None,
-    }
-}
-
-/// A secret that the file pattern of a search tool names. The `pattern` of `grep` is text, not a file.
-fn searched_secret(tool: &str, input: &Value) -> Option<String> {
-    let names = tool.eq_ignore_ascii_case("glob").then_some("pattern");
-    ["glob", "include", "file_pattern"]
-        .into_iter()
-        .chain(names)
-        .filter_map(|key| input.get(key)?.as_str())
-        .filter(|text| text.len() < 512)
-        .find_map(secret::pattern_meets_secret)
 }

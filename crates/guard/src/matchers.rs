@@ -57,6 +57,17 @@ impl Matchers {
         found.map(|(rule, _)| rule)
     }
 
+    /// Returns the first deny rule about files for calls of one of these tools.
+    pub(crate) fn denying(&self, tools: &[&str]) -> Option<&Rule> {
+        let covers = |rule: &Rule| tools.iter().any(|tool| rule.covers_tool(tool));
+        self.deny.iter().map(|(rule, _)| rule).find(|rule| covers(rule))
+    }
+
+    /// True if a deny rule may name files below this folder.
+    pub(crate) fn deny_below(&self, folder: &Path) -> bool {
+        self.deny.iter().any(|(_, matcher)| matcher.reaches_below(folder))
+    }
+
     /// True if there are deny or ask rules about files.
     pub(crate) fn restrict_paths(&self) -> bool {
         !self.deny.is_empty() || !self.ask.is_empty()

@@ -525,6 +525,13 @@ impl PathMatcher {
         self.globs.iter().any(|glob| glob.is_match(path))
     }
 
+    /// True if the rule may name files below this folder.
+    pub(crate) fn reaches_below(&self, folder: &Path) -> bool {
+        let meets =
+            |start: &PatternStart| start.folder.starts_with(folder) || folder.starts_with(&start.folder);
+        self.named.iter().any(|path| path.starts_with(folder)) || self.starts.iter().any(meets)
+    }
+
     pub(crate) fn named(&self) -> &[PathBuf] {
         &self.named
     }

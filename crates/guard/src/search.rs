@@ -7,7 +7,8 @@
 use crate::matchers::Matchers;
 use crate::rule::PathMatcher;
 use crate::{Rule, RuleKind, secret};
-use becket_types::Access;
+use becket_types::{Access, Effect};
+use serde_json::Value;
 use std::path::Path;
 
 /// Returns the function of [`crate::Guard::may_read`]. `all`: ask rules do not apply, because the mode asks nothing. `secrets`: the
@@ -44,6 +45,26 @@ fn excused(allow: &[(Rule, PathMatcher)], path: &Path) -> bool {
     allow.iter().any(|(rule, matcher)| {
         matcher.matches(path) && secret::secret(path).is_some_and(|word| rule.says(&word))
     })
+}
+
+/// The tool whose path rules apply to a call of a tool that both reads and changes files.
+pub(crate) fn stands_for(tool: &str, effect: Effect) -> Option<&'static str> {
+    match effect {
+        Effect::Read if tool.eq_ignore_ascii_case("lsp") => Some("read"),
+        Effect::Write if tool.eq_ignore_ascii_case("lsp") => Some("edit"),
+        _ => None,
+    }
+}
+
+/// A secret that the file pattern of a search tool names. The `pattern` of `grep` is text, not a file.
+pub(crate) fn searched_secret(tool: &str, input: &Value) -> Option<String> {
+    let names = tool.eq_ignore_ascii_case("glob").then_some("pattern");
+    ["glob", "include", "file_pattern"]
+        .into_iter()
+        .chain(names)
+        .filter_map(|key| input.get(key)?.as_str())
+        .filter(|text| text.len() < 512)
+        .find_map(secret::pattern_meets_secret)
 }
 
 #[cfg(test)]

@@ -78,20 +78,25 @@ pub(crate) fn arguments(
     let mut add = |words: &[&dyn AsRef<std::ffi::OsStr>]| {
         out.extend(words.iter().map(|word| word.as_ref().to_owned()));
     };
-    for flag in ["--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
-    {
-        add(&[&flag]);
-    }
-    add(&[&"--disable-userns"]);
-    if policy.network != Network::Full {
-        add(&[&"--unshare-net"]);
-    }
     let whole = policy.read.iter().any(|path| path == Path::new("/"));
-    if whole {
-        add(&[&"--ro-bind", &"/", &"/"]);
+    add(&[&"--unshare-user", &"--disable-userns"]);
+    if policy.level == SandboxLevel::DenyRules {
+        // The command sees and signals the user's processes. The kernel does not let it look through their view of the files
+        // (`/proc/PID/root`), because they are in another user namespace.
+        add(&[&"--dev-bind", &"/", &"/"]);
+    } else {
+        for flag in ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"] {
+            add(&[&flag]);
+        }
+        if policy.network != Network::Full {
+            add(&[&"--unshare-net"]);
+        }
+        if whole {
+            add(&[&"--ro-bind", &"/", &"/"]);
+        }
+        // Without this, a command that runs as root could write settings of the kernel below `/proc/sys` without any capability.
+        add(&[&"--proc", &"/proc", &"--remount-ro", &"/proc", &"--dev", &"/dev"]);
     }
-    // Without this, a command that runs as root could write settings of the kernel below `/proc/sys` without any capability.
-    add(&[&"--proc", &"/proc", &"--remount-ro", &"/proc", &"--dev", &"/dev"]);
     for (path, mount) in mounts(policy, look) {
         let Some(meta) = look(&path) else { continue };
         let kind = meta.file_type();
@@ -160,10 +165,14 @@ fn mounts(policy: &Policy, look: Look<'_>) -> BTreeMap<PathBuf, Mount> {
     for path in policy.read.iter().filter(|path| !kernel(path)) {
         put(path, Mount::Read);
     }
-    for path in policy.write.iter().filter(|path| !kernel(path) || path.starts_with("/dev/shm")) {
+    // At the level of deny rules, everything is mounted writable already.
+    let is_mounted = policy.level == SandboxLevel::DenyRules;
+    for path in
+        policy.write.iter().filter(|path| !is_mounted && (!kernel(path) || path.starts_with("/dev/shm")))
+    {
         put(path, Mount::Write);
     }
-    if policy.level == SandboxLevel::Workspace {
+    if policy.level != SandboxLevel::ReadOnly {
         for path in policy.protected.iter().chain(&policy.deny_write) {
             pin(policy, path, Mount::Protect, look, &mut put);
         }
@@ -188,6 +197,10 @@ fn pin(policy: &Policy, path: &Path, mount: Mount, look: Look<'_>, put: &mut dyn
         return;
     };
     let mut way: Vec<&Path> = path.ancestors().skip(1).take_while(|dir| *dir != root).collect();
+    if root == Path::new("/") {
+        // Outside of the workspace, only the place itself: a home folder that is a mount of its own could not be linked across.
+        way.clear();
+    }
     way.reverse();
     for dir in way {
         match look(dir) {

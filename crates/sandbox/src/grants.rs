@@ -77,6 +77,20 @@ pub(crate) fn grants(policy: &Policy, list: List<'_>) -> BTreeMap<PathBuf, Right
     out
 }
 
+/// The grants of a policy that only withholds files: what may be read, and what may be written.
+pub(crate) fn denials(policy: &Policy, list: List<'_>) -> BTreeMap<PathBuf, Rights> {
+    let mut out = BTreeMap::new();
+    let (root, none) = (Path::new("/"), Rights::default());
+    for path in all_but(root, &policy.deny_read, list) {
+        add(&mut out, path, Rights { read: true, ..none });
+    }
+    let unwritable: Vec<PathBuf> = policy.deny_write.iter().chain(&policy.deny_read).cloned().collect();
+    for path in all_but(root, &unwritable, list) {
+        add(&mut out, path, Rights { write: true, ..none });
+    }
+    out
+}
+
 fn add(out: &mut BTreeMap<PathBuf, Rights>, path: PathBuf, rights: Rights) {
     let now = out.entry(path).or_default();
     *now = now.and(rights);

@@ -175,21 +175,46 @@ impl Sandbox {
     pub fn backend(&self, level: SandboxLevel) -> &Backend {
         match level {
             SandboxLevel::ReadOnly => &self.backends().read_only,
-            SandboxLevel::Workspace | SandboxLevel::Off => &self.backends().workspace,
+            SandboxLevel::Workspace | SandboxLevel::DenyRules | SandboxLevel::Off => {
+                &self.backends().workspace
+            }
         }
     }
 
-    /// Returns the words that go before a command's program to confine it at `level`. `group`: see `Request::group`.
+    /// Returns the words that go before a command's program to confine it at `level`: none if there is nothing to withhold from
+    /// it. `group`: see `Request::group`.
     ///
     /// # Errors
     ///
     /// Fails if no backend works for this level, or if the temporary folder or the proxy cannot be created.
     pub fn confine(&self, level: SandboxLevel, group: Option<PathBuf>) -> Result<Confined, SandboxError> {
+        let policy = self.policy(level)?;
+        if policy.is_open() {
+            let temp = self.temp()?.to_path_buf();
+            return Ok(Confined { words: Vec::new(), temp, pass: None });
+        }
         let backend = self.backend(level).clone();
         if let Backend::None { why } = backend {
             return Err(SandboxError::Unavailable(why));
         }
-        self.words(backend, self.policy(level)?, group)
+        self.words(backend, policy, group)
+    }
+
+    /// Says why deny rules for files cannot be enforced on a command that starts now.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if there are such files, and no backend works.
+    pub fn can_hide(&self) -> Result<(), String> {
+        match self.backend(SandboxLevel::DenyRules) {
+            Backend::None { .. }
+                if self.policy(SandboxLevel::DenyRules).is_ok_and(|policy| policy.is_open()) =>
+            {
+                Ok(())
+            }
+            Backend::None { why } => Err(why.clone()),
+            Backend::Bubblewrap { .. } | Backend::Landlock { .. } => Ok(()),
+        }
     }
 
     /// Returns the words that confine a program that becket starts for its own use. `caches` is a folder that it may write.
@@ -252,7 +277,7 @@ impl Sandbox {
                 let trees = inputs.roots.iter().chain(&inputs.read);
                 trees.flat_map(|tree| (self.settings.find_secrets)(tree)).collect()
             }
-            SandboxLevel::Workspace | SandboxLevel::Off => Vec::new(),
+            SandboxLevel::Workspace | SandboxLevel::DenyRules | SandboxLevel::Off => Vec::new(),
         };
         let mut policy = Policy::new(level, &inputs, temp, &found);
         // Landlock cannot limit a command to the proxy. Without namespaces, such a command therefore gets no network.

@@ -17,6 +17,7 @@ use crate::policy::{Network, Policy};
 use crate::record::{self, UNDO};
 use crate::request::{PROBE, ProxyRoute, Request};
 use crate::{probe, sockets, sys};
+use becket_types::SandboxLevel;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -75,6 +76,12 @@ fn confined(mut request: Request, command: &[OsString]) -> Result<Command, Strin
         // Landlock cannot distinguish the proxy from any other host.
         Backend::Landlock { .. } if policy.network == Network::Proxy => {
             Err("Landlock cannot keep a command to the proxy".to_owned())
+        }
+        Backend::Landlock { .. } if policy.level == SandboxLevel::DenyRules => {
+            sys::restrict_denied(policy).map_err(|e| format!("Landlock: {e}"))?;
+            let mut prepared = Command::new(program);
+            prepared.args(arguments);
+            Ok(prepared)
         }
         Backend::Landlock { .. } => {
             sys::drop_capabilities().map_err(|e| format!("capabilities: {e}"))?;
@@ -137,6 +144,11 @@ fn inside(request: &Request, command: &[OsString]) -> Result<Command, String> {
     prepared.args(arguments);
     if let (Network::Proxy, way) = (request.policy.network, &request.proxy) {
         connect(way.as_ref().ok_or("the way to the proxy is missing")?, &mut prepared)?;
+    }
+    if request.policy.level == SandboxLevel::DenyRules {
+        // The mounts are all of it. Root must not remove them.
+        sys::drop_capabilities().map_err(|e| format!("capabilities: {e}"))?;
+        return Ok(prepared);
     }
     // A read-only mount does not keep a command from writing to a named pipe. Landlock does.
     sys::restrict_writes(&request.policy).map_err(|e| format!("Landlock: {e}"))?;

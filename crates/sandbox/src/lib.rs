@@ -1,6 +1,6 @@
 //! The sandbox: commands that can reach only what their level allows, enforced by the kernel.
 //!
-//! Owns the two levels (`read-only`, `workspace`) and what each grants, the choice of a backend with its self-test, and the
+//! Owns the levels (`read-only`, `workspace`, `deny-rules`) and what each grants, the choice of a backend with its self-test, and the
 //! helper process that confines itself and then becomes the command. Decides nothing about permission: the guard says at
 //! which level a command runs. Reads neither the environment nor the configuration, and prints nothing.
 //!

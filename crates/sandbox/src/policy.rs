@@ -151,8 +151,31 @@ impl Policy {
     pub fn new(level: SandboxLevel, inputs: &PolicyInputs, temp: &Path, found: &[PathBuf]) -> Self {
         match level {
             SandboxLevel::ReadOnly => Self::read_only(inputs, temp, found),
+            SandboxLevel::DenyRules => Self::deny_rules(inputs),
             SandboxLevel::Workspace | SandboxLevel::Off => Self::workspace(inputs, temp),
         }
+    }
+
+    /// Nothing is withheld but the files that deny rules and the user's settings name. Such a command was allowed: it has the
+    /// user's network, processes and temporary folder.
+    fn deny_rules(inputs: &PolicyInputs) -> Self {
+        // In the workspace, the folders on the way to a denied file are kept from being renamed: see `bwrap::pin`.
+        let write = paths(&["/"]).into_iter().chain(inputs.roots.iter().cloned()).collect();
+        Self {
+            level: SandboxLevel::DenyRules,
+            read: paths(&["/"]),
+            execute: paths(&["/"]),
+            write,
+            deny_read: inputs.deny_read.clone(),
+            deny_write: inputs.deny_write.clone(),
+            network: Network::Full,
+            ..Self::default()
+        }
+    }
+
+    /// True if the policy withholds nothing, so that a command needs no confinement for it.
+    pub(crate) fn is_open(&self) -> bool {
+        self.level == SandboxLevel::DenyRules && self.deny_read.is_empty() && self.deny_write.is_empty()
     }
 
     fn read_only(inputs: &PolicyInputs, temp: &Path, found: &[PathBuf]) -> Self {

@@ -105,6 +105,8 @@ pub struct Script {
     pub assigns: Vec<(String, Word)>,
     /// The variables of `assigns` and those of `for` loops, each with one value as written.
     pub given: Vec<(String, String)>,
+    /// The variables of `for` loops, each with one of the words that the loop gives it.
+    pub looped: Vec<(String, Word)>,
     /// Reasons why the script cannot be understood reliably, each in a few words.
     pub doubts: Vec<String>,
     /// True if a part could not be parsed, so that its effects may be missing in the other fields.

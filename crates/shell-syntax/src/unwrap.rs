@@ -196,11 +196,12 @@ pub fn unwrap(words: &[Word]) -> Unwrapped {
                     if place.as_ref().is_some_and(|place| word.text.contains(place.as_str())) {
                         // `xargs` replaces a part of this word by its input.
                         word.known = Known::Dynamic;
-                        word.variables = None;
+                        (word.variables, word.expansions) = (None, None);
                         word.text = word.text.replacen(place.as_deref().unwrap_or_default(), "$@", 1);
                     }
                 }
-                inner.push(Word { known: Known::Dynamic, variables: None, ..Word::literal("$@") });
+                let (variables, expansions) = (None, None);
+                inner.push(Word { known: Known::Dynamic, variables, expansions, ..Word::literal("$@") });
                 Unwrapped::Command(inner)
             }
             other => other,

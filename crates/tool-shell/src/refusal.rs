@@ -14,6 +14,9 @@ const FILES: &[&str] =
 /// Messages that only a read-only mount causes.
 const READ_ONLY: &[&str] = &["Read-only file system", "EROFS"];
 
+/// Messages of programs that miss rights of another user, or the owners of files, where the user has a namespace of his own.
+const OWNERS: &[&str] = &["no new privileges", "Bad owner or permissions", "setuid"];
+
 /// Messages of programs that cannot reach the network.
 const NETWORK: &[&str] = &[
     "Network is unreachable",
@@ -67,6 +70,9 @@ pub(crate) fn add(
         (Refusal::File, SandboxLevel::ReadOnly) => {
             "it writes nothing but $TMPDIR, and reads the workspace and the system's folders"
         }
+        (Refusal::File, SandboxLevel::DenyRules) => {
+            "the files that the user's deny rules name are hidden from it, or read-only, and it cannot gain the rights of another user"
+        }
         (Refusal::File, _) => "it writes the workspace and $TMPDIR, and reads no secrets",
     };
     output.details["sandbox"]["refused"] = json!(line);
@@ -102,12 +108,14 @@ pub(crate) fn advice(keeps_confined: bool) -> &'static str {
 fn find<'a>(text: &'a str, level: SandboxLevel, roots: &[PathBuf]) -> Option<(Refusal, &'a str)> {
     let has = |line: &str, words: &[&str]| words.iter().any(|word| line.contains(word));
     text.lines().find_map(|line| {
-        if has(line, NETWORK) {
+        if has(line, NETWORK) && level != SandboxLevel::DenyRules {
             return Some((Refusal::Network, line));
         }
         let file = match level {
             SandboxLevel::Off => false,
-            SandboxLevel::ReadOnly => has(line, READ_ONLY) || has(line, FILES),
+            SandboxLevel::ReadOnly | SandboxLevel::DenyRules => {
+                has(line, READ_ONLY) || has(line, FILES) || has(line, OWNERS)
+            }
             SandboxLevel::Workspace => has(line, READ_ONLY) || has(line, FILES) && names_outside(line, roots),
         };
         file.then_some((Refusal::File, line))

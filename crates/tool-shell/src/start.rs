@@ -72,9 +72,16 @@ impl Setting {
         }
         let refused = |why: String| format!("The command was not started: {why}.");
         let sandbox = settings.sandbox.as_ref().ok_or_else(|| refused("there is no sandbox".to_owned()))?;
+        // At the level of deny rules, the shell itself can enter its control group.
+        let group = group.filter(|_| level != SandboxLevel::DenyRules);
         let confined = sandbox.confine(level, group).map_err(|e| refused(e.to_string()))?;
         let mut program = confined.words;
         program.push(own);
+        if level == SandboxLevel::DenyRules {
+            // Such a command has the temporary folder of every other program.
+            let directory = shell.room().map_err(|e| refused(e.to_string()))?.to_path_buf();
+            return Ok(Self { program, directory, temp: None, pass: None });
+        }
         Ok(Self { program, directory: confined.temp.clone(), temp: Some(confined.temp), pass: confined.pass })
     }
 }

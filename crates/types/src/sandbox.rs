@@ -11,6 +11,8 @@ pub enum SandboxLevel {
     /// No confinement: runs like any program that the user starts.
     #[default]
     Off,
+    /// Runs with the user's rights, but the files that deny rules name are hidden from it, or read-only.
+    DenyRules,
     /// Writes only in the workspace and a private temporary folder; no network unless the user allows it.
     Workspace,
     /// Writes only in a private temporary folder; reads only the workspace and the system's folders.
@@ -22,6 +24,7 @@ impl SandboxLevel {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",
+            Self::DenyRules => "deny-rules",
             Self::Workspace => "workspace",
             Self::ReadOnly => "read-only",
         }

@@ -16,7 +16,7 @@ use crate::settings::{configuration, project_root, roots};
 use becket_config::{Origin, Settings, Source};
 use becket_guard::{Explanation, Guard, GuardSettings, Rule, Rules, Verdict};
 use becket_print::{ExitStatus, clean};
-use becket_types::Verb;
+use becket_types::{SandboxLevel, Verb};
 use call::Call;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -202,6 +202,12 @@ impl Rights {
             let origin =
                 self.origin(found.verb(), rule).map(|o| format!(" ({})", place(&o))).unwrap_or_default();
             lines.push(format!("  rule: {rule}{origin}"));
+        }
+        if found.level == SandboxLevel::DenyRules {
+            lines.push(
+                "  sandbox: the files that deny rules name are withheld from it (level deny-rules)"
+                    .to_owned(),
+            );
         }
         if found.parts.len() > 1 {
             let heading = if rules_over(found) {

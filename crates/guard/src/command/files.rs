@@ -3,6 +3,7 @@
 //! Owns the paths of words and patterns. The rules for the command's text are in [`super`]. Opens nothing: the guard's
 //! caller may pass a view of files.
 
+use super::unseen::names_no_files;
 use super::{Judge, MAX_NESTING};
 use crate::RuleKind;
 use crate::git;
@@ -12,7 +13,7 @@ use crate::secret::{pattern_meets_secret, secret};
 use crate::shell::escape::{escape, git_folders, input_escape, runner_words};
 use crate::shell::glob;
 use crate::shell::readonly;
-use crate::wording::{candidates, inner_candidates};
+use crate::wording::{candidates, inner_candidates, raw};
 use becket_shell_syntax::{Known, Paths, Simple, Unwrapped, Word, base_name, system_name, unwrap};
 use std::path::{Path, PathBuf};
 
@@ -213,47 +214,67 @@ impl Judge<'_> {
         Ok(some)
     }
 
-    fn is_folder(&self, path: &Path) -> bool {
+    pub(super) fn is_folder(&self, path: &Path) -> bool {
         self.guard.files.as_ref().is_some_and(|files| files.entries(path).is_ok())
     }
 
     /// Applies deny and ask rules for paths to a word: also to the files that its pattern matches now, and to each word that its
-    /// braces make. `what` names the command.
+    /// braces or known values of variables make. `words`: the command; none for a redirection.
     pub(super) fn apply_path_rules(
         &mut self,
         word: &Word,
         dirs: Option<&[PathBuf]>,
         tools: &[&str],
-        what: &str,
+        words: &[Word],
     ) {
         if !self.guard.has_path_rules() {
             return;
         }
+        let what = if words.is_empty() { word.raw.clone() } else { raw(words) };
         let is_pattern = |text: &str| text.contains(['*', '?', '[']);
+        let names_no_files = names_no_files(words);
         let made = match word.known {
             Known::Literal => vec![word.text.clone()],
             Known::Glob => braces(&word.text),
             Known::Dynamic if word.raw.contains('{') && !word.raw.contains(['$', '`', '\'', '"', '\\']) => {
                 braces(&word.raw)
             }
-            Known::Pipe | Known::Dynamic => return,
+            Known::Pipe => return,
+            Known::Dynamic => match self.texts(word, dirs) {
+                Some(texts) => texts,
+                None if names_no_files => return,
+                None => return self.unseen_word(word, tools),
+            },
         };
-        if made.iter().any(|text| first_braces(text).is_some() && word.known != Known::Literal) {
+        let has_braces = word.known == Known::Glob || word.expansions.is_none();
+        if has_braces && made.iter().any(|text| first_braces(text).is_some() && word.known != Known::Literal)
+        {
             self.doubt(format!("the rules for files cannot be checked on `{}`", word.raw));
+            self.unseen_word(word, tools);
         }
         for text in made.iter().flat_map(|text| candidates(text)) {
             let paths = if word.known != Known::Literal && is_pattern(text) {
                 let Some(paths) = self.matched(text, dirs) else {
                     self.doubt(format!("the rules for files cannot be checked on `{}`", word.raw));
+                    self.unseen_word(word, tools);
                     continue;
                 };
                 paths
+            } else if let Some(paths) = self.places(text, dirs) {
+                paths
             } else {
-                self.places(text, dirs).unwrap_or_default()
+                if !names_no_files {
+                    self.unseen(
+                        || format!("the folder in which {} is looked up is not known", word.raw),
+                        tools,
+                        true,
+                    );
+                }
+                continue;
             };
             for (path, tool) in paths.iter().flat_map(|path| tools.iter().map(move |tool| (path, tool))) {
                 if let Some(rule) = self.guard.path_rule(RuleKind::Deny, tool, path) {
-                    self.deny(what, rule);
+                    self.deny(&what, rule);
                 } else if let Some(rule) = self.guard.path_rule(RuleKind::Ask, tool, path) {
                     self.asked_by(format!("the rule {rule} asks about {}", path.display()), rule);
                 }

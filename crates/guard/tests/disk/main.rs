@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "helpers of tests; tests say what they skip")]
 
 mod attacks;
+mod denied;
 mod dice;
 mod generated;
 mod others;

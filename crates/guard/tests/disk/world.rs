@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-struct Disk;
+pub(crate) struct Disk;
 
 impl Files for Disk {
     fn entries(&self, dir: &Path) -> io::Result<Vec<(String, bool)>> {
@@ -29,7 +29,7 @@ impl Files for Disk {
 }
 
 /// As the kernel walks a path; what does not exist keeps its name.
-fn walk(path: &Path) -> PathBuf {
+pub(crate) fn walk(path: &Path) -> PathBuf {
     let mut out = PathBuf::from("/");
     for part in path.components() {
         match part {

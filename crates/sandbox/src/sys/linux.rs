@@ -1,7 +1,7 @@
 //! Landlock and seccomp, applied to this process. They stay in force for the rest of its life and for all its children.
 
 use super::filter;
-use crate::grants::{Rights, grants};
+use crate::grants::{Rights, denials, grants};
 use crate::policy::{Network, Policy};
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, PathBeneath, Ruleset,
@@ -41,14 +41,7 @@ pub(crate) fn landlock_abi() -> u32 {
 
 /// Restricts this process to what the policy grants.
 pub(crate) fn restrict(policy: &Policy) -> io::Result<()> {
-    let list = |dir: &Path| -> Option<Vec<PathBuf>> {
-        let entries = std::fs::read_dir(dir).ok()?;
-        entries
-            .map(|entry| entry.map(|entry| PathBuf::from(entry.file_name())))
-            .collect::<Result<_, _>>()
-            .ok()
-    };
-    let wanted = grants(policy, &list);
+    let wanted = grants(policy, &names_in);
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(NEWEST))
@@ -74,6 +67,47 @@ pub(crate) fn restrict(policy: &Policy) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "the kernel does not offer Landlock"));
     }
     Ok(())
+}
+
+/// Withholds from this process the files that the policy denies, and as little else as Landlock can: in the folders on the way to
+/// such a place nothing can be made, removed or renamed, because the place would then be found under another name.
+pub(crate) fn restrict_denied(policy: &Policy) -> io::Result<()> {
+    let reads = AccessFs::ReadFile | AccessFs::Execute;
+    let writes = AccessFs::from_write(NEWEST);
+    let handled = if policy.deny_read.is_empty() { writes } else { reads | writes };
+    let mut created = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(handled)
+        .and_then(Ruleset::create)
+        .map_err(io::Error::other)?;
+    for (path, rights) in denials(policy, &names_in) {
+        let Some((fd, kind)) = open_place(&path) else { continue };
+        let mut access: BitFlags<AccessFs> = BitFlags::empty();
+        if rights.read {
+            access |= reads;
+        }
+        if rights.write {
+            access |= writes;
+        }
+        access &= handled;
+        if kind != FileType::Directory {
+            access &= AccessFs::from_file(NEWEST);
+        }
+        if !access.is_empty() {
+            created = created.add_rule(PathBeneath::new(fd, access)).map_err(io::Error::other)?;
+        }
+    }
+    let status = created.restrict_self().map_err(io::Error::other)?;
+    if status.ruleset == RulesetStatus::NotEnforced {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, "the kernel does not offer Landlock"));
+    }
+    Ok(())
+}
+
+/// Lists the names in a folder.
+fn names_in(dir: &Path) -> Option<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(dir).ok()?;
+    entries.map(|entry| entry.map(|entry| PathBuf::from(entry.file_name()))).collect::<Result<_, _>>().ok()
 }
 
 /// Restricts the writes of this process to the places that the policy grants, inside the mounts of bubblewrap. Reads are not

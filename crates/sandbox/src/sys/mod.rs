@@ -22,11 +22,11 @@ pub(crate) use attempts::ATTEMPTS;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{
     abstract_listener, drop_capabilities, keep_open, keep_open_high, landlock_abi, nameless_memory,
-    open_kept, restrict, restrict_writes, seccomp,
+    open_kept, restrict, restrict_denied, restrict_writes, seccomp,
 };
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::{
     ATTEMPTS, Alarm, Asleep, abstract_listener, asleep, drop_capabilities, keep_open, keep_open_high,
-    landlock_abi, lives, nameless_memory, open_kept, read_only_mounts, restrict, restrict_writes, seccomp,
-    tree,
+    landlock_abi, lives, nameless_memory, open_kept, read_only_mounts, restrict, restrict_denied,
+    restrict_writes, seccomp, tree,
 };

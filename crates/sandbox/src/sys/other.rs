@@ -23,6 +23,10 @@ pub(crate) fn restrict(_: &Policy) -> io::Result<()> {
     missing()
 }
 
+pub(crate) fn restrict_denied(_: &Policy) -> io::Result<()> {
+    missing()
+}
+
 pub(crate) fn seccomp(_: &Policy, _: bool) -> io::Result<()> {
     missing()
 }

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests; tests say what they skip")]
 
 mod attacks;
+mod denied;
 #[path = "../../../guard/tests/disk/dice.rs"]
 mod dice;
 mod ground;

@@ -191,7 +191,7 @@ pub(crate) fn below(places: &[PathBuf]) -> Vec<PathBuf> {
 fn hidden(ground: &Ground, level: SandboxLevel) -> Vec<PathBuf> {
     let names: &[&str] = match level {
         ReadOnly => &["home", "out", "outside/victim.txt", "ws/.env", "ws/sub/deep.key"],
-        Workspace | SandboxLevel::Off => {
+        Workspace | SandboxLevel::DenyRules | SandboxLevel::Off => {
             &["home/.ssh/id_rsa", "home/.aws/credentials", "home/store/session.jsonl"]
         }
     };
@@ -248,7 +248,7 @@ fn escapes(
     furnish(&ground);
     let places: Vec<&str> = match level {
         ReadOnly => OUTSIDE.iter().copied().chain(["ws"]).collect(),
-        Workspace | SandboxLevel::Off => OUTSIDE.to_vec(),
+        Workspace | SandboxLevel::DenyRules | SandboxLevel::Off => OUTSIDE.to_vec(),
     };
     let mut workspace = ground.fingerprint(&["ws"]);
     for (preparation, command) in cases {

@@ -77,6 +77,7 @@ impl Walker<'_> {
             }
         }
         self.out.given.extend(values.iter().map(|value| (name.clone(), value.raw.clone())));
+        self.out.looped.extend(values.iter().map(|value| (name.clone(), value.clone())));
         // A `for` loop without values takes the arguments of the shell, which are not known.
         let is_known = |value: &Word| value.known == Known::Literal && vars::may_set_to(&name, &value.raw);
         let may_set = vars::may_set(&name)

@@ -149,7 +149,7 @@ impl Walker<'_> {
         let Some(inner) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) else {
             return self.unread("a test could not be read");
         };
-        let Script { commands, redirects, assigns, given, doubts, unread, unordered } =
+        let Script { commands, redirects, assigns, given, looped, doubts, unread, unordered } =
             read_long(&format!("test {inner}"), self.dirs.clone(), self.paths);
         self.out.unread |= unread;
         self.out.unordered |= unordered;
@@ -160,6 +160,7 @@ impl Walker<'_> {
         self.out.redirects.extend(redirects);
         self.out.assigns.extend(assigns);
         self.out.given.extend(given);
+        self.out.looped.extend(looped);
     }
 }
 
