@@ -38,7 +38,7 @@ class Agent:
 
 
 class Becket(Agent):
-    pages, question, ready, down = True, r"Yes, once", "Describe a task", ["End"]
+    pages, question, ready, down = True, r"1 Yes", "Describe a task", ["End"]
 
     def command(self):
         put(f"{self.home}/.config/becket/config.toml", '[permissions]\nallow = ["Bash(python3 *)"]\n')

@@ -270,7 +270,7 @@ fn a_rule_that_is_always_allowed_goes_into_a_file_of_the_person_s_own() {
     terminal.shows("› 1 yes, sure");
     assert!(!bench.project.exists("made.txt"));
     // Ctrl-U empties the composer. Too early, Tab counts for nothing, and the time starts again.
-    terminal.press_until("\x15\t", "❯ 1 Yes, once");
+    terminal.press_until("\x15\t", "❯ 1 Yes");
     terminal.press_until("3", "Always allow this?");
     assert!(terminal.screen().contains("Bash(touch *)"), "{}", terminal.screen());
     // The question names the file that will be written.
@@ -302,7 +302,7 @@ fn a_number_marks_an_answer_and_enter_takes_it() {
     terminal.send("make it\r");
     terminal.shows("Enter twice");
     // Ctrl-U empties the composer: before the question could be read, the number is a text.
-    terminal.press_until("\x151", "❯ 1 Yes, once   Enter takes it");
+    terminal.press_until("\x151", "❯ 1 Yes   Enter takes it");
     assert!(!bench.project.exists("made.txt"));
     terminal.press_until("\r", "All made.");
     assert!(bench.project.exists("made.txt"));
@@ -322,7 +322,7 @@ fn a_sentence_typed_at_a_question_allows_nothing_and_becomes_the_reason() {
     let mut terminal = Terminal::typed(becket(&bench, &server), "");
     terminal.shows("Describe a task");
     terminal.send("make it\r");
-    terminal.shows("1 Yes, once");
+    terminal.shows("1 Yes");
     // Ctrl-U empties the composer: what was typed before the question could be read is no reply to it.
     terminal.press_until("\x15stop, 1 wrong file, yes", "sends your text as the reason");
     terminal.send("\r");
@@ -584,7 +584,7 @@ fn a_resumed_session_tells_the_same_story() {
     terminal.send("go\r");
     terminal.shows("3 Yes, and allow");
     // Once the answers have the keyboard, the question counts as read: what is typed then is the reason.
-    terminal.press_until("\t", "❯ 1 Yes, once");
+    terminal.press_until("\t", "❯ 1 Yes");
     terminal.send("not here");
     terminal.shows("› not here");
     terminal.press_until("\r", "you said no: not here");
@@ -630,7 +630,7 @@ fn links_titles_and_marks_of_prompts_reach_the_terminal() {
     terminal.send("look at the notes\r");
     terminal.shows("Enter twice");
     // Ctrl-U empties the composer: before the question could be read, the number is a text.
-    terminal.press_until("\x151", "❯ 1 Yes, once   Enter takes it");
+    terminal.press_until("\x151", "❯ 1 Yes   Enter takes it");
     terminal.press_until("\r", "for more.");
     terminal.shows("Describe a task");
     let root = bench.project.root();

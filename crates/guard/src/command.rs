@@ -13,7 +13,7 @@ use crate::rule::{CommandPattern, Rule, exact_rule};
 use crate::secret::secret;
 use crate::shell::escape::escape;
 use crate::shell::{readonly, wrappers};
-use crate::wording::{raw, suggestion, variants};
+use crate::wording::{program, raw, suggestion, variants};
 use crate::{Guard, RuleKind, Verdict};
 use becket_shell_syntax::{
     Dirs, Known, Redirect, Script, Simple, Unwrapped, Word, base_name, is_launcher, read, unwrap,
@@ -84,18 +84,18 @@ impl<'a> Judge<'a> {
     }
 
     fn ask(&mut self, reason: impl Into<String>, rule: Option<String>) {
-        self.push(Ask { reason: reason.into(), rule, doubt: false, place: false });
+        self.push(Ask { reason: reason.into(), rule, ..Ask::default() });
     }
 
     /// Asks about a part that touches a secret, a place outside the workspace, or a file that other programs obey.
     fn ask_place(&mut self, reason: impl Into<String>, rule: Option<String>) {
-        self.push(Ask { reason: reason.into(), rule, doubt: false, place: true });
+        self.push(Ask { reason: reason.into(), rule, place: true, ..Ask::default() });
     }
 
     /// Asks about a part that cannot be read with certainty.
     fn doubt(&mut self, reason: impl Into<String>) {
         self.found.uncertain = true;
-        self.push(Ask { reason: reason.into(), rule: None, doubt: true, place: false });
+        self.push(Ask { reason: reason.into(), doubt: true, ..Ask::default() });
     }
 
     fn push(&mut self, ask: Ask) {
@@ -264,7 +264,7 @@ impl<'a> Judge<'a> {
                     let place = sensitive || !inside(&path, &self.guard.settings.roots);
                     if !bare || sensitive {
                         let reason = format!("the redirection: {reason}");
-                        self.push(Ask { reason, rule, doubt: false, place });
+                        self.push(Ask { reason, rule, place, ..Ask::default() });
                     }
                 }
                 Verdict::Allow { why } => self.found.why.push(why),
@@ -475,6 +475,7 @@ impl<'a> Judge<'a> {
         let is_outside = outside.is_some();
         let word = escape(words).or(outside).or_else(|| self.by_input(words, command));
         let free = free.and(self.brought_repository(words, command.dirs.as_deref()).map_or(Ok(()), Err));
+        let mut unruled = word.is_none().then(|| program(words));
         let mut reason = match (free, word) {
             (_, Some(option)) => {
                 format!("`{shown}` holds `{option}`, which can run or destroy something else")
@@ -492,10 +493,10 @@ impl<'a> Judge<'a> {
             delicate.or_else(|| self.names_outside(words, dirs).map(|why| format!("`{shown}`: {why}")));
         let is_place = place.is_some();
         if let Some(why) = place.filter(|_| self.guard.confines_freely()) {
-            // The sandbox would let the command run unasked but for this place, so the question names the place.
-            reason = why;
+            // Without the place, the sandbox would let the command run without a question.
+            (reason, unruled) = (why, None);
         }
-        self.push(Ask { reason, rule, doubt: false, place: is_place });
+        self.push(Ask { reason, rule, unruled, place: is_place, ..Ask::default() });
     }
 
     fn nearest(&self, name: &str) -> Option<&'a Rule> {

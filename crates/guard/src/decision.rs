@@ -15,6 +15,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// Maximum number of rules that are offered for the parts of a command.
+const PART_RULES: usize = 4;
+
 /// A verdict and its reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
@@ -260,6 +263,27 @@ impl Guard {
         let level = found.as_ref().map_or(SandboxLevel::Off, |found| self.level_found(command, found));
         let variables = found.as_ref().map_or(&[][..], Findings::variables);
         Explanation { verdict, by, rule, parts, covered: covering.is_some(), variables, level }
+    }
+
+    /// Returns rules that together allow a command of several parts about which [`Self::check`] asks, one for each part that needs
+    /// one. Empty if no rules do that, or if the question is about a single part.
+    pub fn part_rules(&self, tool: &str, access: &Access, input: &Value) -> Vec<String> {
+        let Some(found) = self.findings(access).filter(|found| found.asks.len() > 1) else {
+            return Vec::new();
+        };
+        let mut rules: Vec<String> = Vec::new();
+        for ask in &found.asks {
+            match &ask.rule {
+                Some(rule) if rules.contains(rule) => {}
+                Some(rule) if rules.len() < PART_RULES => rules.push(rule.clone()),
+                _ => return Vec::new(),
+            }
+        }
+        // Only the judgement itself knows if these rules are enough.
+        let mut granted = self.clone();
+        let all = rules.iter().all(|rule| granted.allow_for_session(rule).is_ok());
+        let allowed = || matches!(granted.check(tool, access, input), Verdict::Allow { .. });
+        if all && allowed() { rules } else { Vec::new() }
     }
 
     /// True if the verdict on a command is that of the sandbox, or follows from the lack of a working one.

@@ -42,7 +42,7 @@ fn command(pattern: &str) -> String {
     match start {
         Some(start) if !wild(start) => format!("`{start}` alone and with any arguments"),
         _ if wild(pattern) => format!("every command of the form `{pattern}`"),
-        _ => "this command alone, word for word".to_owned(),
+        _ => "exactly this command".to_owned(),
     }
 }
 
@@ -91,7 +91,7 @@ mod tests {
         for (rule, words) in [
             ("Bash(cargo test *)", "`cargo test` alone and with any arguments"),
             ("Bash(git log:*)", "`git log` alone and with any arguments"),
-            ("Bash(rm -r target)", "this command alone, word for word"),
+            ("Bash(rm -r target)", "exactly this command"),
             ("Bash(git * main)", "every command of the form `git * main`"),
             ("Edit(//home/u/p/a.rs)", "every edit of /home/u/p/a.rs"),
             ("Read(//home/u/p/**)", "reading files like /home/u/p/**"),

@@ -83,9 +83,11 @@ impl Findings {
     }
 }
 
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Ask {
     pub reason: String,
+    /// The program, if the only reason is that no rule allows it.
+    pub unruled: Option<String>,
     /// The rule that would allow this part.
     pub rule: Option<String>,
     /// True if the reason is that the part could not be read, not its effect.
@@ -120,13 +122,34 @@ pub(crate) struct PartNotes {
 /// Maximum number of reasons that a question names.
 const REASONS: usize = 3;
 
-/// Returns the reason of a question about a command. The question shows the command, so a single reason does not repeat it.
-/// If there are many reasons, only the first are listed.
+/// Maximum number of programs that a reason names.
+const PROGRAMS: usize = 5;
+
+/// Returns the reason of a question about a command. The question shows the command, so a single reason does not repeat it. Parts that
+/// only lack a rule share one reason. If there are many reasons, only the first are listed.
 pub(crate) fn reason(shown: &str, asks: &[Ask]) -> String {
-    let mut reasons: Vec<&str> = asks.iter().map(|ask| ask.reason.as_str()).collect();
-    reasons.dedup();
+    let mut programs: Vec<&str> = asks.iter().filter_map(|ask| ask.unruled.as_deref()).collect();
+    let unruled = programs.len();
+    let mut seen: Vec<&str> = Vec::new();
+    programs.retain(|program| {
+        let new = !seen.contains(program);
+        seen.push(program);
+        new
+    });
+    let mut reasons: Vec<String> = Vec::new();
+    let mut listed = false;
+    for ask in asks {
+        let reason = match &ask.unruled {
+            Some(_) if unruled > 1 && std::mem::replace(&mut listed, true) => continue,
+            Some(_) if unruled > 1 => no_rule_allows(&programs),
+            _ => ask.reason.clone(),
+        };
+        if reasons.last() != Some(&reason) {
+            reasons.push(reason);
+        }
+    }
     if reasons.is_empty() {
-        reasons.push("nothing in it is known to be harmless");
+        reasons.push("nothing in it is known to be harmless".to_owned());
     }
     let more = reasons.len().saturating_sub(REASONS);
     reasons.truncate(REASONS);
@@ -134,6 +157,16 @@ pub(crate) fn reason(shown: &str, asks: &[Ask]) -> String {
         if more > 0 { format!("; and {more} more of its parts are not allowed") } else { String::new() };
     let of_many = if asks.len() > 1 { format!("`{shown}`: ") } else { String::new() };
     format!("{of_many}{}{more}", reasons.join("; "))
+}
+
+/// Returns the reason for parts that only lack a rule.
+fn no_rule_allows(programs: &[&str]) -> String {
+    let named: Vec<String> = programs.iter().take(PROGRAMS).map(|program| format!("`{program}`")).collect();
+    let more = match programs.len().saturating_sub(PROGRAMS) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("no rule allows {}{more}", named.join(", "))
 }
 
 impl PartNotes {
@@ -172,6 +205,33 @@ mod tests {
             (Coverage { gap: true, whole: true, ..none }, true),
         ] {
             assert_eq!(coverage.is_complete(), want, "{coverage:?}");
+        }
+    }
+
+    #[test]
+    fn parts_that_only_lack_a_rule_share_one_reason() {
+        let unruled = |program: &str| Ask {
+            reason: format!("no rule allows `{program} x` (why)"),
+            unruled: Some(program.to_owned()),
+            ..Ask::default()
+        };
+        let other = || Ask { reason: "`sudo` runs with other rights".to_owned(), ..Ask::default() };
+        for (asks, want) in [
+            (vec![unruled("make")], "no rule allows `make x` (why)"),
+            (vec![unruled("git add"), unruled("git push")], "`C`: no rule allows `git add`, `git push`"),
+            (vec![unruled("make"), unruled("make")], "`C`: no rule allows `make`"),
+            (
+                vec![unruled("make"), other(), unruled("rm")],
+                "`C`: no rule allows `make`, `rm`; `sudo` runs with other rights",
+            ),
+            (vec![other(), unruled("rm")], "`C`: `sudo` runs with other rights; no rule allows `rm x` (why)"),
+            (
+                ["a", "b", "c", "d", "e", "f", "g"].map(unruled).into(),
+                "`C`: no rule allows `a`, `b`, `c`, `d`, `e` and 2 more",
+            ),
+            (Vec::new(), "nothing in it is known to be harmless"),
+        ] {
+            assert_eq!(reason("C", &asks), want);
         }
     }
 

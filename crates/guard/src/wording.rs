@@ -73,36 +73,48 @@ pub(crate) fn inner_candidates(text: &str) -> Vec<&str> {
     out
 }
 
+/// Programs whose first argument says what they do.
+const SUBCOMMANDS: &[&str] = &[
+    "git",
+    "cargo",
+    "npm",
+    "pnpm",
+    "yarn",
+    "bun",
+    "go",
+    "docker",
+    "kubectl",
+    "make",
+    "pip",
+    "pip3",
+    "uv",
+    "poetry",
+    "gh",
+    "dotnet",
+    "gradle",
+    "mvn",
+    "bundle",
+    "rails",
+    "terraform",
+    "deno",
+    "just",
+    "rustup",
+    "brew",
+    "apt",
+];
+
+/// The command in few words: its program, with its subcommand if it has one, such as `git push`.
+pub(crate) fn program(words: &[Word]) -> String {
+    let name = words.first().map_or("", |word| base_name(&word.text));
+    let sub = words.get(1).filter(|word| SUBCOMMANDS.contains(&name) && word.is_literal());
+    match sub.filter(|sub| !sub.text.starts_with('-') && !sub.text.contains(char::is_whitespace)) {
+        Some(sub) => format!("{name} {}", becket_types::cut_end(&sub.text, 40)),
+        None => becket_types::cut_end(name, 40).to_owned(),
+    }
+}
+
 /// The rule that becket offers for the command: it allows this command and similar ones.
 pub(crate) fn suggestion(words: &[Word]) -> String {
-    const SUBCOMMANDS: &[&str] = &[
-        "git",
-        "cargo",
-        "npm",
-        "pnpm",
-        "yarn",
-        "bun",
-        "go",
-        "docker",
-        "kubectl",
-        "make",
-        "pip",
-        "pip3",
-        "uv",
-        "poetry",
-        "gh",
-        "dotnet",
-        "gradle",
-        "mvn",
-        "bundle",
-        "rails",
-        "terraform",
-        "deno",
-        "just",
-        "rustup",
-        "brew",
-        "apt",
-    ];
     const RISKY: &[&str] = &[
         "rm", "dd", "mkfs", "sudo", "bash", "sh", "zsh", "python", "python3", "node", "perl", "ruby", "eval",
         "chmod", "chown", "kill", "pkill", "killall", "curl", "wget", "ssh", "scp", "env", "xargs", "find",

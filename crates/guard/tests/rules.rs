@@ -43,6 +43,44 @@ fn decide(guard: &Guard, text: &str) -> &'static str {
     }
 }
 
+/// A question about a list or a pipeline offers rules for its parts, if these rules allow it.
+#[test]
+fn the_parts_of_a_command_are_offered_if_their_rules_allow_it() {
+    for (allow, command, want) in [
+        (
+            &[][..],
+            "git add -A && git commit -m x && git push",
+            &["Bash(git add *)", "Bash(git commit *)", "Bash(git push *)"][..],
+        ),
+        (&[], "cargo build && cargo build --release", &["Bash(cargo build *)"]),
+        (
+            &["Bash(make *)"],
+            "make a && cargo test | head && npm ci",
+            &["Bash(cargo test *)", "Bash(npm ci *)"],
+        ),
+        (&[], "rm -r a; mkdir b", &["Bash(rm -r a)", "Bash(mkdir *)"]),
+        // A single part is offered as it was before.
+        (&[], "cargo test", &[]),
+        (&[], "cargo test | head", &[]),
+        // Nothing can allow a part that cannot be read, and too many rules are no help.
+        (&[], "$x a && make b", &[]),
+        (&[], "a 1; b 2; c 3; d 4; e 5", &[]),
+    ] {
+        let guard = guard(allow, &[], &[], PermissionMode::Default);
+        let access = Access::execute(command);
+        let rules = guard.part_rules("bash", &access, &Value::Null);
+        assert_eq!(rules, want, "{command}");
+        let mut granted = guard.clone();
+        rules.iter().for_each(|rule| granted.allow_for_session(rule).unwrap());
+        let allows = matches!(granted.check("bash", &access, &Value::Null), Verdict::Allow { .. });
+        assert_eq!(allows, !rules.is_empty(), "{command}");
+    }
+    // A rule that asks is not overruled by an answer.
+    let asks = guard(&[], &["Bash(git push *)"], &[], PermissionMode::Default);
+    let access = Access::execute("git add a && git push");
+    assert_eq!(asks.part_rules("bash", &access, &Value::Null), [""; 0]);
+}
+
 /// A program that drives the session can ask about tools of servers in a mode that asks about nothing else.
 #[test]
 fn rules_of_the_program_for_servers_ask_in_every_mode() {

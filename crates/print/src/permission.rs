@@ -181,7 +181,11 @@ mod tests {
             input: json!({ "command": "echo hi" }),
             access: Access::execute("echo hi"),
             reason: "it runs a command".into(),
-            offer: Some(RuleOffer { rule: "Bash(echo *)".into(), covers: String::new() }),
+            offer: Some(RuleOffer {
+                rule: "Bash(echo *)".into(),
+                covers: String::new(),
+                ..RuleOffer::default()
+            }),
             nearest: None,
             secrets: None,
             preview: Vec::new(),

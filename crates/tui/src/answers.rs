@@ -426,6 +426,7 @@ impl AnswerList {
             let number = match (here, proposed) {
                 (true, _) => theme.selected,
                 (false, true) => theme.accent.patch(band),
+                (false, false) if answer.enabled => theme.accent,
                 (false, false) => theme.dim,
             };
             let mut style = style(answer, here, theme).patch(band);

@@ -350,7 +350,10 @@ impl Overlay {
                 "after a pause, Tab answers",
             ]
         } else {
-            ["Enter twice answers · PageUp, PageDown scroll · Esc closes", "Enter twice answers · Esc closes"]
+            [
+                "Enter marks, Enter again answers · PageUp, PageDown scroll · Esc closes",
+                "Enter twice answers · Esc closes",
+            ]
         };
         lines.push(hint::line(&self.keys(&forms, width), width, theme));
         (lines, cursor)

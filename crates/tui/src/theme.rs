@@ -88,6 +88,9 @@ impl Syntax {
     }
 }
 
+/// Reverse video of the terminal's own colours. It sets both colours, so that texts of different colours make one band.
+const REVERSE: Style = Style::new().fg(Color::Reset).bg(Color::Reset).add_modifier(Modifier::REVERSED);
+
 fn fg(color: Color) -> Style {
     Style::new().fg(color)
 }
@@ -130,24 +133,27 @@ impl Theme {
         if self.is_colourless() { self.text } else { self.code }
     }
 
-    /// Returns the style of quotes, for text in this style: less prominent than the answer's own words. Without colours italics mean
-    /// code, and the bar alone shows a quote.
+    /// Returns the style of quotes, for text in this style: italic, and less prominent than the answer's own words. Without colours
+    /// code is italic too, but not dim.
     pub fn quote(&self, text: Style) -> Style {
-        if self.is_colourless() { text } else { text.patch(self.dim).add_modifier(Modifier::ITALIC) }
+        text.patch(self.dim).add_modifier(Modifier::ITALIC)
     }
 
-    /// Returns the style of the sign and the number of a changed line, in a question and in the transcript.
+    /// Returns the style of the sign and the number of a changed line, in a question and in the transcript. In a theme without bands
+    /// they are a short band in reverse video.
     pub(crate) fn changed_sign(&self, added: bool) -> Style {
         let style = if added { self.diff.added } else { self.diff.removed };
         // Without colours removed lines are dim, and bold would undo that.
         let style = if self.is_colourless() { style } else { style.add_modifier(Modifier::BOLD) };
-        style.patch(self.tint(added).unwrap_or_default())
+        match self.tint(added) {
+            Some(tint) => style.patch(tint),
+            None => style.add_modifier(Modifier::REVERSED),
+        }
     }
 
-    /// Returns the style of a small label on a horizontal line, such as the composer's edge. A label in reverse video
-    /// would be louder than an error.
+    /// Returns the style of a small label on a horizontal line, such as the composer's edge.
     pub fn label(&self) -> Style {
-        if self.selected.bg.is_some() { self.selected } else { self.text }
+        if self.selected.bg.is_some() { self.selected } else { REVERSE }
     }
 
     /// Returns the background of the user's messages over the full width; `None` if only the mark before them shows the
@@ -161,12 +167,10 @@ impl Theme {
         Some(Style::new().bg(Color::Rgb(r, g, b)))
     }
 
-    /// Returns the style of the user's messages over the full width. Reverse video is left to the selected answer: with sixteen
-    /// colours the background is grey, and without colours the text is bold and the whole row underlined.
+    /// Returns the style of the user's messages over the full width: a band, or reverse video in a theme without bands. The greys of
+    /// the sixteen colours differ too much between terminals to be a band.
     pub(crate) fn prompt_band(&self) -> Style {
-        let grey = Style::new().fg(Color::White).bg(Color::DarkGray);
-        let ruled = Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED);
-        self.band().unwrap_or(if self.is_colourless() { ruled } else { grey })
+        self.band().unwrap_or(REVERSE.add_modifier(Modifier::BOLD))
     }
 
     /// Returns the background of an added or removed line of code; `None` if the text's own colour must show it.
@@ -458,19 +462,14 @@ mod tests {
             ];
             for (at, (name, style)) in styles.iter().enumerate() {
                 for (other, same) in &styles[at + 1..] {
-                    // Without colours, added lines differ from bold words by their signs alone, and quotes by their bars.
+                    // Without colours, added lines differ from bold words by their signs alone.
                     let excused = theme.name == "plain"
-                        && matches!(
-                            (*name, *other),
-                            ("bold", "added") | ("text", "quote") | ("heading", "lower heading")
-                        );
+                        && matches!((*name, *other), ("bold", "added") | ("heading", "lower heading"));
                     assert!(style != same || excused, "{}: {name} and {other}", theme.name);
                 }
             }
-            // Without colours, the indentation shows a block of code, and the bar a quote.
-            if theme.name != "plain" {
-                assert_ne!(theme.code_block(), theme.quote(theme.text), "{}", theme.name);
-            }
+            assert_ne!(theme.code_block(), theme.quote(theme.text), "{}", theme.name);
+            assert!(theme.quote(theme.text).add_modifier.contains(Modifier::ITALIC), "{}", theme.name);
             assert!(theme.changed_sign(true) != theme.changed_sign(false), "{}", theme.name);
         }
         assert_ne!(Theme::plain().code_block(), Theme::plain().code);
@@ -498,19 +497,22 @@ mod tests {
         }
     }
 
-    /// In every theme, the user's messages have a style over the full width that no other line has.
+    /// In every theme, also without colours, the user's messages, changed lines and notes on an edge have a style that shows.
     #[test]
-    fn messages_of_the_user_have_a_band_in_every_theme() {
+    fn bands_are_seen_in_every_theme() {
         for theme in Theme::NAMES.map(|name| Theme::by_name(name).unwrap()) {
-            let band = theme.prompt_band();
-            let shows = band.add_modifier.contains(Modifier::UNDERLINED)
-                || band.bg.is_some_and(|colour| colour != Color::Reset);
-            assert!(
-                !band.add_modifier.contains(Modifier::REVERSED),
-                "{}: like a selected answer",
-                theme.name
-            );
-            assert!(shows, "{}", theme.name);
+            let seen = |style: Style| {
+                style.add_modifier.contains(Modifier::REVERSED)
+                    || style.bg.is_some_and(|colour| colour != Color::Reset)
+            };
+            for (name, style) in [
+                ("prompt", theme.prompt_band()),
+                ("label", theme.label()),
+                ("added", theme.changed_sign(true)),
+                ("removed", theme.changed_sign(false)),
+            ] {
+                assert!(seen(style), "{}: {name}", theme.name);
+            }
         }
     }
 

@@ -15,6 +15,11 @@ const ITEMS: usize = 5;
 /// On a screen with fewer rows, the panel consists of its headline only.
 const SMALL: u16 = 20;
 
+/// Marks of an item that is done, of the one at work and of one that is still to do. They differ without colours.
+pub(crate) const DONE: &str = "  ✓ ";
+pub(crate) const AT_WORK: &str = "  ▸ ";
+pub(crate) const OPEN: &str = "  ○ ";
+
 /// The list that the panel shows.
 #[derive(Debug, Default)]
 pub struct TodoPanel {
@@ -63,7 +68,8 @@ impl TodoPanel {
         });
         let head = format!("To do · {done} of {} done", self.items.len());
         if rows < SMALL {
-            return vec![line(format!("{head} · {}", self.items[current].content), theme.dim)];
+            let folded = self.folded(&head, usize::from(width));
+            return vec![line(folded, theme.dim)];
         }
         // The item before the current one is shown as well: it was done last.
         let last = self.items.len().saturating_sub(ITEMS);
@@ -71,17 +77,31 @@ impl TodoPanel {
         let mut out = vec![line(head, theme.dim)];
         for item in self.items.iter().skip(from).take(ITEMS) {
             let (mark, style) = match item.state {
-                State::Completed => ("[x]", theme.dim),
-                State::InProgress => ("[>]", theme.accent),
-                State::Pending => ("[ ]", theme.text),
+                State::Completed => (DONE, theme.dim),
+                State::InProgress => (AT_WORK, theme.accent),
+                State::Pending => (OPEN, theme.text),
             };
-            out.push(line(format!("  {mark} {}", item.content), style));
+            out.push(line(format!("{mark}{}", item.content), style));
         }
         let behind = self.items.len().saturating_sub(from + ITEMS);
         if behind > 0 {
             out.push(line(format!("  … {behind} more"), theme.dim));
         }
         out
+    }
+
+    /// Returns the panel in one line: the item at work, and the next one if there is room.
+    fn folded(&self, head: &str, width: usize) -> String {
+        let first = |state: State| self.items.iter().find(|item| item.state == state);
+        let now = first(State::InProgress).map(|item| format!(" · now: {}", item.content));
+        let next = first(State::Pending).map(|item| format!(" · next: {}", item.content)).unwrap_or_default();
+        match now {
+            Some(now) if text::width(head) + text::width(&now) + text::width(&next) <= width => {
+                format!("{head}{now}{next}")
+            }
+            Some(now) => format!("{head}{now}"),
+            None => format!("{head}{next}"),
+        }
     }
 }
 

@@ -36,6 +36,7 @@ fn question(hunks: usize) -> PermissionRequest {
         offer: Some(RuleOffer {
             rule: "Edit(//home/u/project/a.rs)".into(),
             covers: "every edit of it".into(),
+            ..RuleOffer::default()
         }),
         nearest: Some("Edit(//home/u/project/src/**)".into()),
         secrets: None,
@@ -363,7 +364,7 @@ fn a_page_waits_for_the_end_of_a_question() {
         assert_eq!(stage.key(KeyCode::Enter), [], "nothing is requested yet");
         let screen = stage.screen();
         assert!(screen.contains(&format!("◷ {command} opens after this call")), "{screen}");
-        assert!(screen.contains("1 Yes, once"), "{screen}");
+        assert!(screen.contains("1 Yes"), "{screen}");
         assert_eq!(stage.answer('1'), decided(Decision::AllowOnce));
         // The page is made once the call has ended, so that it shows what came of it.
         assert!(
@@ -396,7 +397,7 @@ fn a_tab_that_came_too_early_is_not_lost_without_a_word() {
     assert!(screen.contains("so it did nothing: press it again") && !screen.contains('❯'), "{screen}");
     stage.key(KeyCode::Tab);
     let screen = stage.screen();
-    assert!(screen.contains("❯ 1 Yes, once") && !screen.contains("press it again"), "{screen}");
+    assert!(screen.contains("❯ 1 Yes") && !screen.contains("press it again"), "{screen}");
 }
 
 /// The second question of "always" has the keyboard at once, and is answered by the same keys as the first: Tab, then Enter.
@@ -912,7 +913,7 @@ fn the_transcript_scrolls_while_a_question_is_open() {
             stage.screen();
         }
         let screen = stage.screen();
-        assert!(!screen.contains("message 39") && screen.contains("Yes, once"), "{screen}");
+        assert!(!screen.contains("message 39") && screen.contains("1 Yes"), "{screen}");
         for _ in 0..20 {
             stage.update(wheel(MouseEventKind::ScrollDown));
             stage.screen();

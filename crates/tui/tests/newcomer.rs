@@ -42,7 +42,11 @@ fn request(rule: Option<(&str, &str)>) -> PermissionRequest {
         input: json!({"command": "make"}),
         access: Access::execute("make"),
         reason: "default mode asks before commands".into(),
-        offer: rule.map(|(rule, covers)| RuleOffer { rule: rule.into(), covers: covers.into() }),
+        offer: rule.map(|(rule, covers)| RuleOffer {
+            rule: rule.into(),
+            covers: covers.into(),
+            ..RuleOffer::default()
+        }),
         nearest: None,
         secrets: None,
         preview: Vec::new(),
@@ -220,7 +224,7 @@ fn with_output() -> Stage {
 #[test]
 fn a_block_above_a_question_can_be_opened() {
     let mut stage = with_output();
-    assert!(stage.screen().contains("Enter twice allows it"), "{}", stage.screen());
+    assert!(stage.screen().contains("Enter marks, Enter again allows"), "{}", stage.screen());
     assert_eq!(alt_up(&mut stage), []);
     let screen = stage.screen();
     assert!(screen.contains("The keys are for the text above · Esc goes back to this question"), "{screen}");
@@ -239,7 +243,7 @@ fn a_block_above_a_question_can_be_opened() {
         stage.read_question();
     }
     assert_eq!(stage.key(KeyCode::Esc), []);
-    assert!(stage.screen().contains("Enter twice allows it"), "{}", stage.screen());
+    assert!(stage.screen().contains("Enter marks, Enter again allows"), "{}", stage.screen());
     stage.key(KeyCode::Enter);
     stage.read_question();
     let decision = Decision::AllowOnce;
@@ -254,7 +258,7 @@ fn ctrl_o_opens_calls_above_a_question() {
     assert!(!stage.screen().contains("│ file 7\n"), "{}", stage.screen());
     assert_eq!(stage.ctrl('o'), []);
     let screen = stage.screen();
-    assert!(screen.contains("│ file 7\n") && screen.contains("Enter twice allows it"), "{screen}");
+    assert!(screen.contains("│ file 7\n") && screen.contains("Enter marks, Enter again allows"), "{screen}");
 }
 
 /// A search or a block in focus that was open before the question keeps the keys, and the question says so.
@@ -274,7 +278,7 @@ fn reading_that_a_question_meets_goes_on() {
     stage.key(KeyCode::Esc);
     stage.read_question();
     let screen = stage.screen();
-    assert!(screen.contains("Enter twice allows it") && !screen.contains("find:"), "{screen}");
+    assert!(screen.contains("Enter marks, Enter again allows") && !screen.contains("find:"), "{screen}");
 }
 
 /// A session that goes on, a subagent at work, a compaction, a retry and a waiting message: each is one line, on the screen and in plain

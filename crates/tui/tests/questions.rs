@@ -195,7 +195,11 @@ fn request(hunks: usize, lines: usize) -> PermissionRequest {
         input: json!({"command": command.join("\n")}),
         access: Access::execute(command.join("\n")),
         reason: "no rule".into(),
-        offer: Some(RuleOffer { rule: "Bash(echo *)".into(), covers: "every echo".into() }),
+        offer: Some(RuleOffer {
+            rule: "Bash(echo *)".into(),
+            covers: "every echo".into(),
+            ..RuleOffer::default()
+        }),
         nearest: None,
         secrets: None,
         preview: (hunks > 0)
@@ -372,6 +376,7 @@ impl Kind {
                 offer: Some(RuleOffer {
                     rule: "Edit(//p/a.rs)".into(),
                     covers: "every edit of /p/a.rs".into(),
+                    ..RuleOffer::default()
                 }),
                 ..request(1, 1)
             })),
@@ -382,6 +387,7 @@ impl Kind {
                 offer: Some(RuleOffer {
                     rule: "WebFetch(domain:docs.rs)".into(),
                     covers: "pages of docs.rs".into(),
+                    ..RuleOffer::default()
                 }),
                 ..request(0, 1)
             })),
@@ -797,7 +803,7 @@ fn a_question_is_answered_deliberately_at_every_size() {
             let mut desk = ask();
             desk.press(KeyCode::Down);
             let shown = desk.frame();
-            assert!(shown.contains("❯ 1 Yes, once") || shown.contains("❯1 once"), "{shown}");
+            assert!(shown.contains("❯ 1 Yes") || shown.contains("❯1 yes"), "{shown}");
             assert!(shown.contains('›'), "the composer stays: {shown}");
             // On a small screen the question does not fit, so it must be scrolled to its end first.
             for _ in 0..4 {
@@ -810,12 +816,12 @@ fn a_question_is_answered_deliberately_at_every_size() {
             // before it answers.
             let mut desk = ask();
             let shown = desk.frame();
-            let marked = shown.contains("▸ 1 Yes, once") || shown.contains("▸1 once");
+            let marked = shown.contains("▸ 1 Yes") || shown.contains("▸1 yes");
             assert!(marked || !shown.contains("Ctrl-C"), "{shown}");
             assert!(!shown.contains('❯'), "{shown}");
             desk.press(KeyCode::Up);
             let shown = desk.frame();
-            assert!(shown.contains("❯ 1 Yes, once") || shown.contains("❯1 once"), "{shown}");
+            assert!(shown.contains("❯ 1 Yes") || shown.contains("❯1 yes"), "{shown}");
             desk.press(KeyCode::Enter);
             assert!(allowed(&desk).is_empty(), "{size:?}\n{}", desk.frame());
             for _ in 0..4 {
@@ -928,7 +934,7 @@ fn a_question_that_has_room_is_shown_whole() {
         desk.give(Input::Agent(Event::PermissionAsked(Box::new(change(lines)))));
         desk.wait(3_000);
         let shown = desk.frame();
-        let whole = shown.contains(&format!("-old {}", lines - 1)) && shown.contains("Yes, once");
+        let whole = shown.contains(&format!("-old {}", lines - 1)) && shown.contains("1 Yes");
         // One hunk of twelve lines with its reason, the answers, the composer, the status line and a row of the
         // transcript.
         assert_eq!(whole, lines <= 12, "{lines}\n{shown}");
@@ -957,11 +963,8 @@ fn answers_are_never_cut_and_differ() {
         }
         assert!(answers.len() >= 4, "{columns}\n{shown}");
         assert!(answers.iter().all(|answer| !answer.contains('…')), "{columns}\n{shown}");
-        assert!(
-            answers[1].contains("Bash(echo *)") && answers[1].contains("this session"),
-            "{columns}\n{shown}"
-        );
-        assert!(answers[2].contains("Bash(echo *)") && answers[2].contains("always"), "{columns}\n{shown}");
+        assert!(answers[1].contains("echo *") && answers[1].contains("this session"), "{columns}\n{shown}");
+        assert!(answers[2].contains("echo *") && answers[2].contains("always"), "{columns}\n{shown}");
         let different: std::collections::BTreeSet<&String> = answers.iter().collect();
         assert_eq!(different.len(), answers.len(), "{columns}\n{shown}");
     }
@@ -974,8 +977,8 @@ fn enter_or_a_number_marks_an_answer_and_enter_takes_it() {
     for size in SIZES {
         for vim in [false, true] {
             for (mark, row, decision) in [
-                (KeyCode::Enter, "❯ 1 Yes, once", Decision::AllowOnce),
-                (KeyCode::Char('1'), "❯ 1 Yes, once", Decision::AllowOnce),
+                (KeyCode::Enter, "❯ 1 Yes", Decision::AllowOnce),
+                (KeyCode::Char('1'), "❯ 1 Yes", Decision::AllowOnce),
                 (KeyCode::Char('2'), "❯ 2 Yes", Decision::AllowSession),
                 (KeyCode::Char('4'), "❯ 4 No", Decision::Deny { reason: None }),
             ] {
@@ -1074,7 +1077,7 @@ fn enters_after_a_text_that_was_sent_mark_an_answer_at_most() {
     let mut desk = ask();
     desk.deliberately(KeyCode::Enter);
     assert_eq!((desk.written().as_str(), desk.decisions().len()), ("foo", 0));
-    assert!(desk.frame().contains("❯ 1 Yes, once"), "{}", desk.frame());
+    assert!(desk.frame().contains("❯ 1 Yes"), "{}", desk.frame());
     desk.deliberately(KeyCode::Enter);
     assert_eq!(allowed(&desk), [Decision::AllowOnce], "the third one answers");
     let mut desk = ask();
@@ -1121,15 +1124,15 @@ fn a_question_shows_at_first_sight_which_keys_answer_it() {
         stage.event(Event::PermissionAsked(Box::new(request(0, 1))));
         stage.read_question();
         let shown = stage.screen();
-        assert!(shown.contains("▸ 1 Yes, once   Enter twice"), "{name}: {shown}");
+        assert!(shown.contains("▸ 1 Yes   Enter twice"), "{name}: {shown}");
         assert!(
-            shown.contains("\nEnter twice allows it · 1–4 or ↑ ↓ select another · Esc refuses\n"),
+            shown.contains("\nEnter marks, Enter again allows · 1–4 or ↑ ↓ select another · Esc refuses\n"),
             "{name}: {shown}"
         );
         assert!(shown.contains("4 No   Esc"), "{name}: {shown}");
         stage.key(KeyCode::Enter);
         let shown = stage.screen();
-        assert!(shown.contains("❯ 1 Yes, once   Enter takes it"), "{name}: {shown}");
+        assert!(shown.contains("❯ 1 Yes   Enter takes it"), "{name}: {shown}");
         assert!(
             shown.contains("\nEnter takes it · ↑ ↓ or 1–4 select another · Esc refuses"),
             "{name}: {shown}"
@@ -1144,10 +1147,10 @@ fn each_answer_names_its_keys() {
     Kind::Call.ask(&mut desk);
     desk.wait(3_000);
     let shown = desk.frame();
-    assert!(shown.contains("▸ 1 Yes, once   Enter twice") && shown.contains("No   Esc"), "{shown}");
+    assert!(shown.contains("▸ 1 Yes   Enter twice") && shown.contains("No   Esc"), "{shown}");
     assert!(!shown.contains('❯'), "{shown}");
     desk.press(KeyCode::Tab);
-    assert!(desk.frame().contains("❯ 1 Yes, once"), "{}", desk.frame());
+    assert!(desk.frame().contains("❯ 1 Yes"), "{}", desk.frame());
     // While a text is in the composer, Tab and Enter have another meaning, which the line below says.
     let mut desk = Desk::new((80, 24), false);
     Kind::Call.ask(&mut desk);
@@ -1164,8 +1167,7 @@ fn change() -> PermissionRequest {
         reason: "default mode asks before changes".into(),
         offer: Some(RuleOffer {
             rule: "Edit(//home/u/project/src/span.py)".into(),
-            covers: format!("every edit of {path}"),
-        }),
+            covers: format!("every edit of {path}"), ..RuleOffer::default() }),
         preview: vec![FilePreview {
             path: path.into(),
             hunks: vec![

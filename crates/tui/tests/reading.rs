@@ -406,12 +406,12 @@ fn a_closed_call_shows_the_end_of_its_output_and_its_error() {
             true,
             &[
                 "✗ bash make  failed (exit code 3) · 20 ms",
-                "│ … 4 earlier lines · Ctrl-O opens",
-                "│ line 5",
-                "│ line 6",
-                "│ line 7",
-                "│ line 8",
-                "│ error: it broke",
+                "┃ … 4 earlier lines · Ctrl-O opens",
+                "┃ line 5",
+                "┃ line 6",
+                "┃ line 7",
+                "┃ line 8",
+                "┃ error: it broke",
             ],
         ),
         ("bash", &command, "(no output)".into(), Some(0), false, &["✓ bash make"]),
@@ -423,13 +423,13 @@ fn a_closed_call_shows_the_end_of_its_output_and_its_error() {
             true,
             &[
                 "✗ bash make  2 failed, 12 passed · exit code 101 · 20 ms",
-                "│ test result: ok. 5 passed; 0 failed; 0 ignored",
-                "│ test result: FAILED. 7 passed; 2 failed; 0 ignored",
+                "┃ test result: ok. 5 passed; 0 failed; 0 ignored",
+                "┃ test result: FAILED. 7 passed; 2 failed; 0 ignored",
             ],
         ),
-        ("read", &file, "the file does not exist".into(), None, true, &["✗ read src/a.rs  failed · 20 ms", "│ the file does not exist"]),
+        ("read", &file, "the file does not exist".into(), None, true, &["✗ read src/a.rs  failed · 20 ms", "┃ the file does not exist"]),
         ("read", &file, printed(9), None, false, &["✓ read src/a.rs"]),
-        ("write", &outside, "is a folder".into(), None, true, &["✗ write /etc/hosts  failed · 20 ms", "│ is a folder"]),
+        ("write", &outside, "is a folder".into(), None, true, &["✗ write /etc/hosts  failed · 20 ms", "┃ is a folder"]),
     ];
     for (name, input, output, code, is_error, wanted) in cases {
         let mut stage = Stage::new(60, 14);
@@ -507,14 +507,17 @@ fn the_todo_list_is_a_panel_until_it_is_done() {
     stage.event(Event::StepStarted { step: 1 });
     let (done, now, later) = ("completed", "in_progress", "pending");
     todo(&mut stage, [done, done, done, now, later, later, later]);
-    let panel = "To do · 3 of 7 done\n  [x] item 2\n  [>] item 3\n  [ ] item 4\n  [ ] item 5\n  [ ] item 6\n";
+    let panel = "To do · 3 of 7 done\n  ✓ item 2\n  ▸ item 3\n  ○ item 4\n  ○ item 5\n  ○ item 6\n\n◐ ";
     assert!(stage.screen().contains(panel), "{}", stage.screen());
     stage.resize(60, 12);
-    assert!(stage.screen().contains("To do · 3 of 7 done · item 3\n"), "{}", stage.screen());
+    let folded = "To do · 3 of 7 done · now: item 3 · next: item 4\n";
+    assert!(stage.screen().contains(folded), "{}", stage.screen());
+    stage.resize(44, 12);
+    assert!(stage.screen().contains("To do · 3 of 7 done · now: item 3\n"), "{}", stage.screen());
     stage.resize(60, 24);
     stage.event(turn_end(TurnEnd::Completed));
     let screen = stage.screen();
-    assert!(screen.contains("To do · 3 of 7 done · item 3\n") && !screen.contains("[>]"), "{screen}");
+    assert!(screen.contains(folded) && !screen.contains('▸'), "{screen}");
     stage.event(Event::StepStarted { step: 2 });
     assert!(stage.screen().contains(panel), "{}", stage.screen());
     todo(&mut stage, [done; 7]);

@@ -555,11 +555,14 @@ pub struct PermissionRequest {
 }
 
 /// A rule that the user can allow, with a description of its scope.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RuleOffer {
     pub rule: String,
     /// One sentence that says which calls the rule matches.
     pub covers: String,
+    /// Rules that together allow the call too, one for each part of a command; empty if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<String>,
 }
 
 /// The change a call would make to one file.

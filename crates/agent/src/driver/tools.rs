@@ -247,7 +247,11 @@ impl ToolRunner<'_> {
             return CallStart::Settled;
         }
         let scripts = self.tools.guard.script_state(&access);
-        let offer = rule.clone().map(|rule| RuleOffer { covers: becket_guard::covers(&rule), rule });
+        let offer = rule.clone().map(|rule| RuleOffer {
+            covers: becket_guard::covers(&rule),
+            parts: self.tools.guard.part_rules(&tool.spec().name, &access, &slot.call.input),
+            rule,
+        });
         self.conversation.core.announce(Event::PermissionAsked(Box::new(PermissionRequest {
             call_id: slot.call.id.clone(),
             tool: slot.call.name.clone(),

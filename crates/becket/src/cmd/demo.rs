@@ -37,7 +37,7 @@ pub(crate) fn run(
     let told = play(environment, args.keep, story)?;
     if args.json {
         let body = json!({ "completed": told.completed, "checks_pass": told.pass, "kept": told.kept });
-        say(out, &body.to_string())?;
+        writeln!(out, "{body}").map_err(failed("write to stdout"))?;
     }
     Ok(if told.pass && told.completed { ExitStatus::Ok } else { ExitStatus::Error })
 }
@@ -59,11 +59,8 @@ fn play(environment: &Environment, keep: bool, out: &mut dyn Write) -> Result<De
 
     say(
         out,
-        "becket demo: the model is scripted, its answers come from a file. Everything else is real: the files, the",
-    )?;
-    say(
-        out,
-        "tools, the message in the middle of the turn, the compaction, the checks. No key, no network.",
+        "becket demo: the model is scripted, its answers come from a file. Everything else is real: the files, the tools, the \
+         message in the middle of the turn, the compaction, the checks. No key, no network.",
     )?;
     say(out, &format!("scratch repository: {}\n", repository.display()))?;
 
@@ -116,7 +113,7 @@ fn play(environment: &Environment, keep: bool, out: &mut dyn Write) -> Result<De
     }
     say(
         out,
-        "Your turn: ANTHROPIC_API_KEY=… becket -p \"task\", or OPENAI_BASE_URL=http://127.0.0.1:8080/v1 becket -p \"task\"",
+        "Your turn:\n  ANTHROPIC_API_KEY=… becket -p \"task\"\n  OPENAI_BASE_URL=http://127.0.0.1:8080/v1 becket -p \"task\"",
     )?;
     Ok(DemoResult { completed: green, pass, kept: kept.then_some(root) })
 }
@@ -224,7 +221,7 @@ fn line(event: &Event) -> Option<String> {
             format!("\nbecket: {}", message.text())
         }
         Event::ToolStarted { name, input, .. } => format!("  {name} {}", subject(input)),
-        Event::ToolFinished { message, .. } => format!("    {}", one_line(&outcome(message), 90)),
+        Event::ToolFinished { message, .. } => format!("    {}", one_line(&outcome(message), 76)),
         Event::PermissionDenied(denial) => format!("  denied: {}", denial.reason),
         Event::CompactBoundary { pre_tokens, post_tokens, .. } => format!(
             "\n  -- context compacted {} -> {} tokens: older history is now one summary, and the work continues --",
@@ -268,12 +265,60 @@ fn outcome(message: &Message) -> String {
     }
 }
 
-fn say(out: &mut dyn Write, line: &str) -> Result<(), Failure> {
-    writeln!(out, "{}", becket_print::clean(line))
+/// Columns of the lines if standard output is no terminal.
+const COLUMNS: usize = 80;
+
+fn say(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
+    let columns = size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+    let clean = becket_print::clean(text);
+    clean
+        .split('\n')
+        .flat_map(|line| wrapped(line, columns.unwrap_or(COLUMNS)))
+        .try_for_each(|line| writeln!(out, "{line}"))
         .and_then(|()| out.flush())
         .map_err(failed("write to stdout"))
 }
 
+/// Divides a line between its words into lines of at most `columns`, with the same indentation. A longer word stays whole, because it
+/// is an address or a path.
+fn wrapped(line: &str, columns: usize) -> Vec<String> {
+    let indent = &line[..line.len() - line.trim_start().len()];
+    let mut lines: Vec<String> = Vec::new();
+    let mut used = 0;
+    for word in line.split_whitespace() {
+        let length = word.chars().count();
+        match lines.last_mut().filter(|_| used + 1 + length <= columns) {
+            Some(last) => {
+                last.push(' ');
+                last.push_str(word);
+                used += 1 + length;
+            }
+            None => {
+                lines.push(format!("{indent}{word}"));
+                used = indent.chars().count() + length;
+            }
+        }
+    }
+    if lines.is_empty() {
+        lines.push(String::new());
+    }
+    lines
+}
+
 fn failed(doing: &'static str) -> impl Fn(std::io::Error) -> Failure {
     move |e| Failure::error(format!("cannot {doing}: {e}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_divided_between_words() {
+        assert_eq!(wrapped("  one two three", 10), ["  one two", "  three"]);
+        assert_eq!(wrapped("one https://a.example/long two", 10), ["one", "https://a.example/long", "two"]);
+        assert_eq!(wrapped("", 10), [""]);
+        assert_eq!(wrapped("fits", 4), ["fits"]);
+    }
 }

@@ -33,6 +33,8 @@ const REASON_ROWS: u16 = 4;
 /// Rows of the transcript that are more important than blank rows and the edges below a question: the agent's reason, and the last line
 /// of the output that it is about.
 const OUTPUT_ROWS: u16 = 8;
+/// Rows of the transcript that are more important than the blank row between the answers and the line of keys.
+const SEEN_ROWS: u16 = 6;
 /// The header is in the middle of the screen if that leaves at least this many blank rows above and below it.
 const MIDDLE: u16 = 6;
 /// Rows for the header in the terminal's scrollback. Its large letters need more.
@@ -130,15 +132,21 @@ impl App {
             let room = if self.status.is_working() { rows } else { 0 };
             lines = self.todo.lines(columns, room, &self.look.theme);
         }
+        let airy = !asking && rows >= TALL && self.window.screen.is_none();
+        // A list of several rows and the line of the activity are two things.
+        if airy && lines.len() > 1 {
+            lines.push(Line::default());
+        }
         lines.extend(self.editor.waiting.lines(columns, &self.look.theme));
         lines.extend(self.pages.held_line(columns, &self.look.theme));
         // While a question is open, no activity is shown: the question says itself that becket waits.
         if !asking {
-            lines.extend(self.status.activity(columns, &self.look.theme, self.stop_key()));
+            let moves = self.editor.composer.is_empty();
+            lines.extend(self.status.activity(columns, &self.look.theme, self.stop_key(), moves));
         }
         lines.extend(self.status.note(columns, &self.look.theme));
         // The line of the activity belongs to the transcript, so on a tall screen a blank row divides it from the composer.
-        if !asking && !lines.is_empty() && rows >= TALL && self.window.screen.is_none() {
+        if airy && !lines.is_empty() {
             lines.push(Line::default());
         }
         lines
@@ -245,7 +253,7 @@ impl App {
         let fits = |spacing: Spacing| {
             // Blank rows are less important than what the agent said before the question.
             let before = match spacing {
-                Spacing::Airy => kept.max(REASON_ROWS),
+                Spacing::Airy => kept.clamp(REASON_ROWS, SEEN_ROWS),
                 Spacing::Whole | Spacing::Near => REASON_ROWS,
                 Spacing::Tight | Spacing::Short => 1,
             };

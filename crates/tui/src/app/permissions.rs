@@ -20,12 +20,14 @@ const BYPASS: &str = "In `bypassPermissions`, becket asks about nothing: every c
 /// Marks the call that an answer allows in the transcript. Returns the effects of the answer.
 pub(super) fn marked(effects: Vec<Effect>, transcript: &mut Transcript) -> Vec<Effect> {
     let always = effects.iter().any(|effect| matches!(effect, Effect::Ask(Request::Allow { .. })));
+    let rules = effects.iter().any(|effect| matches!(effect, Effect::Send(Command::ChangeRules { .. })));
     for effect in &effects {
         let Effect::Send(Command::Decide { call_id, decision }) = effect else { continue };
         let how = match decision {
             _ if always => "allowed from now on",
-            Decision::AllowOnce => "allowed once",
             Decision::AllowSession => "allowed for this session",
+            Decision::AllowOnce if rules => "allowed for this session",
+            Decision::AllowOnce => "allowed once",
             _ => continue,
         };
         transcript.allowed(call_id, how);

@@ -1,14 +1,14 @@
-//! Colours of the code in a question about a change.
+//! Colours of the code in a question about a change, and of the programs in one about a command.
 //!
 //! Owns the old and the new text of each file's hunks as [`Code`], which is parsed outside the interface's thread when the question
-//! is on the screen. Until then the code has the colour of its line. Changes no text: the spans of a line hold what the line held.
+//! is on the screen, and the command in the same way. Until then the code has the colour of its line. Changes no text: the spans of a line hold what the line held.
 
-use crate::highlight::{Code, Job};
+use crate::highlight::{Class, Code, Job};
 use crate::text;
 use crate::theme::Theme;
 use crate::transcript::changed_words;
 use becket_types::FilePreview;
-use ratatui::style::Style;
+use ratatui::style::{Modifier, Style};
 use ratatui::text::Span;
 use std::ops::Range;
 use std::sync::Arc;
@@ -105,6 +105,29 @@ impl ChangedCode {
     }
 }
 
+/// Returns a command as code of the shell, line by line as the question shows it.
+pub(super) fn command(command: &str) -> Arc<Code> {
+    let lines: Vec<_> = command.split('\n').map(text::visible).collect();
+    Code::new("bash", lines.join("\n"))
+}
+
+/// Returns a line of a command with the names of its programs marked. `number`: the line, from 0. `shown`: the line as it is shown.
+pub(super) fn programs(code: &Code, number: usize, shown: &str, theme: &Theme) -> Vec<Span<'static>> {
+    let program = theme.code.patch(theme.accent).add_modifier(Modifier::BOLD);
+    let mut spans = Vec::new();
+    let mut from = 0;
+    code.runs(number, 0..shown.len(), |length, class| {
+        let to = shown.floor_char_boundary((from + length).min(shown.len()));
+        if to > from {
+            let style = if class == Class::Function { program } else { theme.code };
+            spans.push(Span::styled(shown[from..to].to_owned(), style));
+            from = to;
+        }
+    });
+    spans.push(Span::styled(shown[from..].to_owned(), theme.code));
+    spans
+}
+
 /// Applies `style` to a range of the spans' joined text, below the spans' own styles. A span that the range would cut within a
 /// character stays as it is.
 fn mark(spans: &mut Vec<Span<'static>>, bytes: Range<usize>, style: Style) {
@@ -140,7 +163,6 @@ fn sides(line: &str) -> Option<(bool, bool, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::highlight::Class;
 
     fn file(path: &str) -> FilePreview {
         let hunks = [
@@ -200,6 +222,28 @@ mod tests {
             [(0, "def", Class::Keyword), (1, "return", Class::Keyword), (2, "# why", Class::Comment)]
         {
             assert_eq!(colour(row, word), Some(theme.text.patch(theme.class(class))), "{word}");
+        }
+    }
+
+    #[test]
+    fn the_program_of_each_part_of_a_command_is_marked() {
+        let text = "cd a && git add -A | tee \"x y\"\nFOO=1 make test; ./run.sh $(date)";
+        for theme in Theme::NAMES.map(|name| Theme::by_name(name).unwrap()) {
+            let code = command(text);
+            let plain = programs(&code, 0, text.lines().next().unwrap(), &theme);
+            assert_eq!(
+                plain.iter().map(|span| span.content.as_ref()).collect::<String>(),
+                text.lines().next().unwrap()
+            );
+            code.wanted().unwrap().run();
+            let mut marked = Vec::new();
+            for (number, line) in text.lines().enumerate() {
+                let spans = programs(&code, number, line, &theme);
+                assert_eq!(spans.iter().map(|span| span.content.as_ref()).collect::<String>(), line);
+                let is_marked = |span: &&Span<'_>| span.style != theme.code;
+                marked.extend(spans.iter().filter(is_marked).map(|span| span.content.trim().to_owned()));
+            }
+            assert_eq!(marked, ["cd", "git", "tee", "make", "./run.sh", "date"], "{}", theme.name);
         }
     }
 }

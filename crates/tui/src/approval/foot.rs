@@ -85,7 +85,7 @@ impl Approvals {
         let numbers = format!("1–{}", answers.len());
         let first = match answers.first().map(|(does, _)| *does) {
             Some(Does::Once) if self.asks_plan() => "agrees",
-            Some(Does::Once) => "allows it",
+            Some(Does::Once) => "allows",
             Some(Does::Refuse) => "masks it",
             _ => "answers",
         };
@@ -169,14 +169,15 @@ impl Approvals {
                 "To allow, first PageDown",
             ],
             _ if writing.takes_escape => &[
-                "Enter twice {first} · {numbers} or ↑ ↓ select another · Esc twice {refuses}",
+                "Enter marks, Enter again {first} · {numbers} or ↑ ↓ select another · Esc twice {refuses}",
                 "Enter twice {first} · Esc twice {refuses}",
                 "Enter, Esc: each twice answers",
             ],
             _ => &[
-                "Enter twice {first} · {numbers} or ↑ ↓ select another · Esc {refuses} · Ctrl-C interrupts",
-                "Enter twice {first} · {numbers} or ↑ ↓ select another · Esc {refuses}",
-                "Enter twice {first} · {numbers} selects · Esc {refuses}",
+                "Enter marks, Enter again {first} · {numbers} or ↑ ↓ select another · Esc {refuses} · Ctrl-C interrupts",
+                "Enter marks, Enter again {first} · {numbers} or ↑ ↓ select another · Esc {refuses}",
+                "Enter marks, Enter again {first} · {numbers} selects · Esc {refuses}",
+                "Enter marks, Enter again {first} · Esc {refuses}",
                 "Enter twice {first} · Esc {refuses}",
                 "Enter twice · Esc {refuses}",
             ],

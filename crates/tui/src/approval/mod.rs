@@ -15,12 +15,12 @@ mod offers;
 mod question;
 
 use crate::answers::{Answer, AnswerList, Pressed};
-use crate::highlight::Job;
+use crate::highlight::{Code, Job};
 use crate::input::{Effect, Place, Request, Timer};
 use crate::paths::ShortPaths;
 use crate::theme::Theme;
 use crate::transcript::print;
-use becket_types::{CallId, Command, Decision, PermissionRequest};
+use becket_types::{CallId, Command, Decision, PermissionRequest, RuleChange, RuleKind, RuleOffer};
 use code::ChangedCode;
 use crossterm::event::{KeyCode, KeyEvent};
 use question::Question;
@@ -30,6 +30,7 @@ use ratatui::layout::{Position, Rect};
 use ratatui::text::Line;
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
+use std::sync::Arc;
 
 /// A question that does not fit into an area with fewer rows than this is laid out for short screens.
 const SHORT: u16 = 14;
@@ -79,6 +80,8 @@ struct Asked {
     request: PermissionRequest,
     /// The code of each changed file.
     code: Vec<ChangedCode>,
+    /// The command, in which the names of programs are marked.
+    command: Option<Arc<Code>>,
 }
 
 /// Steps of a question. Each gives the keys another meaning.
@@ -100,6 +103,10 @@ enum Does {
     /// Opens the step that asks where the rule shall hold.
     Always,
     Keep(Place),
+    /// Like `Session`, for the rules of the command's parts.
+    Parts,
+    /// Like `Keep`, for the rules of the command's parts.
+    KeepParts(Place),
     /// Opens the list of hunks.
     Hunks,
     Refuse,
@@ -107,6 +114,13 @@ enum Does {
     Back,
     /// Agrees to a plan, and allows that files are edited.
     AcceptEdits,
+}
+
+impl Does {
+    /// True if the answer lets the call run.
+    fn allows(self) -> bool {
+        !matches!(self, Self::Hunks | Self::Refuse | Self::Back)
+    }
 }
 
 /// Rows that a question may take.
@@ -213,7 +227,8 @@ impl Approvals {
             None => format!("{} waits for permission", request.tool),
         };
         let code = request.preview.iter().map(ChangedCode::new).collect();
-        self.queue.push_back(Asked { subagent, request, code });
+        let command = request.access.command.as_deref().map(code::command);
+        self.queue.push_back(Asked { subagent, request, code, command });
         vec![Effect::Notify(text)]
     }
 
@@ -337,9 +352,7 @@ impl Approvals {
     fn choose(&mut self, does: Does) -> Vec<Effect> {
         match does {
             // An answer that is not yet enabled shows the next page. A key that is held down must not answer after the last one.
-            Does::Once | Does::AcceptEdits | Does::Session | Does::Always | Does::Keep(_)
-                if !self.seen_end =>
-            {
+            _ if does.allows() && !self.seen_end => {
                 self.scroll_pages(1);
                 self.list.settle_again();
             }
@@ -359,6 +372,8 @@ impl Approvals {
             Does::Always => self.go(Step::Always),
             Does::Back => self.go(Step::Asked),
             Does::Keep(place) => return self.keep(place),
+            Does::Parts => return self.allow_parts(None),
+            Does::KeepParts(place) => return self.allow_parts(Some(place)),
             Does::Hunks => self.look_at(0),
             Does::Refuse => return self.refuse(None),
         }
@@ -412,6 +427,19 @@ impl Approvals {
         effects
     }
 
+    /// Allows the parts of a command by rules of their own, for this session and, with a place, for later ones.
+    fn allow_parts(&mut self, place: Option<Place>) -> Vec<Effect> {
+        let offer = self.queue.front().and_then(|asked| asked.request.offer.clone());
+        let Some(RuleOffer { parts, .. }) = offer else { return Vec::new() };
+        let keep =
+            |place| parts.iter().map(move |rule| Effect::Ask(Request::Allow { rule: rule.clone(), place }));
+        let mut effects: Vec<Effect> = place.into_iter().flat_map(keep).collect();
+        // The rules come first, so that they hold for the calls after this one.
+        effects.push(Effect::Send(Command::change_rules(RuleKind::Allow, RuleChange::Add, parts.clone())));
+        effects.extend(self.decide(Decision::AllowOnce));
+        effects
+    }
+
     /// Refuses the call. `reason`: the user's reason for the model.
     pub fn refuse(&mut self, reason: Option<String>) -> Vec<Effect> {
         self.decide(Decision::Deny { reason })
@@ -429,11 +457,14 @@ impl Approvals {
 
     /// Returns the jobs that parse the code of the question. Each job is returned only once.
     pub fn jobs(&self) -> Vec<Job> {
-        self.queue.front().into_iter().flat_map(|asked| &asked.code).flat_map(ChangedCode::jobs).collect()
+        let Some(asked) = self.queue.front() else { return Vec::new() };
+        let changes = asked.code.iter().flat_map(ChangedCode::jobs);
+        changes.chain(asked.command.iter().filter_map(Code::wanted)).collect()
     }
 
     fn question(&self, width: u16, theme: &Theme, spacing: Spacing) -> Vec<Line<'static>> {
-        let Some(Asked { request, subagent, code }) = self.queue.front() else { return Vec::new() };
+        let Some(asked) = self.queue.front() else { return Vec::new() };
+        let request = &asked.request;
         let question = Question::new(width, theme, &self.paths, spacing);
         if matches!(self.step, Step::Always) {
             return question.always(request, self.files.as_ref());
@@ -442,7 +473,7 @@ impl Approvals {
             return question.plan(request);
         }
         let at = if let Step::Hunks(at) = self.step { Some(at) } else { None };
-        question.call(request, code, subagent.is_some(), self.queue.len() - 1, &self.rejected, at)
+        question.call(asked, self.queue.len() - 1, &self.rejected, at)
     }
 
     /// Returns the height in rows that the question needs with this spacing.

@@ -1,13 +1,13 @@
 //! Body of a permission question: everything that will run, line by line. Nothing is cut: long lines are wrapped, and
 //! invisible characters are made visible.
 
-use super::Spacing;
-use super::code::{At, ChangedCode};
-use super::offers::ABSOLUTE;
+use super::code::{At, ChangedCode, programs};
+use super::offers::{ABSOLUTE, parts_in_words};
+use super::{Asked, Spacing};
 use crate::paths::ShortPaths;
 use crate::text;
 use crate::theme::Theme;
-use crate::transcript::{DiffLine, Markdown, between_blank_lines};
+use crate::transcript::{DiffLine, Markdown, without_blank_ends};
 use becket_types::{FilePreview, PermissionRequest, sdk_names};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
@@ -148,18 +148,39 @@ impl<'a> Question<'a> {
         self.lines.extend(text::wrap(&spans, self.width, &lead, &Span::raw("  ")));
     }
 
-    /// Builds the question if a call may run. `of_subagent`: a subagent makes the call. `others`: questions that wait
-    /// after this one. `at`: the hunk at the cursor.
+    /// Adds the command with its programs marked, after the model's own words about it.
+    fn command(&mut self, asked: &Asked) {
+        let Some(command) = &asked.request.access.command else { return };
+        let description = asked.request.input.get("description").and_then(serde_json::Value::as_str);
+        let first = description.and_then(|words| words.lines().find(|line| !line.trim().is_empty()));
+        // The words do not run, so they may be cut, and give way where there is little room.
+        if let Some(words) = first.filter(|_| self.spacing != Spacing::Short) {
+            let words = text::visible(words.trim()).into_owned();
+            let words = text::fit_words(&words, self.width.saturating_sub(2)).into_owned();
+            self.lines.push(Line::styled(format!("  {words}"), self.theme.dim));
+        }
+        let rest = Span::raw("    ");
+        for (number, line) in command.split('\n').enumerate() {
+            let lead = if number == 0 { Span::styled("  $ ", self.theme.dim) } else { rest.clone() };
+            let shown = text::visible(line);
+            let spans = match &asked.command {
+                Some(code) => programs(code, number, &shown, self.theme),
+                None => vec![Span::styled(shown.into_owned(), self.theme.code)],
+            };
+            self.lines.extend(text::wrap(&spans, self.width, &lead, &rest));
+        }
+    }
+
+    /// Builds the question if a call may run. `others`: questions that wait after this one. `at`: the hunk at the cursor.
     pub(super) fn call(
         mut self,
-        request: &PermissionRequest,
-        code: &[ChangedCode],
-        of_subagent: bool,
+        asked: &Asked,
         others: usize,
         rejected: &BTreeSet<usize>,
         at: Option<usize>,
     ) -> Vec<Line<'static>> {
         let theme = self.theme;
+        let (request, of_subagent) = (&asked.request, asked.subagent.is_some());
         let short = self.spacing == Spacing::Short;
         let mut more = counted(&request.preview, short);
         if others > 0 {
@@ -195,9 +216,7 @@ impl<'a> Question<'a> {
             },
             more,
         );
-        if let Some(command) = &request.access.command {
-            self.say("  $ ", command, theme.code);
-        }
+        self.command(asked);
         for path in request.access.paths.iter().filter(|_| only.is_none()) {
             self.say("  → ", &self.paths.in_workspace(&path.to_string_lossy()), theme.code);
         }
@@ -219,7 +238,7 @@ impl<'a> Question<'a> {
             );
         } else if !request.preview.is_empty() {
             self.space();
-            left_out = self.preview(&request.preview, code, rejected, at);
+            left_out = self.preview(&request.preview, &asked.code, rejected, at);
         } else if request.access.command.is_none() {
             let input = serde_json::to_string_pretty(&request.input).unwrap_or_default();
             self.say("    ", &input, theme.dim);
@@ -310,7 +329,7 @@ impl<'a> Question<'a> {
                 let kinds: Vec<DiffLine> = lines.iter().map(kind).collect();
                 let near = if self.spacing == Spacing::Whole { 0..lines.len() } else { near_changes(&lines) };
                 left_out |= near.len() < lines.len();
-                let edges = between_blank_lines(&kinds[near.clone()]);
+                let edges = without_blank_ends(&kinds[near.clone()]);
                 let shown = near.start + edges.start..near.start + edges.end;
                 let numbers = lines[shown.clone()].iter().filter_map(|(n, _)| *n);
                 let digits = numbers.max().map_or(0, |n| n.to_string().len());
@@ -356,6 +375,10 @@ impl<'a> Question<'a> {
         self.title("Always allow this?".to_owned(), String::new());
         self.say("  becket will not ask again about ", &self.paths.shorten(&offer.covers), theme.text);
         self.say("  as a rule of the settings: ", &offer.rule, theme.code);
+        if let Some(parts) = parts_in_words(offer) {
+            self.say("  or about its parts: ", &parts, theme.text);
+            self.say("  as rules of the settings: ", &offer.parts.join(", "), theme.code);
+        }
         if offer.rule.contains(ABSOLUTE) {
             self.explain("  ", "(In a rule, // begins a path from the root of the file system.)");
         }

@@ -193,7 +193,7 @@ impl Inspector {
             let keys = if focused {
                 ["↑ ↓ select · Enter takes it · Esc cancels", "Enter takes it · Esc cancels"]
             } else {
-                ["Enter twice answers · Esc cancels", "Enter twice · Esc cancels"]
+                ["Enter marks, Enter again answers · Esc cancels", "Enter twice answers · Esc cancels"]
             };
             out.push(hint::line(hint::fitting(&keys, width), width, theme));
             return out;

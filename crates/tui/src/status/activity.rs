@@ -37,13 +37,30 @@ pub(crate) fn short_error(error: &str, model: &str) -> String {
 
 /// Columns that the sign and the words of an activity must have before the tokens are shown as well.
 const DOING: usize = 24;
+/// Seconds of a turn after which the key is named that moves what runs to the background.
+const LONG: u64 = 5;
+/// The key that moves a running command or subagent to the background.
+const MOVES: &str = " · Ctrl-B moves it to the background";
+
+/// True if the background can take what the turn is doing: a command or a subagent.
+fn is_movable(doing: &str) -> bool {
+    let own = doing.strip_prefix(RUNNING).is_some_and(|tool| matches!(tool, "bash" | "task"));
+    own || doing.starts_with("subagent: ")
+}
+
 /// The words keep at least this many columns: the cost, and then the time, are left out for them.
 const LEAST_DOING: usize = 9;
 
 impl Status {
     /// Returns the line of the current activity, `None` while idle. `stop`: the key that interrupts now, if there is
-    /// one.
-    pub fn activity(&self, width: u16, theme: &Theme, stop: Option<&str>) -> Option<Line<'static>> {
+    /// one. `moves`: Ctrl-B would move what runs to the background.
+    pub fn activity(
+        &self,
+        width: u16,
+        theme: &Theme,
+        stop: Option<&str>,
+        moves: bool,
+    ) -> Option<Line<'static>> {
         let Some(turn) = &self.turn else {
             let end = stop.map(|key| format!(" · {key} stops it")).unwrap_or_default();
             let command = format!("◐ $ {}", text::visible(self.command.as_ref()?));
@@ -70,7 +87,17 @@ impl Status {
         let runs = turn.doing.starts_with(RUNNING) || turn.doing.starts_with(SUBAGENT_RUNNING);
         let doing = if runs { "working" } else { &turn.doing };
         let words = text::width(doing).min(LEAST_DOING);
+        let can_move = moves && turn.seconds >= LONG && is_movable(&turn.doing);
+        let move_key = if can_move { MOVES } else { "" };
         let end = match () {
+            () if can_move && text::width(&longer) + text::width(move_key) + DOING <= width => {
+                format!("{longer}{move_key}")
+            }
+            () if can_move
+                && text::width(&time) + text::width(&end) + text::width(move_key) + 2 + words <= width =>
+            {
+                format!("{time}{end}{move_key}")
+            }
             () if text::width(&longer) + DOING <= width => longer,
             () if text::width(&shorter) + text::width(&end) + 2 + words <= width => format!("{shorter}{end}"),
             // Then the cost is left out, and then the time, so that the words are not cut.

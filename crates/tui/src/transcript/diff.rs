@@ -137,7 +137,7 @@ impl Extent {
     }
 }
 
-/// Removes blank context lines at the edges of each hunk, which would show only their numbers, and the lines beyond them.
+/// Removes blank context lines at the edges of each hunk, which would show only their numbers.
 fn without_blank_edges(rows: &mut Vec<Change<'_>>) {
     let lines: Vec<(bool, DiffLine)> = rows
         .iter()
@@ -157,7 +157,7 @@ fn without_blank_edges(rows: &mut Vec<Change<'_>>) {
             _ => (hunk, false),
         };
         let lines: Vec<DiffLine> = body.iter().map(|(_, line)| *line).collect();
-        let shown = between_blank_lines(&lines);
+        let shown = without_blank_ends(&lines);
         keep.extend((0..body.len()).map(|at| shown.contains(&at)));
         keep.extend(remark.then_some(true));
     }
@@ -174,17 +174,13 @@ pub(crate) enum DiffLine {
     Blank,
 }
 
-/// Returns the lines of a hunk around its changes up to the next blank line on either side: a line beyond a blank one belongs to
-/// something else, and the blank line would show only its number.
-pub(crate) fn between_blank_lines(lines: &[DiffLine]) -> Range<usize> {
-    let is = |wanted: DiffLine| move |line: &DiffLine| *line == wanted;
-    let changed = is(DiffLine::Changed);
-    let (Some(first), Some(last)) = (lines.iter().position(changed), lines.iter().rposition(changed)) else {
-        return 0..lines.len();
-    };
-    let from = lines[..first].iter().rposition(is(DiffLine::Blank)).map_or(0, |blank| blank + 1);
-    let to = lines[last..].iter().position(is(DiffLine::Blank)).map_or(lines.len(), |blank| last + blank);
-    from..to
+/// Returns the lines of a hunk without blank lines at its edges, which would show only their numbers.
+pub(crate) fn without_blank_ends(lines: &[DiffLine]) -> Range<usize> {
+    let is_filled = |line: &DiffLine| *line != DiffLine::Blank;
+    match (lines.iter().position(is_filled), lines.iter().rposition(is_filled)) {
+        (Some(first), Some(last)) => first..last + 1,
+        _ => 0..lines.len(),
+    }
 }
 
 fn changes(diff: &str) -> Vec<Change<'_>> {
@@ -519,8 +515,11 @@ mod tests {
             &Extent::Closed(String::new()),
         );
         let lines: Vec<String> = lines.iter().map(|row| row.line.to_string().trim_end().to_owned()).collect();
-        assert_eq!(lines, ["   2  a", "   3 -b", "   3 +c", "  ⋮", "  21 +", "  22  e"]);
-        assert_eq!(between_blank_lines(&[DiffLine::Blank, DiffLine::Blank]), 0..2);
+        assert_eq!(
+            lines,
+            ["   2  a", "   3 -b", "   3 +c", "   4", "   5", "   6  d", "  ⋮", "  21 +", "  22  e"]
+        );
+        assert_eq!(without_blank_ends(&[DiffLine::Blank, DiffLine::Blank]), 0..2);
     }
 
     #[test]

@@ -24,6 +24,8 @@ const FAILED: usize = 5;
 const ERROR: usize = 2;
 /// Lines of the error of a call that is not a command.
 const REASON: usize = 3;
+/// The bar before the output of a call that failed. It is heavier, so that it also differs where nothing has a colour.
+const FAILED_BAR: &str = "┃ ";
 
 /// Returns the rows below the line of a closed call; none if its output is not meant for the user.
 pub(super) fn rows(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
@@ -63,8 +65,11 @@ fn inline_code(line: &str, theme: &Theme) -> Vec<Span<'static>> {
 
 /// Returns the bar before each line of a call's output, as wide as the mark of the call above it.
 pub(super) fn bar(call: &ToolCall, theme: &Theme) -> Span<'static> {
-    let style = if matches!(call.state, State::Failed { .. }) { theme.outcome.error } else { theme.border };
-    Span::styled("│ ", style)
+    if matches!(call.state, State::Failed { .. }) {
+        Span::styled(FAILED_BAR, theme.outcome.error)
+    } else {
+        Span::styled("│ ", theme.border)
+    }
 }
 
 /// True for calls whose output was printed by a program.
@@ -83,7 +88,8 @@ fn tail(call: &ToolCall, most: usize, style: Style, width: usize, theme: &Theme)
         return Vec::new();
     }
     let is_blank = |line: &&str| line.trim().is_empty();
-    let all = call.output.lines_dropped + output.lines().filter(|line| !is_blank(line)).count();
+    let left_out = left_out(output, &call.details);
+    let all = call.output.lines_dropped + left_out + output.lines().filter(|line| !is_blank(line)).count();
     // A count of one or two lines would hide little and take a row itself.
     let most = if all <= most + 2 { all } else { most };
     let lines: Vec<&str> = output.lines().filter(|line| !is_blank(line)).collect();
@@ -122,6 +128,20 @@ fn tail(call: &ToolCall, most: usize, style: Style, width: usize, theme: &Theme)
     out.extend(rows.into_iter().map(|spans| barred(spans, call, width, theme)));
     out.extend(result.iter().flat_map(|spans| wrapped(spans, call, width, theme)));
     out
+}
+
+/// Returns the number of lines that a long output lacks in its middle, where a note takes their place: it is one of the lines, so it
+/// counts for one of them.
+fn left_out(output: &str, details: &Value) -> usize {
+    let printed = details.get("bytes").and_then(Value::as_u64).unwrap_or(0);
+    if printed <= output.len() as u64 {
+        return 0;
+    }
+    let lines = |line: &str| {
+        let (_, rest) = line.strip_prefix("[… ")?.split_once(" bytes (")?;
+        rest.split_once(" lines) left out here")?.0.parse::<usize>().ok()
+    };
+    output.lines().find_map(lines).unwrap_or(0).saturating_sub(1)
 }
 
 /// Returns the lines of an error above the last `shown` lines, with the number of lines before them.
@@ -238,11 +258,12 @@ fn reason(output: &str, width: usize, theme: &Theme) -> Vec<Row> {
     if lines.is_empty() {
         return Vec::new();
     }
-    let mut rows = paragraph(&lines.join("\n"), width, "│ ", "│ ", theme.outcome.error, theme.outcome.error);
+    let error = theme.outcome.error;
+    let mut rows = paragraph(&lines.join("\n"), width, FAILED_BAR, FAILED_BAR, error, error);
     let cut = rows.len() > REASON + 1;
     rows.truncate(REASON + 1);
     if cut && let Some(last) = rows.last_mut() {
-        *last = Line::styled("│ …", theme.outcome.error).into();
+        *last = Line::styled(format!("{FAILED_BAR}…"), error).into();
     }
     rows
 }
@@ -455,6 +476,20 @@ mod tests {
     }
 
     #[test]
+    fn lines_that_the_result_itself_lacks_are_counted() {
+        let output = "a\n[… 9000000 bytes (2500000 lines) left out here; recall gives the whole output …]\nb\nc\nd\ne\nf\ng\n";
+        let mut call = call(output, false);
+        let first = |call: &ToolCall| rows(call, 60, &Theme::dark())[0].line.to_string();
+        assert_eq!(
+            first(&call),
+            "│ … 5 earlier lines · Ctrl-O opens",
+            "a command may print such a line itself"
+        );
+        call.details = serde_json::json!({"bytes": 9_000_020, "exit_code": 0});
+        assert_eq!(first(&call), "│ … 2500004 earlier lines · Ctrl-O opens");
+    }
+
+    #[test]
     fn the_error_of_a_failed_command_is_shown_wherever_it_is() {
         let many = (0..30).map(|n| format!("line {n}\n")).collect::<Vec<_>>().concat();
         let trace = "Traceback (most recent call last):\n  File \"x.py\", line 3, in <module>\n    f()\nValueError: bad\n";
@@ -463,16 +498,16 @@ mod tests {
             rows.iter().map(|row| row.line.spans.iter().map(|s| s.content.as_ref()).collect()).collect()
         };
         for (output, errors) in [
-            (format!("{trace}{many}"), &["│     f()", "│ ValueError: bad"][..]),
+            (format!("{trace}{many}"), &["┃     f()", "┃ ValueError: bad"][..]),
             (
                 format!("cat: x: No such file or directory\n{many}"),
-                &["│ cat: x: No such file or directory", "│ line 0"],
+                &["┃ cat: x: No such file or directory", "┃ line 0"],
             ),
-            (format!("start\nsrc/a.c:3:1: error: no\n{many}"), &["│ src/a.c:3:1: error: no"]),
+            (format!("start\nsrc/a.c:3:1: error: no\n{many}"), &["┃ src/a.c:3:1: error: no"]),
         ] {
             let rows = shown(&output);
             assert!(errors.iter().all(|error| rows.iter().any(|row| row == error)), "{rows:?}");
-            assert_eq!(rows.last().map(String::as_str), Some("│ line 29"));
+            assert_eq!(rows.last().map(String::as_str), Some("┃ line 29"));
             assert!(rows.len() <= 7 && rows.iter().any(|row| row.contains(" lines · ")), "{rows:?}");
         }
         // An error at the end needs nothing above it.

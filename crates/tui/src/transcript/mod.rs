@@ -12,6 +12,7 @@
 pub mod block;
 mod blocks;
 mod call_view;
+mod command_line;
 pub mod compaction;
 mod diff;
 mod events;
@@ -44,7 +45,7 @@ use block::{Block, Body, Weight};
 use blocks::Blocks;
 use call_view::CallView;
 use compaction::LossReport;
-pub(crate) use diff::{DiffLine, between_blank_lines, changed_words};
+pub(crate) use diff::{DiffLine, changed_words, without_blank_ends};
 pub(crate) use events::{full, resumed_line};
 use find::{Find, Move};
 pub use find::{said_in, says};

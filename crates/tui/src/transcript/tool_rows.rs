@@ -2,6 +2,7 @@
 //!
 //! Depends on the call alone. Changes nothing.
 
+use super::command_line::{CommandLine, GAP};
 use super::diff::{self, Extent};
 use super::excerpt::{self, Tests};
 use super::row::{Row, paragraph};
@@ -10,6 +11,7 @@ use crate::ansi::Ansi;
 use crate::hint;
 use crate::text;
 use crate::theme::Theme;
+use crate::todo;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use serde_json::Value;
@@ -23,60 +25,130 @@ const SHOWN_SECONDS: u64 = 1;
 const SEPARATOR: &str = " · ";
 const NOT_PERMITTED: &str = "not permitted";
 
-pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
-    let (mark, style): (&str, Style) = match &call.state {
-        State::Streaming => ("○", theme.dim),
-        State::Asking => ("?", theme.outcome.warning),
-        State::Running { beat, .. } => (text::spinner(*beat), theme.accent),
-        State::Done { .. } if exit_code(call).is_none_or(|code| code == 0) => ("✓", theme.outcome.ok),
-        // A command whose exit code is not 0 did not succeed, and did not fail in the sense of its tool either.
-        State::Done { .. } => ("●", theme.outcome.ok),
-        State::Failed { .. } | State::Denied { .. } => ("✗", theme.outcome.error),
-        State::Interrupted => ("◌", theme.outcome.warning),
-    };
-    // The exit code of a failed call is as prominent as its mark.
-    let failed = matches!(call.state, State::Failed { .. });
-    let with_key = format!("{} it", call.open_hint());
-    let head = |name: &str, subject: &str, parts: &[String]| {
+/// The first rows of a call: its mark, its name, its subject and the end of its line.
+struct Head<'a> {
+    call: &'a ToolCall,
+    width: usize,
+    theme: &'a Theme,
+    mark: Span<'static>,
+    /// The hint about the key that opens the call, if the line has one.
+    with_key: String,
+}
+
+impl<'a> Head<'a> {
+    fn new(call: &'a ToolCall, width: usize, theme: &'a Theme) -> Self {
+        let (mark, style): (&str, Style) = match &call.state {
+            State::Streaming => ("○", theme.dim),
+            State::Asking => ("?", theme.outcome.warning),
+            State::Running { beat, .. } => (text::spinner(*beat), theme.accent),
+            State::Done { .. } if exit_code(call).is_none_or(|code| code == 0) => ("✓", theme.outcome.ok),
+            // A command whose exit code is not 0 did not succeed, and did not fail in the sense of its tool either.
+            State::Done { .. } => ("●", theme.outcome.ok),
+            State::Failed { .. } | State::Denied { .. } => ("✗", theme.outcome.error),
+            State::Interrupted => ("◌", theme.outcome.warning),
+        };
+        let with_key = format!("{} it", call.open_hint());
+        Self { call, width, theme, mark: Span::styled(format!("{mark} "), style), with_key }
+    }
+
+    /// Returns the columns that a line with this name, subject and end takes.
+    fn needed(&self, name: &str, subject: &str, tail: &[String]) -> usize {
+        let tail = tail.join(SEPARATOR);
+        let parts = [&*self.mark.content, name, subject, &tail];
+        parts.iter().map(|part| text::width(part)).sum::<usize>() + 3
+    }
+
+    /// Returns the end of the line.
+    fn end(&self, parts: &[String]) -> Vec<Span<'static>> {
+        let theme = self.theme;
         let tail = parts.join(SEPARATOR);
-        let room = width.saturating_sub(text::width(mark) + text::width(name) + text::width(&tail) + 4);
-        let mut spans = vec![
-            Span::styled(format!("{mark} "), style),
-            Span::styled(format!("{name} "), theme.accent),
-            Span::styled(text::fit(&text::visible(subject), room).into_owned(), call.path_link(theme.text)),
-        ];
+        // The exit code of a failed call is as prominent as its mark.
+        let failed = matches!(self.call.state, State::Failed { .. });
         let exit = parts.first().filter(|_| failed).map_or(0, String::len);
-        let names_key = parts.last() == Some(&with_key);
+        let names_key = parts.last() == Some(&self.with_key);
+        let mut spans = Vec::new();
         for (part, style) in [(&tail[..exit], theme.outcome.error), (&tail[exit..], theme.dim)] {
-            if !part.is_empty() {
-                spans.extend((spans.len() == 3).then(|| Span::raw("  ")));
-                if names_key {
-                    spans.extend(hint::spans(part, theme));
-                } else {
-                    spans.push(Span::styled(part.to_owned(), style));
-                }
+            match part {
+                "" => {}
+                _ if names_key => spans.extend(hint::spans(part, theme)),
+                _ => spans.push(Span::styled(part.to_owned(), style)),
             }
         }
+        spans
+    }
+
+    /// Returns the line in one row. A subject that is too long is cut.
+    fn line(&self, name: &str, subject: &str, parts: &[String]) -> Line<'static> {
+        let end = self.end(parts);
+        let taken = self.needed(name, "", parts);
+        let subject = text::fit(&text::visible(subject), self.width.saturating_sub(taken)).into_owned();
+        let mut spans = vec![
+            self.mark.clone(),
+            Span::styled(format!("{name} "), self.theme.accent),
+            Span::styled(subject, self.call.path_link(self.theme.text)),
+        ];
+        spans.extend((!end.is_empty()).then(|| Span::raw("  ")));
+        spans.extend(end);
         Line::from(spans)
-    };
+    }
+
+    /// Returns the line of a command in two rows, with the end of the line in the last of them, or below it if it has no room.
+    fn command(&self, command: &str, parts: &[String]) -> Vec<Row> {
+        let end = self.end(parts);
+        let end_width = end.iter().map(|span| text::width(&span.content)).sum::<usize>();
+        let name = Span::styled(format!("{} ", self.call.name), self.theme.accent);
+        let lead = text::width(&self.mark.content) + text::width(&name.content);
+        let indent = Span::raw("  ");
+        let rest = self.width.saturating_sub(indent.content.len());
+        let shown = CommandLine::new(command, self.width.saturating_sub(lead), rest, end_width);
+        let mut rows: Vec<Row> = Vec::new();
+        for (words, joint) in shown.rows {
+            let mut spans =
+                if rows.is_empty() { vec![self.mark.clone(), name.clone()] } else { vec![indent.clone()] };
+            spans.push(Span::styled(words, self.theme.text));
+            rows.push(Row { gutter: 2, joint, ..Row::from(Line::from(spans)) });
+        }
+        let Some(last) = rows.last_mut() else { return rows };
+        if !shown.more.is_empty() {
+            last.line.push_span(Span::styled(format!(" {}", shown.more), self.theme.dim));
+        }
+        if end.is_empty() {
+            return rows;
+        }
+        if text::line_width(&last.line) + GAP + end_width <= self.width {
+            last.line.push_span(Span::raw("  "));
+            last.line.spans.extend(end);
+        } else {
+            rows.push(Line::from([vec![indent], end].concat()).into());
+        }
+        rows
+    }
+}
+
+/// True for a command that runs or did not succeed, which the reader may need whole.
+fn is_needed_whole(call: &ToolCall) -> bool {
+    let ended_well = matches!(call.state, State::Done { .. }) && exit_code(call).is_none_or(|code| code == 0);
+    let waits = matches!(call.state, State::Streaming | State::Denied { .. });
+    excerpt::is_command(call) && !ended_well && !waits
+}
+
+pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
+    let head = Head::new(call, width, theme);
     if !call.open && !call.group.is_empty() {
         let (name, what) = grouped(call);
-        return vec![head(&name, &what, &[]).into()];
+        return vec![head.line(&name, &what, &[]).into()];
     }
     let subject = call.subject();
     let one_line = subject.lines().next().unwrap_or_default();
-    let more = if subject.lines().count() > 1 { " …" } else { "" };
-    let subject_line = format!("{one_line}{more}");
+    let is_long = subject.lines().count() > 1;
+    let subject_line = format!("{one_line}{}", if is_long { " …" } else { "" });
     let ending = Ending::of(call);
     let mut tail = ending.parts();
-    let needed = |tail: &[String]| {
-        let tail = tail.join(SEPARATOR);
-        [mark, &call.name, &subject_line, &tail].iter().map(|part| text::width(part)).sum::<usize>() + 4
-    };
+    let needed = |tail: &[String]| head.needed(&call.name, &subject_line, tail);
     // The user can look at a subagent at work, so its line names the key if there is room.
     let is_subagent = call.nested.has_calls() || !agent_kind(call).is_empty();
     if matches!(call.state, State::Running { .. }) && !call.open && is_subagent {
-        let with_hint = |tail: &[String]| [tail, std::slice::from_ref(&with_key)].concat();
+        let with_hint = |tail: &[String]| [tail, std::slice::from_ref(&head.with_key)].concat();
         // The key is more important than the cost so far.
         let cheaper = Ending { cost: None, allowed: None, ..ending.clone() }.parts();
         let cheaper = if ending.cost.is_none() || cheaper.is_empty() { tail.clone() } else { cheaper };
@@ -87,17 +159,20 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> 
     while is_subagent && tail.len() > 1 && needed(&tail) > width {
         tail.remove(0);
     }
+    let is_wide = needed(&tail) > width;
     let mut rows = match &call.state {
         // A reason for a refusal is shown in full, so it goes below if the line has no room for it.
-        State::Denied { reason } if needed(&tail) > width && !reason.is_empty() => {
-            let mut rows = vec![Row::from(head(&call.name, &subject_line, &[NOT_PERMITTED.to_owned()]))];
+        State::Denied { reason } if is_wide && !reason.is_empty() => {
+            let not_permitted = head.line(&call.name, &subject_line, &[NOT_PERMITTED.to_owned()]);
+            let mut rows = vec![Row::from(not_permitted)];
             rows.extend(paragraph(reason, width, "  ", "  ", theme.dim, theme.dim));
             rows
         }
-        _ => vec![Row::from(head(&call.name, &subject_line, &tail))],
+        _ if (is_wide || is_long) && !call.open && is_needed_whole(call) => head.command(&subject, &tail),
+        _ => vec![Row::from(head.line(&call.name, &subject_line, &tail))],
     };
     if call.open {
-        if subject.lines().count() > 1 {
+        if is_long || is_wide && excerpt::is_command(call) {
             rows.extend(paragraph(&subject, width, "  $ ", "    ", theme.dim, theme.code));
         }
         rows.extend(call.nested.rows(width, &call.view, theme));
@@ -106,14 +181,8 @@ pub(super) fn lay_out(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> 
         rows.extend(call.nested.recent(width, &call.view, theme));
     } else if let Some(diff) = changes(call) {
         let marks = &call.details["marks"];
-        rows.extend(diff::lines(
-            diff,
-            marks,
-            call.sides(diff),
-            width,
-            theme,
-            &Extent::Closed(call.open_hint()),
-        ));
+        let extent = Extent::Closed(call.open_hint());
+        rows.extend(diff::lines(diff, marks, call.sides(diff), width, theme, &extent));
     } else {
         rows.extend(excerpt::rows(call, width, theme));
     }
@@ -148,7 +217,7 @@ fn output(call: &ToolCall, width: usize, theme: &Theme) -> Vec<Row> {
         let marks = &call.details["marks"];
         return diff::lines(diff, marks, call.sides(diff), width, theme, &Extent::Open);
     }
-    if let Some(items) = todo(call) {
+    if let Some(items) = todo_items(call) {
         return items.iter().flat_map(|item| checklist(item, width, theme)).collect();
     }
     let style = if matches!(call.state, State::Failed { .. }) { theme.outcome.error } else { theme.dim };
@@ -189,7 +258,7 @@ fn hit(call: &ToolCall, spans: Vec<Span<'static>>, theme: &Theme) -> Vec<Span<'s
 }
 
 /// Returns the todo list that a call of `todo` left.
-fn todo(call: &ToolCall) -> Option<&[Value]> {
+fn todo_items(call: &ToolCall) -> Option<&[Value]> {
     let items = call.details.get("items").and_then(Value::as_array)?;
     (call.name == "todo").then_some(items.as_slice())
 }
@@ -197,11 +266,11 @@ fn todo(call: &ToolCall) -> Option<&[Value]> {
 fn checklist(item: &Value, width: usize, theme: &Theme) -> Vec<Row> {
     let content = item.get("content").and_then(Value::as_str).unwrap_or_default();
     let (mark, style) = match item.get("status").and_then(Value::as_str) {
-        Some("completed") => ("  [x] ", theme.dim),
-        Some("in_progress") => ("  [>] ", theme.accent),
-        _ => ("  [ ] ", theme.text),
+        Some("completed") => (todo::DONE, theme.dim),
+        Some("in_progress") => (todo::AT_WORK, theme.accent),
+        _ => (todo::OPEN, theme.text),
     };
-    paragraph(content, width, mark, "      ", style, style)
+    paragraph(content, width, mark, "    ", style, style)
 }
 
 /// The end of a call's line, as parts without separators.
@@ -255,7 +324,7 @@ fn result(call: &ToolCall) -> Vec<String> {
         }
         return parts;
     }
-    if let Some(items) = todo(call) {
+    if let Some(items) = todo_items(call) {
         let done = items.iter().filter(|i| i["status"] == "completed").count();
         return vec![format!("{done} of {} done", items.len())];
     }
@@ -329,7 +398,7 @@ mod tests {
         assert_eq!(shown("todo", details.clone(), false), ["✓ todo   1 of 3 done"]);
         assert_eq!(
             shown("todo", details, true)[1..],
-            ["  [x] read", "  [>] write a line that is longer than ", "      it", "  [ ] test"]
+            ["  ✓ read", "  ▸ write a line that is longer than it", "  ○ test"]
         );
     }
 

@@ -40,11 +40,16 @@ pub(super) fn limit_step(core: &mut Core, state: &BudgetState, budget: &Budget, 
     let room = Tokens((room as f64 * base.0 as f64 / size.0.max(1) as f64) as u64);
     let entry = due::step_cut(lock(&core.session).view(), room);
     let Some(EntryKind::Prune { cuts, .. }) = &entry else { return };
-    let text = format!(
-        "The results of this step were too large together ({size} tokens): {} of them are shown to the model in part, and \
-         `recall` brings the rest.",
-        cuts.len()
-    );
+    let text = match cuts.len() {
+        1 => format!(
+            "The results of this step were too large together ({size} tokens): one of them is shown to the model in part, and \
+             `recall` brings the rest."
+        ),
+        n => format!(
+            "The results of this step were too large together ({size} tokens): {n} of them are shown to the model in part, and \
+             `recall` brings the rest."
+        ),
+    };
     core.append(entry.into_iter().collect(), Durability::Buffered);
     core.notice(NoticeLevel::Info, text);
 }
