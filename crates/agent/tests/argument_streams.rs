@@ -12,9 +12,9 @@ use becket_testkit::{Answer, Reply, Wire};
 use becket_types::{CallId, EntryKind, FinishReason, Message, Part};
 use serde_json::{Map, Value, json};
 
-/// Streams of every run of the tests.
+/// Number of streams in a usual run of the tests.
 const USUAL: u64 = 2_000;
-/// Streams whose calls enter one session.
+/// Number of streams whose calls are appended to the same session.
 const SESSION: u64 = 200;
 
 fn variable(name: &str, usual: u64) -> u64 {
@@ -93,8 +93,8 @@ impl Dice {
     }
 }
 
-/// The body of an answer with one call, perhaps with events that mean nothing between its own. Streams that are cut are those of
-/// `streams.rs` in `becket-model`: only the client knows that their end is missing.
+/// The body of an answer with one call, perhaps with events that mean nothing between its own. Cut streams are tested by
+/// `streams.rs` in `becket-model`, because only the client knows that their end is missing.
 fn body(dice: &mut Dice, wire: Wire, arguments: &str) -> Vec<u8> {
     let mut answer = Answer::new();
     if dice.below(2) == 0 {
@@ -167,7 +167,7 @@ fn no_damaged_arguments_run_and_no_session_is_lost() {
             assert_eq!(decoded, decode(true), "stream {number}: the short way and the full one differ");
         }
         let meant = match arguments.trim() {
-            // Servers write both for a call without arguments.
+            // Servers write an empty text or `null` for a call without arguments.
             "" | "null" => Some(json!({})),
             // Some servers encode the object twice.
             text => serde_json::from_str::<Value>(text).ok().and_then(|value| match value {

@@ -29,7 +29,7 @@ fn a_price_follows_from_what_is_cached() {
         (480, five, CacheWarm::Off, 3.75 + 3.75),
         (480, hour, CacheWarm::Off, 6.0 + 0.3),
         (480, five, CacheWarm::Idle, 3.75 + 0.3 + 0.3),
-        // Nothing is known of the pauses yet.
+        // In mode `auto` no warming request is sent, because nothing is known of the session's pauses yet.
         (480, five, CacheWarm::Auto, 3.75 + 3.75),
         (50_000, hour, CacheWarm::Off, 6.0 + 6.0),
     ] {

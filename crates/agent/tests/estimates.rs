@@ -42,7 +42,7 @@ mod rand_like {
 }
 
 const STEPS: usize = 40;
-/// Sessions in which each kind is the favourite.
+/// Number of sessions for each kind of text, in which that kind is the favourite.
 const EACH: usize = 1;
 
 /// Texts from which requests are made.
@@ -135,8 +135,8 @@ fn step(material: &Material, favourite: usize, n: usize, sizes: &mut Sizes, rng:
     messages
 }
 
-/// Plays sessions; `usage` says what is reported for request `n`, whose true usage it gets. Gives the error of each
-/// figure but the first of a session, in shares of the true count.
+/// Plays sessions. `usage(n, true)` is the usage that the provider reports for request `n`. Returns the relative error of
+/// each figure, without the first of each session.
 fn play(seed: u8, vocabulary: Vocabulary, mut usage: impl FnMut(usize, Usage) -> Usage) -> Vec<f64> {
     let mut rng = Rng(TestRng::from_seed(RngAlgorithm::ChaCha, &[seed; 32]));
     let material = Material::load(&mut rng);
@@ -196,7 +196,7 @@ fn figures_are_near_a_tokenizers_counts() {
     }
 }
 
-/// The same with the costs of the vocabulary that counts.
+/// As above, but the estimate uses the costs of the vocabulary that the tokenizer counts with.
 #[test]
 fn figures_with_the_costs_of_a_vocabulary_are_near_its_counts() {
     for seed in [7, 8, 9] {
@@ -211,7 +211,7 @@ fn figures_with_the_costs_of_a_vocabulary_are_near_its_counts() {
     }
 }
 
-/// Each kind by itself, with the one factor that fits English: what a single piece of it can be off by.
+/// Each kind of text alone, scaled by the one factor that fits English: the largest error that a text of one kind can have.
 #[test]
 fn no_kind_of_text_is_far_off_by_itself() {
     let mut rng = Rng(TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]));
@@ -228,7 +228,8 @@ fn no_kind_of_text_is_far_off_by_itself() {
     }
 }
 
-/// Counted twice, missing, nothing but what was not cached, nothing but the cache: one such report in ten.
+/// One report in ten is wrong in one of four ways: counted twice, missing, only the tokens that were not cached, or only a
+/// part of those that were.
 #[test]
 fn a_single_false_report_changes_next_to_nothing() {
     let mut kind = 0;

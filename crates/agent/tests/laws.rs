@@ -26,11 +26,11 @@ use words::{Source, text};
 #[derive(Clone, Debug)]
 struct History {
     window: u64,
-    /// The window of the model that takes over after so many turns.
+    /// Number of turns after which another model takes over, and its window in tokens.
     smaller: Option<(usize, u64)>,
     behaviour: Behaviour,
     prepare: bool,
-    /// Bytes of AGENTS.md, and of the one in `sub`.
+    /// Bytes of `AGENTS.md`, and of the one in the folder `sub`.
     rules: usize,
     sub_rules: usize,
     turns: Vec<Turn>,
@@ -39,10 +39,10 @@ struct History {
 #[derive(Clone, Debug)]
 struct Turn {
     language: usize,
-    /// In thousandths of the window, in bytes of four a token.
+    /// Length of the prompt in thousandths of the window, at four bytes a token.
     words: u64,
     image: bool,
-    /// A second message directly after the first.
+    /// The user sends a second message directly after the first.
     steer: bool,
     /// The user compacts by hand after this turn.
     compact: bool,
@@ -58,9 +58,9 @@ struct Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Bash,
-    /// A file of its own.
+    /// Reads a file that no other call reads.
     Read,
-    /// A file below `sub`, where rules are.
+    /// Reads a file in the folder `sub`, which has a rules file.
     ReadSub,
 }
 
@@ -77,7 +77,7 @@ fn behaviour() -> impl Strategy<Value = Behaviour> {
 
 fn step() -> impl Strategy<Value = Step> {
     let kind = prop_oneof![3 => Just(Kind::Bash), 3 => Just(Kind::Read), 1 => Just(Kind::ReadSub)];
-    // Thousandths of the window.
+    // Length of an output, in thousandths of the window.
     let share = prop_oneof![6 => 1u64..60, 4 => 60u64..300, 1 => 300u64..1_500];
     let calls = prop_oneof![
         6 => prop::collection::vec((kind.clone(), share.clone()), 1..3),
@@ -191,8 +191,8 @@ async fn perform(history: &History, but: &[&str]) -> Result<Played, Broken> {
             TurnEnd::Repetition { .. } => return Err(("end", "repetition".to_owned())),
             other => return Err(("end", format!("{other:?}"))),
         });
-        // A second message that came too late for its turn has one of its own, so that the turns after it are late by one, and the
-        // compaction would fall into one of them.
+        // A second message that came too late for its turn starts a turn of its own. All later turns then run one prompt
+        // late, and the compaction would interrupt one of them.
         let is_behind = history.turns[..=n].iter().any(|turn| turn.steer);
         if turn.compact && !is_behind {
             stage.send(Command::Compact { focus: None }).await;
@@ -245,10 +245,10 @@ fn cases(n: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 300, ..ProptestConfig::default() }
 }
 
-/// Laws that each run asks about. Some of them alone: `BECKET_LAWS=P11,P12 cargo test -p becket-agent --test laws`.
+/// Laws that each run checks. `BECKET_LAWS=P11,P12 cargo test -p becket-agent --test laws` checks only some of them.
 const HOLD: &str = "P11,P12,P13,P14,P15,P16";
 
-/// Laws that are not asked about.
+/// Laws that this run does not check.
 fn but() -> Vec<&'static str> {
     let asked = std::env::var("BECKET_LAWS").unwrap_or_else(|_| HOLD.to_owned());
     ["P11", "P12", "P13", "P14", "P15", "P16"].into_iter().filter(|law| !asked.contains(law)).collect()

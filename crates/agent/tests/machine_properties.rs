@@ -60,7 +60,7 @@ struct Watch {
     running: Option<Running>,
     in_turn: bool,
     exited: bool,
-    /// Work runs in the background.
+    /// True while work runs in the background.
     background: bool,
     sent: Vec<PromptId>,
     steered: Vec<PromptId>,
@@ -68,7 +68,7 @@ struct Watch {
     /// The last answer has calls that are neither run nor closed.
     open_calls: bool,
     requests: usize,
-    /// Fallback models that are left.
+    /// Number of fallback models that are left.
     fallbacks: usize,
     compactions_in_a_row: usize,
 }
@@ -175,7 +175,7 @@ impl Watch {
         }
     }
 
-    /// The outcome of what is under way, chosen by `seed`.
+    /// Ends the operation that is under way, with an outcome chosen by `seed`.
     fn finish(&mut self, seed: u8) {
         let pick = seed % 16;
         let Some(running) = self.running else { return };
@@ -292,7 +292,7 @@ proptest! {
         }
         watch.run(&Op::EndInput);
         watch.run(&Op::Background(false));
-        // From here on the world is kind: what is under way ends well. It must not take long.
+        // From here on every operation succeeds. The loop must exit after a small number of steps.
         let mut left = 40 + 8 * watch.sent.len();
         while !watch.exited {
             prop_assert!(left > 0, "does not end");
@@ -303,7 +303,7 @@ proptest! {
             }
         }
         let mut delivered = watch.delivered.clone();
-        // Order within each mode is kept.
+        // Prompts that are delivered in the same way keep their order.
         let is_steered = |id: &PromptId| watch.steered.contains(id);
         let order: Vec<_> = delivered.iter().copied().filter(is_steered).collect();
         prop_assert_eq!(&order, &watch.steered);
@@ -311,7 +311,7 @@ proptest! {
         prop_assert_eq!(delivered, watch.sent);
     }
 
-    /// With a turn limit no turn asks more often than the limit, its wrap-up and what breaks allow.
+    /// With a turn limit, a turn in which every answer makes calls sends that number of requests, and one more to wrap up.
     #[test]
     fn the_turn_limit_holds(limit in 0u64..5) {
         let mut watch = watch(Rules { max_turns: Some(limit), auto_compact: true, stop_hooks: false });
@@ -330,8 +330,8 @@ proptest! {
     }
 }
 
-/// Drives one turn; `answers` are fed in order, assessments are clean, tools and compactions succeed.
-/// Gives the actions without the assessments.
+/// Drives one turn. `answers` are fed in order; assessments find nothing to do, tools and compactions succeed. Returns the
+/// actions without the assessments.
 fn script(rules: Rules, answers: &[Input]) -> Vec<Action> {
     let mut state = State::new(rules);
     let mut log = Vec::new();
@@ -404,21 +404,21 @@ fn finish_reasons_decide_what_follows() {
     use becket_agent::machine::NotRun;
     let stop = answered(F::Stop, 0);
     let done = Action::EndTurn(TurnEnd::Completed);
-    // A terminal reason without calls ends; unknown reasons too.
+    // An answer without calls ends the turn, also if its finish reason is unknown or does not fit.
     for finish in [F::Stop, F::ToolCalls, F::Other("pause".to_owned())] {
         check(auto(), &[answered(finish, 0)], &[request(1, 0, false), done.clone()]);
     }
-    // Calls are run whatever the provider says beside them.
+    // Calls are run, with whatever finish reason the answer came.
     for finish in [F::Stop, F::ToolCalls, F::Other("pause".to_owned())] {
         let want = [request(1, 0, false), Action::RunTools, request(2, 0, false), done.clone()];
         check(auto(), &[answered(finish, 1), stop.clone()], &want);
     }
-    // Cut: calls are never run; text goes on.
+    // The calls of a cut answer are never run; the model continues a cut text.
     let want = [request(1, 0, false), Action::CloseCalls(NotRun::Cut), request(2, 0, false), done.clone()];
     check(auto(), &[answered(F::Length, 1), stop.clone()], &want);
     let want = [request(1, 0, false), Action::Note(Note::Cut), request(2, 0, false), done.clone()];
     check(auto(), &[answered(F::Length, 0), stop], &want);
-    // Refusals end with their own reason, calls in them are closed.
+    // A refusal ends the turn with a reason of its own, and the calls in it are closed.
     let refusal = Action::EndTurn(TurnEnd::Refusal { reason: "refusal".to_owned() });
     check(auto(), &[answered(F::Refusal, 0)], &[request(1, 0, false), refusal.clone()]);
     let want = [request(1, 0, false), Action::CloseCalls(NotRun::Refused), refusal];
@@ -465,7 +465,7 @@ fn empty_and_malformed_answers_are_asked_again_once() {
     check(auto(), &vec![broke(BreakKind::Malformed); 2], &want);
 }
 
-/// Whatever asking again does not cure is the fallback model's, which begins with attempts of its own.
+/// If asking again does not help, the fallback model is asked, which has all attempts again.
 #[test]
 fn what_a_retry_does_not_cure_goes_to_the_fallback_model() {
     let broke = |kind, fallback| Input::Broke(Break { kind, end: error(), fallback });
@@ -546,7 +546,7 @@ fn calls_as_text_end_the_turn_unless_a_message_comes() {
     let end = Action::EndTurn(TurnEnd::CallsAsText { what: "read".to_owned() });
     check(auto(), std::slice::from_ref(&written), &[request(1, 0, false), end]);
 
-    // A message that waits is delivered, and the calls are reported all the same.
+    // A waiting message is delivered, and calls that were written as text are reported all the same.
     let mut watch = watch(auto());
     watch.run(&Op::Prompt(DeliveryMode::Steer));
     watch.feed(Input::Assessed(Facts::default()));
@@ -660,7 +660,7 @@ fn an_idle_compaction_asks_the_model_nothing() {
     assert_eq!((state.phase(), actions), (Phase::Idle, vec![]));
 }
 
-/// A model that was shown nothing new is not blamed for asking again.
+/// A model that asks again for what it was not shown is not ended for repetition.
 #[test]
 fn a_turn_without_room_ends_for_that_reason_before_any_other() {
     let (state, _) = next(State::new(Rules::default()), Input::Prompt { id: 1, mode: DeliveryMode::Steer });

@@ -11,7 +11,7 @@ use becket_session::context::budget::estimate_text;
 use becket_types::{Command, EntryKind, Event, FinishReason, Part, TurnEnd, Usage};
 use support::*;
 
-/// Says something without any usage, as some servers do.
+/// An answer without usage, as some servers send it.
 fn silent(text: &str) -> Reply {
     Reply::Used(vec![Part::text(text)], FinishReason::Stop, Usage::default())
 }
@@ -24,7 +24,7 @@ fn compactions(rig: &Rig) -> usize {
     rig.log.iter().filter(|event| matches!(event, Event::CompactBoundary { .. })).count()
 }
 
-/// About `tokens` by the estimate, in words that a tokenizer counts as far fewer.
+/// A text of about `tokens` tokens by the estimate, of words that a tokenizer counts as far fewer tokens.
 fn words(tokens: usize) -> String {
     let word = " international";
     let estimate = estimate_text(&word.repeat(1_000)).0 as usize;
@@ -33,7 +33,7 @@ fn words(tokens: usize) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn the_tokenizer_is_loaded_only_where_an_estimate_alone_would_decide() {
-    // Ordinary turns, long ones and resumed ones.
+    // Ordinary turns, long turns and resumed sessions do not load the tokenizer.
     let mut replies: Vec<Reply> =
         (0..20).map(|n| bash(&format!("c{n}"), &format!("big {}", 14_400 + n * 12))).collect();
     replies.push(say("done"));
@@ -54,7 +54,7 @@ async fn the_tokenizer_is_loaded_only_where_an_estimate_alone_would_decide() {
     assert_eq!((compactions(&rig), notices(&rig)), (0, 0));
     assert_eq!(rig.turn("and").await.text, "two");
 
-    // Prompts and interrupts are taken while it is counted.
+    // Prompts and interrupts are handled while the tokenizer counts.
     let entries = vec![EntryKind::Message { message: becket_types::Message::user(words(90_000)) }];
     let mut rig = Setup::with_window(100_000, vec![]).left(entries).start();
     rig.send(prompt("go")).await;

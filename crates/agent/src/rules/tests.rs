@@ -200,7 +200,7 @@ fn links_and_imports_of_a_project_stay_inside() {
             }
         }
     }
-    // Links above the file count, too, and below the working directory.
+    // The rule also holds for links to a folder above the file, and for files below the working directory.
     let (_keep, root) = project(&files);
     fs::create_dir(root.join("../other/CLAUDE")).unwrap();
     fs::write(root.join("../other/CLAUDE/CLAUDE.md"), "private").unwrap();

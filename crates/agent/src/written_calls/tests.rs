@@ -261,7 +261,7 @@ fn forms_count_as_calls_and_not_as_examples() {
         let bare = form.starts_with('{');
         for text in [form.to_owned(), format!("I list the files.\n\n{form}\n"), format!("{form}\n\n")] {
             if bare && text.starts_with('I') {
-                // JSON without a block and a marker may be any data.
+                // JSON after other text, without a code block or a marker, may be any data.
                 continue;
             }
             assert_eq!(found(&text).as_deref(), Some("bash!"), "{text}");
@@ -287,7 +287,7 @@ fn forms_count_as_calls_and_not_as_examples() {
                 assert_eq!(found(&text), None, "{text}");
             }
         }
-        // An explanation without a block that goes on is at most a notice.
+        // If text goes on after a call outside a code block, the call counts at most as a notice.
         for text in [
             format!("{form}\n\nThe model wrote this. Its server did not read it.\n\nStart it with --jinja."),
             format!("It looks like this: {form}\nThat is how it is written."),

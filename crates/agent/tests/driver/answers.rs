@@ -155,8 +155,8 @@ async fn a_fallback_model_serves_every_failure_that_a_retry_does_not_cure() {
     }
 }
 
-/// Calls that the answer ends with end the turn with an end of their own; those that may be an example are a notice. An
-/// answer that makes a call is not accused of one.
+/// If an answer ends with a call written as text, the turn ends with a reason of its own. If the written call may be an
+/// example, a notice is shown. An answer that makes a real call gets neither.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_stands_in_the_text_is_told_and_not_run() {
     let written = "```json\n{\"name\": \"bash\", \"arguments\": {\"command\": \"ls\"}}\n```";
@@ -211,13 +211,13 @@ async fn a_call_in_the_text_runs_if_the_user_approves_it() {
             assert!(lines.iter().any(|line| line.starts_with("result text_")), "{lines:?}");
         }
     }
-    // Nobody can be asked: it is refused like every question, and the model learns that.
+    // Nobody can be asked in a headless run: the call is refused like every question, and the model learns that.
     let mut rig = asking(vec![say(bash), say("then not")], PermissionMode::BypassPermissions, true);
     let result = rig.turn("go").await;
     assert_eq!((result.denials.len(), rig.ran().len()), (1, 0));
     let lines = rig.model.turns()[1].lines();
     assert!(lines.iter().any(|line| line.contains("nobody can be asked")), "{lines:?}");
-    // A text that may be an example, a tool that does not exist, and an input that cannot be read are reported as usual.
+    // A call that may be an example, a tool that does not exist, and an input that cannot be parsed are reported as usual.
     for text in [
         format!("{bash}\nis how a call looks."),
         "<tool_call>{\"name\": \"hammer\", \"arguments\": {}}</tool_call>".to_owned(),

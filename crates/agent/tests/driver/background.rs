@@ -18,7 +18,7 @@ fn task(background: bool) -> Reply {
     calls(vec![call("t", "task", input)])
 }
 
-/// A step of the subagent that waits for the test.
+/// A step of the subagent whose call waits until the test lets it return.
 fn waiting() -> Reply {
     calls(vec![call("c", "read", json!({"path": "wait"}))])
 }
@@ -63,7 +63,7 @@ async fn one_that_runs_is_moved_there() {
     assert_eq!(rig.finished().await.text, "moved on");
     rig.world.go.notify_one();
     assert_eq!(rig.finished().await.text, "thanks");
-    // Nothing runs that could be moved.
+    // No subagent runs that could be moved to the background.
     rig.send(Command::Background { call_id: None }).await;
     let notice = rig.event(|event| matches!(event, Event::Notice { .. })).await;
     assert!(format!("{notice:?}").contains("Nothing that runs now"), "{notice:?}");

@@ -22,7 +22,7 @@ impl Rig {
         }
     }
 
-    /// The number of the message of the user's that says this.
+    /// The sequence number of the user's message with these words.
     fn said(&self, words: &str) -> Seq {
         let is = |event: &&Event| {
             matches!(event, Event::UserMessage { message, .. }
@@ -56,7 +56,7 @@ async fn a_message_that_is_dropped_is_not_sent_and_is_back_after_an_undo() {
     assert_eq!((plan.messages_unchanged, plan.items.as_slice()), (0, &[first.to_string()][..]));
     assert!(plan.tokens_after < plan.tokens_before, "{plan:?}");
     assert_eq!(rig.changed(plan.plan).await.unwrap(), "Left out of the context by hand: 1 message.");
-    // Carried out once.
+    // A plan can be carried out only once.
     assert!(rig.changed(plan.plan).await.unwrap_err().contains("is out of date"));
     rig.turn("third").await;
     assert!(!sent(&rig, "first") && sent(&rig, "second") && sent(&rig, "third"));

@@ -160,7 +160,7 @@ async fn a_failure_counts_for_ten_minutes_and_not_for_a_compaction_by_hand() {
     }
 }
 
-/// Summaries that continue the running request, because that is cheaper by the prices.
+/// Prices under which a summary that continues the running request, and so reads the cache, is cheaper than a request of its own.
 fn continuing(setup: &mut Setup) {
     let info = &mut Arc::get_mut(&mut setup.model).unwrap().info;
     let prices = info.prices.as_mut().unwrap();
@@ -171,7 +171,7 @@ fn continuing(setup: &mut Setup) {
 async fn a_second_ask_while_a_call_runs_carries_the_conversation_of_the_first() {
     for broken in [
         Reply::Break("## Go", ErrorKind::StreamBroken),
-        // Without the template's headings it is asked for once more, too.
+        // A summary without the template's headings is requested once more, too.
         say("lorem ipsum dolor sit amet"),
     ] {
         let gate = Arc::new(tokio::sync::Notify::new());

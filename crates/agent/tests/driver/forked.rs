@@ -34,7 +34,7 @@ async fn the_subagent_has_the_prompt_and_the_session_its_answer() {
     assert!(!seen[0].lines().iter().any(|line| line.contains("/audit")));
     assert_eq!(seen[0].effort.as_deref(), Some("high"));
 
-    // The session knows the command and the answer, and has its own effort.
+    // The session's next request shows the command and the answer, and has the session's own effort.
     rig.turn("what was it?").await;
     let seen = rig.model.turns();
     let lines = seen[1].lines();

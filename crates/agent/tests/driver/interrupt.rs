@@ -3,7 +3,7 @@
 use crate::support::*;
 use becket_types::{Command, Event, PermissionMode, TurnEnd};
 
-/// Starts a turn, interrupts it at the first event that passes, prompts again, and gives the last request's lines.
+/// Starts a turn, interrupts it at the first event for which `at` is true, prompts again, and returns the lines of the last request.
 async fn interrupted(setup: Setup, at: fn(&Event) -> bool) -> (Rig, Vec<String>) {
     let mut rig = setup.start();
     rig.send(prompt("go")).await;

@@ -11,7 +11,7 @@ use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// An answer that costs a dollar for each million of tokens read, and makes this call.
+/// An answer that makes this call and costs a dollar for each million of input tokens.
 fn dear(id: &str, command: &str, input: u64) -> Reply {
     let usage = Usage { input, output: 10, ..Usage::default() };
     Reply::Used(vec![call(id, "bash", json!({ "command": command }))], FinishReason::ToolCalls, usage)
@@ -120,7 +120,7 @@ async fn a_used_up_quota_is_waited_for_if_the_run_may_wait() {
             continue;
         }
         assert_eq!(result.end, TurnEnd::Completed);
-        // The provider named no time.
+        // The provider named no time, so becket waits about five minutes.
         assert!(began.elapsed() > Duration::from_secs(290), "{:?}", began.elapsed());
         let delay = rig.log.iter().find_map(|event| match event {
             Event::Retry { delay: Millis(delay), .. } => Some(*delay),

@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Steps that each bring about 2,000 tokens: a window of 32k has 28,000 usable, is prepared for at 19,600, full at 25,200.
+/// Steps that each bring about 2,000 tokens. A window of 32,000 tokens has 28,000 usable ones; preparation begins at 19,600,
+/// and the window counts as full at 25,200.
 fn busy(from: usize, steps: usize) -> Vec<Reply> {
     (from..from + steps).map(|n| bash(&format!("c{n}"), &format!("big {}", 7_200 + n * 12))).collect()
 }
@@ -292,7 +293,7 @@ async fn an_answer_that_breaks_off_is_asked_for_once_more() {
 
 #[tokio::test(start_paused = true)]
 async fn sessions_that_end_before_are_not_charged_for_it() {
-    // Full to 0.75 by its first answer, then done.
+    // The first prompt fills the window to 0.75; the session ends one turn later.
     let mut setup = Setup::with_window(32_000, vec![say("ok"), say("ok")]);
     setup.policy.prune = false;
     let mut rig = setup.start();
@@ -301,7 +302,7 @@ async fn sessions_that_end_before_are_not_charged_for_it() {
     assert_eq!(summaries(&rig), 0);
 }
 
-/// A preparation whose summariser says nothing, and a gate that only its request still holds.
+/// A preparation whose summariser never answers, and the gate that its request holds, which shows if the request still exists.
 async fn unanswered(setup: impl FnOnce(Vec<Reply>) -> Setup) -> (Rig, Arc<Notify>) {
     let gate = Arc::new(Notify::new());
     let rig = preparing(setup(vec![Reply::Gated(Arc::clone(&gate), SUMMARY)])).await;
@@ -387,7 +388,7 @@ async fn headless_the_end_of_the_turn_gives_it_up_before_the_result() {
     );
 }
 
-/// A turn whose final answer leaves a context that owes a compaction, and a second one.
+/// A turn whose final answer fills the context so far that a compaction is due, and a second turn.
 fn full_at_the_end(headless: bool) -> Setup {
     let mut replies = busy(0, 9);
     let usage = Usage { input: 26_000, output: 10, ..Usage::default() };

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const PRICES: Prices = Prices { input: 5.0, output: 25.0, cache_read: 0.5, cache_write: 6.25 };
 
-/// An answer of which the provider has cached so many tokens.
+/// An answer with this usage, which says how many tokens the provider had cached.
 fn cached(text: &str, usage: Usage) -> Reply {
     Reply::Used(vec![Part::text(text)], FinishReason::Stop, usage)
 }
@@ -82,7 +82,7 @@ async fn warming_begins_after_a_pause_for_which_it_would_have_paid() {
     setup.model.script.lock().unwrap().summaries = vec![cached("OK", read(100_000)); 20].into();
     let mut rig = setup.start();
     rig.turn("go").await;
-    // Nothing is known of the pauses, then only that they are short.
+    // At first nothing is known of the pauses, then only that they are short. In neither case a warming request is sent.
     minutes(3).await;
     rig.turn("more").await;
     minutes(8).await;
@@ -95,7 +95,7 @@ async fn warming_begins_after_a_pause_for_which_it_would_have_paid() {
     minutes(600).await;
     let seen = rig.model.seen().len();
     assert!((6..=5 + 5).contains(&seen), "a night is not kept warm: {seen}");
-    // A resumed session knows its pauses.
+    // A resumed session knows the pauses of its earlier turns.
     let mut again = rig.again(vec![cached("done", written(100_000))]).await;
     again.cache = auto;
     Arc::get_mut(&mut again.model).unwrap().info.prices = Some(PRICES);

@@ -22,7 +22,7 @@ async fn a_running_session_is_shown_as_its_ledger_has_it() {
         rig.world.go.notify_one();
         rig.finished().await;
         assert!(queries.ask(Query::LastEntry).await.unwrap() > last, "the turn went on");
-        // The entries are those of the moment of the question, also if they are read later.
+        // The snapshot has the entries up to the moment of the question, even if it is read later.
         let mut entries = Vec::new();
         let (bad, _) = snapshot.history.read(&[], &mut |entry| entries.push(entry)).unwrap();
         assert!(bad.is_empty(), "{bad:?}");

@@ -20,7 +20,7 @@ async fn a_request_like_one_that_was_refused_for_good_is_not_sent_again() {
     }
 }
 
-/// The model client asked again by itself: doing the same here would multiply its attempts.
+/// The model client has repeated these requests by itself; if the driver did so, too, the attempts would multiply.
 #[tokio::test(start_paused = true)]
 async fn what_broke_before_the_answer_began_is_not_asked_for_again() {
     for kind in [ErrorKind::Malformed, ErrorKind::StreamBroken, ErrorKind::Stalled] {
@@ -108,7 +108,7 @@ async fn a_limit_of_an_earlier_run_does_not_lock_a_session_out() {
         let mut setup = Setup::new(vec![say("ok"), Reply::Refuse(ErrorKind::ContextOverflow, Some(400))]);
         setup.settings.requests.context_window = set;
         let mut rig = setup.left(entries).start();
-        // More than the limit of 9,000 would take without a compaction, as the user's last message.
+        // In the second case, the user's message alone is larger than the old limit of 9,000 tokens.
         let text = if set.is_some() { "many words ".repeat(4_000) } else { "go".to_owned() };
         assert_eq!(rig.turn(&text).await.text, "ok", "{limit}");
         assert_eq!(rig.model.turns().len(), 1);
@@ -123,7 +123,7 @@ async fn a_limit_of_an_earlier_run_does_not_lock_a_session_out() {
     }
 }
 
-/// The model client has chosen a stricter layout by then; what it chooses is tested there.
+/// The model client has chosen a stricter layout before it reports the error; `layouts.rs` of `becket-model` tests the choice.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_a_chat_template_refused_is_prepared_again_with_one_notice() {
     let refuse = || Reply::Refuse(ErrorKind::Template, Some(500));

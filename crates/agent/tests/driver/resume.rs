@@ -122,7 +122,7 @@ async fn the_recorded_prompt_is_sent_again_and_rules_are_read_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn files_read_by_the_dead_process_are_known_to_the_next() {
-    // From a whole turn of an earlier process.
+    // The earlier process ended after a whole turn.
     let noted = vec![bash("c1", "note /a"), say("ok")];
     let mut rig = Setup::new(noted).left(vec![system()]).start();
     rig.turn("read it").await;
@@ -132,7 +132,7 @@ async fn files_read_by_the_dead_process_are_known_to_the_next() {
     assert_eq!(last[last.len() - 3], r#"result c2: Some("hash of it")"#);
     assert_eq!(last[last.len() - 1], "result c3: None");
 
-    // From one that died: the journal knows what the state does not know yet, and the newest wins.
+    // The earlier process died: its last call is in the journal, but not yet in the saved state. The newest record of a file wins.
     let read = |path: &str, hash: &str| EntryKind::ToolJournal {
         call_id: id("c0"),
         state: JournalState::Finished,

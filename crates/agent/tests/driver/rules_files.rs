@@ -120,7 +120,7 @@ async fn a_resumed_session_that_is_compacted_at_once_keeps_its_nested_rules() {
     assert_eq!(times(&rig.model.turns()[0], NESTED), 1, "{:?}", rig.model.turns()[0].lines());
 }
 
-/// The scenario of a nested file of 26 kB in a window of 32k.
+/// A rules file of 26 kB in a subfolder, in a window of 32,000 tokens.
 #[tokio::test(start_paused = true)]
 async fn large_nested_rules_do_not_end_a_session() {
     let mut replies: Vec<Reply> = vec![read("r1", "sub/a.rs")];
@@ -147,7 +147,7 @@ async fn rules_larger_than_the_window_are_cut_with_a_notice_and_the_turn_goes_on
         replies.extend((0..12).map(|n| bash(&format!("c{n}"), &format!("big {}", 6_000 + 12 * n))));
         replies.push(say("finished"));
         let setup = Setup::with_window(16_000, replies);
-        // Four files of 30 kB each: 33k tokens in a window of 16k.
+        // Four files of 30 kB each: 33,000 tokens in a window of 16,000.
         let text = "Rule: be exact.\n".repeat(1_900);
         let at = Path::new(path).parent().unwrap();
         for name in ["one.md", "two.md", "three.md"] {

@@ -65,7 +65,7 @@ async fn a_side_question_is_answered_while_a_tool_runs() {
     assert!(matches!(&refused, Event::Notice { text, .. } if text.contains("being answered")), "{refused:?}");
     let beside = rig.model.seen().pop().unwrap();
     assert!(beside.summary && !beside.lines().join("\n").contains("c1"), "{:?}", beside.lines());
-    // The turn goes on beside it.
+    // The turn continues while the first question is still unanswered.
     rig.world.go.notify_one();
     assert_eq!(rig.finished().await.text, "done");
     rig.end().await;

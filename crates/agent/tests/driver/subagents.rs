@@ -21,7 +21,7 @@ fn task(id: &str, agent: &str, prompt: &str) -> Part {
     call(id, "task", json!({"description": format!("do {prompt}"), "prompt": prompt, "agent": agent}))
 }
 
-/// Something that a subagent's session says, for the call `id`.
+/// The event of the subagent of call `id` that this event wraps, if it is one.
 fn nested<'a>(event: &'a Event, id: &str) -> Option<&'a Event> {
     match event {
         Event::Subagent { call_id, what } if call_id.as_str() == id => Some(what),
@@ -91,7 +91,7 @@ async fn it_works_in_a_context_of_its_own_and_its_last_words_are_the_result() {
     assert!(matches!(told.last().unwrap(), Event::TurnFinished(_)));
     assert!(!told.iter().any(|e| matches!(e, Event::TextDelta { .. } | Event::ContextUsed { .. })));
 
-    // It has a session of its own, and each names the other.
+    // The subagent has a session of its own; it and the agent's session name each other.
     let summaries = becket_session::store::list(&sessions, None).unwrap();
     let its = summaries.iter().find(|s| s.id == report.session).unwrap();
     let of = its.subagent_of().unwrap();
@@ -120,7 +120,7 @@ async fn those_that_only_read_run_side_by_side_and_change_nothing() {
         say("read"),
         say("ok"),
     ]);
-    // Neither read returns before both run.
+    // Neither `read` of the two subagents returns before both run.
     setup.world = Arc::new(World { barrier: Some(Barrier::new(2)), ..World::default() });
     let mut rig = setup.start();
     let result = rig.turn("go").await;

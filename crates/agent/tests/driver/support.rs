@@ -30,7 +30,7 @@ pub(crate) enum Reply {
     Answer(Vec<Part>, FinishReason),
     /// Text deltas and then an error.
     Break(&'static str, ErrorKind),
-    /// Refused before anything came.
+    /// An error before any part of the answer, with this HTTP status.
     Refuse(ErrorKind, Option<u16>),
     /// Text deltas and then silence.
     Hang(&'static str),
@@ -38,7 +38,7 @@ pub(crate) enum Reply {
     Used(Vec<Part>, FinishReason, Usage),
     /// A text that comes when the gate is opened.
     Gated(Arc<Notify>, &'static str),
-    /// Any of these, when the gate is opened.
+    /// The inner reply, as soon as the gate is opened.
     After(Arc<Notify>, Box<Self>),
     /// A letter a second, for ever.
     Drip,
@@ -332,7 +332,7 @@ impl Tool for TestTool {
                 return ToolOutput::text(format!("{:?}", env.host.read_hash(Path::new(path))));
             }
             if let Some(size) = what.strip_prefix("big ") {
-                // 3.6 bytes a token by the estimate.
+                // 12 bytes a repetition; becket estimates a token for every 3.6 bytes of this text.
                 return ToolOutput::text("Lorem ipsum ".repeat(size.parse::<usize>().unwrap() / 12));
             }
             ToolOutput::text(format!("did {what}"))
@@ -358,7 +358,7 @@ fn tool(name: &str, effect: Effect, world: &Arc<World>) -> Arc<dyn Tool> {
 
 /// A running agent.
 pub(crate) struct Rig {
-    /// Kept until the agent is gone.
+    /// The agent's folder, which is deleted when this is dropped.
     pub(crate) dir: tempfile::TempDir,
     pub(crate) model: Arc<Scripted>,
     pub(crate) world: Arc<World>,
@@ -375,7 +375,7 @@ pub(crate) struct Setup {
     pub(crate) policy: Policy,
     pub(crate) mode: PermissionMode,
     pub(crate) session: Option<Session>,
-    /// Runs instead of `model`.
+    /// If set, the session runs with this model instead of `model`.
     pub(crate) running: Option<Arc<dyn Model>>,
     pub(crate) auxiliary: Auxiliary,
     pub(crate) fallbacks: Vec<Arc<dyn Model>>,

@@ -17,7 +17,7 @@ fn run(id: &str, command: &str) -> Part {
 #[tokio::test(start_paused = true)]
 async fn reads_run_side_by_side() {
     let mut setup = Setup::new(vec![calls(vec![read("a", "1"), read("b", "2"), read("c", "3")]), say("ok")]);
-    // None of them returns before all three run.
+    // No call returns before all three run.
     setup.world = Arc::new(World { barrier: Some(Barrier::new(3)), ..World::default() });
     let mut rig = setup.start();
     assert_eq!(rig.turn("go").await.end, TurnEnd::Completed);
@@ -94,7 +94,7 @@ async fn a_server_that_counts_calls_anew_in_each_answer_may_repeat_a_command() {
     rig.turn("go").await;
     rig.turn("once more").await;
     assert_eq!(rig.ran(), ["bash make", "bash edit", "bash make", "bash make"]);
-    // Another process knows what the ledger knows.
+    // The next process knows from the ledger which call ids were used.
     let again = vec![bash("call_0", "make"), bash("toolu_01AbCdEf23", "make"), say("third")];
     let mut rig = rig.again(again).await.start();
     rig.turn("and again").await;
@@ -286,7 +286,7 @@ async fn a_secret_in_an_output_is_sent_only_after_a_question() {
         }
         let asked = rig.log.iter().filter(|event| asks_secrets(event)).count();
         let text = kinds(&rig.end().await).iter().filter(|kind| *kind == "permission").count();
-        // Both calls were allowed by the mode; each answer is an entry of its own.
+        // Two entries are the decisions of the mode, which allowed both calls. Each answer of the user adds one.
         assert_eq!(text, 2 + asked);
     }
 }

@@ -30,7 +30,7 @@ async fn tools_of_a_command_are_allowed_until_its_turn_ends() {
         bash("c3", "touch b"),
         say("not done"),
     ]);
-    // Nobody can be asked here, so what would be asked about is denied.
+    // In a headless run nobody can be asked, so a call that needs a question is denied.
     setup.mode = PermissionMode::Default;
     let mut rig = setup.start();
     rig.send(told("go", &["Read, Bash(touch:*)", "Bash(("], None)).await;
@@ -76,7 +76,7 @@ async fn the_model_of_a_command_answers_its_turn_only() {
     rig.send(told("second", &[], Some("two"))).await;
     assert_eq!(rig.finished().await.text, "two");
     rig.turn("third").await;
-    // A name that is wrong costs the turn nothing.
+    // If there is no such model, the turn runs with the session's own.
     rig.send(told("fourth", &[], Some("nine"))).await;
     assert_eq!(rig.finished().await.text, "still one");
     assert_eq!((rig.model.turns().len(), other.turns().len()), (3, 2));

@@ -38,7 +38,7 @@ async fn a_prompt_is_answered_and_written_down_in_order() {
             "message",
             "finish",
             "usage",
-            // The size that the provider reported, for the next process.
+            // The request's size as the provider reported it, saved for the next process.
             "state",
             "turn_end"
         ]

@@ -8,7 +8,7 @@ use becket_types::{
 use serde_json::json;
 use std::sync::{Arc, Mutex};
 
-/// A session on disk that keeps files.
+/// A session on disk that saves files before calls change them.
 fn keeping(replies: Vec<Reply>) -> Setup {
     let mut setup = Setup::new(replies);
     setup.settings.tools.snapshots =
@@ -52,7 +52,7 @@ impl Rig {
         }
     }
 
-    /// The session, with the folder it lies in.
+    /// Ends the agent. Returns its session and the temporary folder that holds it.
     async fn left_behind(self) -> (Arc<Mutex<Session>>, tempfile::TempDir) {
         self.send(Command::EndInput).await;
         (self.task.await.unwrap(), self.dir)
@@ -169,7 +169,7 @@ async fn rewind_takes_back_conversation_files_or_both() {
         assert_eq!(seen.last().unwrap(), "user: third");
         let (session, _dir) = rig.left_behind().await;
         assert_eq!(view(&session).len(), lines + 2);
-        // A front end that was away sees the same conversation.
+        // A front end that attaches later and replays the ledger sees the same conversation.
         let entries: Vec<_> = session.lock().unwrap().entries().unwrap().collect();
         let said: Vec<String> = becket_session::replay::events(entries)
             .into_iter()

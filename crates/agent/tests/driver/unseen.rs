@@ -9,7 +9,7 @@ use becket_types::{
 use serde_json::{Map, json};
 use std::sync::Arc;
 
-/// One answer with parallel reads of so many bytes.
+/// One answer with a parallel read for each of these sizes in bytes.
 fn reads(step: usize, sizes: &[usize]) -> Reply {
     let read = |(n, bytes): (usize, &usize)| {
         call(&format!("s{step}r{n}"), "read", json!({"path": format!("big {bytes}")}))
@@ -29,7 +29,7 @@ fn compactions(rig: &Rig) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn twelve_parallel_reads_are_shared_fairly_in_one_request() {
-    // Most of them the same file: that is no repetition, the model has seen none of them.
+    // Most reads are of the same file. That is no repetition, because the model has seen none of the results.
     let mut sizes = [94_000; 12];
     sizes[3] = 600;
     let mut rig = Setup::with_window(128_000, vec![reads(0, &sizes), say("done")]).start();
@@ -86,7 +86,7 @@ async fn every_step_is_seen_also_where_one_is_larger_than_the_window() {
     }
 }
 
-/// The provider counts otherwise and refuses the step: after the compaction the model still sees all of it.
+/// The provider counts more tokens than becket and refuses the step: after the compaction the model still sees all of its results.
 #[tokio::test(start_paused = true)]
 async fn a_step_that_the_provider_refuses_is_shown_after_the_compaction() {
     let mut replies: Vec<Reply> = (0..4).map(|n| reads(n, &[9_000 + n * 12])).collect();

@@ -32,7 +32,7 @@ impl Confinement for Confined {
     }
 }
 
-/// All deny rules of the session reach the confinement of commands, whoever adds or withdraws them.
+/// Commands are confined by all deny rules of the session, whichever front end or program adds or withdraws them.
 #[tokio::test(start_paused = true)]
 async fn deny_rules_that_come_and_go_reach_the_confinement() {
     let mut setup = Setup::new(vec![]);
@@ -73,7 +73,7 @@ async fn a_folder_joins_the_workspace_and_the_session_keeps_it() {
     write(&top, "lib/below/b.txt", "");
     write(&top, "project/in/c.txt", "");
     let mut rig = setup.start();
-    // Nobody can be asked here, so the call is denied.
+    // In a headless run nobody can be asked, so the call is denied.
     rig.turn("read it").await;
     assert!(rig.names().contains(&"permission_denied".to_owned()));
 

@@ -18,13 +18,13 @@ const AT_ONCE: [&str; 7] =
     ["qwen-2.5", "qwen-3.5", "devstral", "deepseek-v3", "command-a", "glm-4", "gpt-oss"];
 static JUDGE: LazyLock<Judge> = LazyLock::new(Judge::new);
 
-/// Characters that may be in two places.
+/// Characters of a text that may occur twice in a request.
 pub(crate) const TWICE: usize = 80;
-/// The same where the summariser copies its input: short lines of outputs stay in its summary.
+/// The same limit if the summariser copies its input, because short lines of outputs then stay in its summary.
 pub(crate) const TWICE_COPIED: usize = 400;
-/// In a window with fewer usable tokens, frames and stubs weigh as much as what they hold.
+/// Usable tokens below which a window counts as small: frames and stubs there take as much room as the content.
 const SMALL: u64 = 8_000;
-/// Tokens that a message gets around it after a compaction, if it came while the model worked.
+/// Tokens of the reminder that is put around a message after a compaction, if it came while the model worked.
 const WRAPPER: u64 = 64;
 
 /// A request as it went out.
@@ -39,7 +39,7 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// Base tokens of all that is in it.
+    /// Uncalibrated estimate of all texts of the request, in tokens.
     pub(crate) fn tokens(&self) -> u64 {
         let system: Tokens = self.context.system.iter().map(|block| estimate_text(block)).sum();
         let messages: Tokens = self.context.messages.iter().map(|m| estimate_message(&m.message)).sum();
@@ -73,19 +73,19 @@ impl Sent {
 struct Before {
     /// Everything that the user said so far, with its place in the ledger.
     users: Vec<Message>,
-    /// Continuations that repeat what the user said: it is also known under their numbers.
+    /// Continuations that repeat a message of the user. The message is also known by their sequence numbers.
     replays: Vec<Message>,
     /// Users' messages and results that no answered request has shown.
     unseen: Vec<Message>,
 }
 
-/// Looks whether a law holds; if not, what was found.
+/// Checks one law. The error says what was found.
 type Law<'a> = &'a dyn Fn() -> Result<(), String>;
 /// A broken law: its name and what was found.
 pub(crate) type Broken = (&'static str, String);
 
-/// Checks every request of a session. `outputs`: what the tools gave, call by call. A law in `but` is not asked about.
-/// `twice`: characters that may be in two places.
+/// Checks every request of a session. `outputs`: the output of each call. `but`: laws that are not checked. `twice`:
+/// characters of a text that may occur twice.
 pub(crate) fn check(
     session: &Session,
     requests: &[Sent],
@@ -165,7 +165,7 @@ fn p11_unseen(before: &Before, request: &Sent, outputs: &HashMap<String, String>
                         ));
                     }
                     due += 1;
-                    // More than the tag of a stub.
+                    // Counts results of which the request shows more than a stub.
                     shown += usize::from(
                         there == whole || marks(there).next().is_some() || marks(whole).next().is_none(),
                     );
@@ -178,7 +178,7 @@ fn p11_unseen(before: &Before, request: &Sent, outputs: &HashMap<String, String>
                     }
                 }
                 Part::Image { .. } => {
-                    // In a window without room for it, it is described under the id by which `recall` shows it.
+                    // In a window without room for the image, a text describes it, with the id by which `recall` shows it.
                     let parts = request.context.messages.iter().flat_map(|m| &m.message.parts);
                     let described = format!(", id m{}]", message.seq.0);
                     let is_there = parts.into_iter().any(|p| p.is_media());
@@ -190,7 +190,7 @@ fn p11_unseen(before: &Before, request: &Sent, outputs: &HashMap<String, String>
             }
         }
     }
-    // The rules and what the user said last may leave room for the stubs alone; so may a small window.
+    // Rules files and the user's last message may leave room for nothing but stubs; so may a small window.
     let is_full = request.usable < SMALL || request.tokens() * 5 > request.usable * 4;
     if due > 0 && shown == 0 && !is_full {
         return Err(format!("of {due} results that the model has not seen, none shows a word of its output"));
@@ -276,7 +276,7 @@ fn common(a: &str, at: usize, b: &str, bt: usize) -> String {
 /// P14: the estimate is never more than 3 % below what is sent: so nothing goes out that does not fit.
 fn p14_estimate(request: &Sent, promised: Option<Tokens>) -> Result<(), String> {
     let tokens = request.tokens();
-    // A small window may be filled into what is kept for the answer, an eighth of it, never beyond.
+    // In a small window a request may also use the reserve for the answer, an eighth of the window, but not more.
     let fit = if request.usable < SMALL { request.usable * 8 / 7 } else { request.usable };
     if tokens * 97 > (fit + WRAPPER) * 100 {
         return Err(format!("{tokens} tokens were sent where {fit} fit"));
@@ -291,8 +291,9 @@ fn p14_estimate(request: &Sent, promised: Option<Tokens>) -> Result<(), String> 
     }
 }
 
-/// P15: compactions ≤ new tokens ÷ room that a compaction makes, + 1 (and one for each smaller window). A message counts with all
-/// of what people wrote and commands printed, up to a window: results that do not fit are the reason for a compaction that then shows a part.
+/// P15: the number of compactions is at most new tokens ÷ room that a compaction makes, rounded up, plus one for each
+/// smaller window. Each message counts with all of its text, up to a window, although a request may show only a part:
+/// results that do not fit are a reason for a compaction.
 fn p15_bounded(entries: &[Entry], requests: &[Sent]) -> Result<(), String> {
     let mut shrunk = 0;
     let mut usable = u64::MAX;

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// Behaviour of the summariser, the same for ever.
+/// Behaviour of the summariser. It stays the same for the whole session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behaviour {
     /// Keeps the template, in the given language.
@@ -31,20 +31,20 @@ pub(crate) enum Behaviour {
     Empty,
     Blank,
     HeadingsOnly,
-    /// The same words each time, without the template.
+    /// Returns the same words each time, without the template.
     Identical,
     /// Gives back what it was asked.
     Echo,
     /// A template with a section longer than any window.
     Huge,
-    /// Words that never end.
+    /// Writes words without end.
     Endless,
     /// Cut by the output limit in the middle of its sections.
     Cut,
     Error(u16),
     Refusal,
     Overflow,
-    /// Asks for a tool.
+    /// Calls a tool instead of answering.
     Calls,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Plan {
     pub(crate) steps: VecDeque<Vec<Part>>,
     pub(crate) sent: Vec<Sent>,
     pub(crate) asked: usize,
-    /// Output of each call.
+    /// The output of each call, by its id.
     pub(crate) outputs: HashMap<String, String>,
     /// Calls that ran, in order.
     pub(crate) ran: Vec<String>,
@@ -65,7 +65,7 @@ pub(crate) struct Planned {
     plan: Arc<Mutex<Plan>>,
     behaviour: Behaviour,
     encoder: Arc<dyn Model>,
-    /// By tag: the tokens of the request, or nothing for a summary.
+    /// Requests that were prepared, by their tag.
     prepared: Mutex<Vec<Prep>>,
 }
 

@@ -81,7 +81,7 @@ impl Wires {
         if anthropic { as_chat(&body) } else { body["messages"].as_array().cloned().unwrap() }
     }
 
-    /// Sends until accepted; the layout that was.
+    /// Sends stricter and stricter requests until one is accepted. Returns its layout.
     fn settle(&self, family: Family, anthropic: bool, context: &Context) -> Result<WireLayout, String> {
         let mut layout = WireLayout::Standard;
         loop {
@@ -120,14 +120,14 @@ impl Wires {
     }
 }
 
-/// The history as it is sent.
+/// The view's context with a system prompt, as it is sent.
 fn sent(view: &mut View) -> Context {
     let mut history = view.context().clone();
     history.system = Arc::from([Arc::from("You are becket."), Arc::from("Rules.")]);
     history
 }
 
-/// The model has the next word.
+/// True if the next message is the model's.
 fn is_answered(history: &Context) -> bool {
     history.messages.last().is_none_or(|m| m.message.role != becket_types::Role::Assistant)
 }
@@ -137,19 +137,19 @@ fn most(family: &str, anthropic: bool, context: &Context) -> WireLayout {
     let calls = || context.messages.iter().map(|m| m.message.call_ids().count());
     let has_calls = calls().any(|n| n > 0);
     match family {
-        // No roles for tools.
+        // The template has no roles for tools.
         "gemma-2" if has_calls => WireLayout::TextOnly,
         "gemma-2" => WireLayout::NoSystem,
         "gemma-3" | "llama-2" | "command-r" if has_calls => WireLayout::TextOnly,
         "llama-3" if calls().any(|n| n > 1) => WireLayout::SingleCalls,
-        // Ids of another model's calls, and `null` as content.
+        // The templates refuse ids of another model's calls, and `null` as content.
         "mistral-7b-v0.3" | "mistral-api" | "qwen-3" | "phi-4" if has_calls => WireLayout::SingleCalls,
         _ if anthropic && has_calls => WireLayout::SingleCalls,
         _ => WireLayout::Standard,
     }
 }
 
-/// As llama.cpp makes chat messages of the Messages API: words of a user message go before its results.
+/// Converts a body of the Messages API to chat messages as llama.cpp does: the words of a user message go before its results.
 fn as_chat(body: &Value) -> Vec<Value> {
     let texts = |blocks: &[Value]| -> Vec<Value> {
         let is_content = |b: &&Value| matches!(b["type"].as_str(), Some("text" | "image" | "document"));
@@ -206,7 +206,7 @@ thread_local! {
 proptest! {
     #![proptest_config(cases(10_000))]
 
-    /// The history as it is sent, and the request that a summary over the cached prefix makes of it: one prompt more.
+    /// Checks the history as it is sent, and the same with one prompt at its end, which is a request for a summary that reads the cache.
     #[test]
     fn every_template_accepts_every_request(ops in few_ops()) {
         let mut world = World::new();

@@ -6,7 +6,7 @@
 use minijinja::{Environment, Error, ErrorKind, context};
 use serde_json::Value;
 
-/// User and assistant alternate, whatever else there is.
+/// User and assistant messages must alternate; nothing else is checked.
 const ALTERNATE: &str = "
 {%- if messages[0].role == 'system' %}{% set rest = messages[1:] %}{% else %}{% set rest = messages %}{% endif %}
 {%- for m in rest %}
@@ -48,7 +48,7 @@ const MISTRAL: &str = "
   {%- endif %}
 {%- endfor %}";
 
-/// As Mistral's older one without the rule for ids; an assistant message is never empty.
+/// The rules of [`MISTRAL`] without the one for ids. An assistant message must not be empty.
 const DEVSTRAL: &str = "
 {%- if messages[0].role == 'system' %}{% set rest = messages[1:] %}{% else %}{% set rest = messages %}{% endif %}
 {%- set ns = namespace(index=0) %}
@@ -111,7 +111,7 @@ const QWEN_3: &str = "
   {%- endif %}
 {%- endfor %}";
 
-/// ChatML without a rule but that a role has a name.
+/// ChatML: the only rule is that each message has a role with a name.
 const QWEN_2_5: &str = "
 {%- for m in messages %}
   {%- if m.role not in ['system', 'user', 'assistant', 'tool'] %}{{ raise_exception('unexpected role') }}{% endif %}
@@ -129,7 +129,7 @@ const LLAMA_3: &str = "
   {%- endif %}
 {%- endfor %}";
 
-/// Joins text with `+`, so `null` fails; what comes first after the system is the user's.
+/// The template joins texts with `+`, so `null` fails. The first message after the system prompt must be the user's.
 const PHI: &str = "
 {%- for m in messages %}
   {%- if m.content is none %}

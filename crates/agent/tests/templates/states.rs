@@ -4,11 +4,11 @@ use crate::ledgers::{Op, World};
 use crate::{Wires, is_answered, sent, wrap};
 use becket_types::Message;
 
-/// Kinds of parts, as the generated histories number them.
+/// Kinds of parts, by the numbers of [`Op`].
 const TEXT: u8 = 0;
 const SIGNED: u8 = 1;
 const CALL: u8 = 5;
-/// Ways to finish.
+/// Finish reasons, by the numbers of [`Op`].
 const STOP: u8 = 0;
 const CALLS: u8 = 1;
 const LENGTH: u8 = 2;
