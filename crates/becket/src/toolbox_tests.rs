@@ -337,7 +337,7 @@ async fn bad_input_to_any_tool_is_named_and_does_nothing() {
                 ));
             }
         }
-        // The first command starts the process that watches over all commands.
+        // The first command of `bash` also starts the process that watches over all commands.
         let now = children().len();
         if spec.name == "bash" {
             children_before = Some(now);
