@@ -593,7 +593,7 @@ fn project_text() -> impl Strategy<Value = String> {
         "[a-z]{1,6}".prop_map(|n| format!("tools.enabled = ['{n}']")),
         "[a-z]{1,6}".prop_map(|n| format!("tools.disabled = ['{n}']")),
     ];
-    // One key once: TOML refuses duplicates.
+    // Each key occurs only once, because TOML refuses duplicates.
     proptest::collection::vec(line, 0..8).prop_map(|lines| {
         let mut seen = std::collections::BTreeSet::new();
         lines
@@ -685,7 +685,7 @@ fn settings_of_claude_code_count_as_far_as_they_may() {
     assert_eq!(user.config.permissions.rules.deny, ["Read(.env)"]);
     assert_eq!(user.config.tools.shell.env.get("CI").map(String::as_str), Some("1"));
     assert!(!user.config.tools.shell.env.contains_key("ANTHROPIC_API_KEY"), "keys are not for commands");
-    // In the terminal, the model and the mode of the other agent are its own.
+    // In the terminal, the model and the mode in another agent's file have no effect.
     assert_eq!(
         (user.config.model.name.as_deref(), user.config.permissions.mode),
         (None, PermissionMode::Default)
@@ -697,7 +697,7 @@ fn settings_of_claude_code_count_as_far_as_they_may() {
     assert_eq!((user.config.model.effort, driven.config.model.effort), (None, Some(Effort::High)));
 
     let project = of_claude(Scope::Project, "/repo/.claude/settings.json", text, false, true);
-    // The question to the user says what the rest would allow. This no answer allows.
+    // Environment variables that no answer of the user can permit are reported as a warning. The question about the file lists the others.
     assert!(
         matches!(&warnings(&project)[..], [only] if only.contains("LD_PRELOAD")),
         "{:?}",
@@ -776,7 +776,7 @@ fn the_documented_file_is_read_whole() {
     assert_eq!(warnings(&settings), Vec::<String>::new());
     assert_eq!(settings.config.model.name.as_deref(), Some("anthropic/claude-sonnet-5-5"));
     assert_eq!(settings.config.limits.max_turns, Some(200));
-    // Every table that the file names is a table of the schema, and none of the schema is missing but those of its own page.
+    // The documented file shows every table of the configuration but those that have a page of their own.
     for table in ["permissions", "context", "limits", "providers", "shell", "format", "lsp", "web", "ui"] {
         assert!(file.contains(&format!("[{table}")), "{table}");
     }
@@ -807,7 +807,7 @@ fn rules_know_their_file_and_line_and_managed_ones_stay_managed() {
     assert_eq!(
         rows("permissions.ask"),
         [
-            // Also written by the user, but the administrator's word is the one that holds.
+            // The user's file has this rule, too. The managed file is shown as the source, because its rule is the one that counts.
             row("Bash(git push *)", "managed: /etc/becket/config.toml", Some(3)),
             row("WebFetch", "user: /home/u/.config/becket/config.toml", Some(4)),
             row("Edit", "project: /repo/.becket/config.toml", Some(2)),
