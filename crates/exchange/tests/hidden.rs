@@ -79,11 +79,11 @@ fn is_shown(text: &str) -> bool {
 
 const FORMATS: [Format; 4] = [Format::Html, Format::Markdown, Format::Jsonl, Format::Whole];
 
-/// Every character that [`is_blank`] takes for invisible, after a letter that needs none of them. White space has a width, and so
-/// has the empty pattern of Braille.
+/// Every character that [`is_blank`] takes for invisible, each after a letter that does not combine with it. White space has
+/// a width, and so has the empty pattern of Braille.
 #[test]
 fn no_invisible_character_leaves_an_export_as_it_is() {
-    // Of the plane that has only such characters, some.
+    // All characters up to plane 13, and every 61st of plane 14 and later ones, which hold only invisible characters.
     let invisible = (char::MIN..='\u{DFFFF}')
         .chain(('\u{E0000}'..=char::MAX).step_by(61))
         .filter(|c| is_blank(c.encode_utf8(&mut [0; 4])) && !c.is_whitespace() && *c != '\u{2800}');

@@ -76,7 +76,7 @@ fn exported(session: &Session, format: Format) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// These words are in the text once each, in this order.
+/// Asserts that the text contains all of these words, and that their first places are in this order.
 fn in_order(text: &str, words: &[&str]) {
     let places: Vec<Option<usize>> = words.iter().map(|word| text.find(word)).collect();
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{words:?} {places:?}\n{text}");
