@@ -85,7 +85,7 @@ fn verdicts(c: &mut Criterion) {
     }
 }
 
-/// Of eleven, in µs.
+/// Median time of eleven verdicts, in µs.
 fn median(guard: &becket_guard::Guard, command: &str) -> f64 {
     let access = Access::execute(command);
     let mut times: Vec<f64> = (0..11)

@@ -64,7 +64,7 @@ fn nothing_slips_past_the_table_or_a_wildcard_rule() {
     let ruled = guard(&["Bash(git *)", "Bash(echo *)", "Bash(ls *)"], PermissionMode::Default);
     let mut through = Vec::new();
     for command in &corpus {
-        // Showing a variable is what `Bash(echo *)` allows, and listing any folder what `Bash(ls *)` does.
+        // `Bash(echo *)` also allows to show a variable, and `Bash(ls *)` to list any folder.
         let covered = ["ls /etc", "ls ..", "echo $ANTHROPIC_API_KEY", "echo \"$AWS_SECRET_ACCESS_KEY\""]
             .into_iter()
             .chain(["echo ${OPENAI_API_KEY}", "echo ${TOKEN:-x}"])
@@ -137,7 +137,7 @@ fn a_deny_rule_reaches_every_hiding_place() {
         let guard = Guard::new(settings.clone());
         for command in lines(include_str!("corpus/bypass.txt")) {
             let verdict = check(&guard, &command);
-            // Text that another program than the shell will run is beyond rules for commands.
+            // Rules for commands cannot reach text that another program than the shell will run.
             let foreign = ["awk", "sed", "vim", "alias", "git"].iter().any(|p| command.starts_with(p));
             let plain = command.contains("rm x") && !(foreign && command.contains(['\'', '"']));
             if plain && matches!(verdict, Verdict::Allow { .. }) {
@@ -296,7 +296,7 @@ const WRAPPERS: &[&str] = &[
     "alias ls='{}'; ls",
 ];
 
-/// No program that runs another one carries a denied program past a deny rule, alone, in another, or with the program's path.
+/// A deny rule also holds if another program runs the denied one: alone, nested in a second such program, and by its path.
 #[test]
 fn a_deny_rule_reaches_through_programs_that_run_others() {
     let mut missed = Vec::new();
@@ -338,7 +338,7 @@ fn a_deny_rule_reaches_through_programs_that_run_others() {
     assert!(missed.is_empty(), "{}", missed.join("\n"));
 }
 
-/// A rule about a subcommand holds for each form of it, for those that a variable may be, and in commands in options.
+/// A deny rule about a subcommand holds for every form of the command, also if a variable or an option may hold the subcommand.
 #[test]
 fn a_deny_rule_of_a_subcommand_is_not_evaded() {
     for mode in [PermissionMode::BypassPermissions, PermissionMode::Default] {
@@ -552,7 +552,7 @@ fn calls_of_recorded_sessions_are_asked_about_no_more_than_before() {
     let before = rows.iter().filter(|(verdict, _)| *verdict == "ask").count();
     let (now, auto) = (asked(PermissionMode::Default), asked(PermissionMode::Auto));
     println!("of {}: before {before}, now {}, in auto {}: {auto:?}", rows.len(), now.len(), auto.len());
-    // Ten points more at most, and in `auto` a tenth.
+    // At most ten percentage points more calls are asked about than before, and in mode `auto` at most a tenth of those.
     assert!(now.len() * 10 <= before * 10 + rows.len(), "{before} then {}", now.len());
     assert!(auto.len() * 10 <= now.len(), "{auto:?}");
 }

@@ -21,7 +21,7 @@ fn allowed(guard: &Guard, command: &str) -> bool {
     matches!(guard.check("bash", &Access::execute(command), &Value::Null), Verdict::Allow { .. })
 }
 
-/// None of `commands` runs under `rules` in any mode that asks.
+/// Asserts that none of the commands runs under these rules in any mode that asks.
 fn held(rules: &[&str], commands: &[String], least: usize) {
     assert!(commands.len() >= least, "{}", commands.len());
     let mut through = Vec::new();
@@ -1127,7 +1127,7 @@ fn what_the_tables_know_still_runs() {
 
 #[test]
 fn what_stands_together_is_one_word() {
-    // Behind a closing quote an escaped letter continues the word, and the next quote is another piece of it.
+    // After a closing quote an escaped letter continues the word, and the next quote is another piece of the same word.
     let forms = [
         r"bash -c 'ls '\n@",
         r#"bash -c "ls "\n@"#,

@@ -20,7 +20,7 @@ fn guard(allow: &[&str], ask: &[&str], deny: &[&str], mode: PermissionMode) -> G
     })
 }
 
-/// `tool:argument` as a call.
+/// A call from a text `tool:argument`.
 fn call(text: &str) -> (String, Access) {
     let (tool, argument) = text.split_once(':').unwrap_or((text, ""));
     let access = match tool {
@@ -104,7 +104,7 @@ fn rules_of_the_program_for_servers_ask_in_every_mode() {
     }
 }
 
-/// A server that the program judges as in the mode `auto` gets no more in any mode, and in `bypassPermissions` what `auto` gives.
+/// If the program pins a server to the mode `auto`, the server gets no more rights in any mode, and in `bypassPermissions` those of `auto`.
 #[test]
 fn servers_in_mode_auto_are_judged_as_in_that_mode() {
     for (allow, ask, deny) in [
@@ -118,7 +118,7 @@ fn servers_in_mode_auto_are_judged_as_in_that_mode() {
             let mut pinned = guard(allow, ask, deny, mode);
             let rules = BTreeMap::from([(RuleKind::Ask, vec!["mcp__own".to_owned()])]);
             pinned.change_rules(RuleOwner::Auto, RuleChange::Replace, &rules).unwrap();
-            // An ask rule of the settings does not count in `bypassPermissions`, and does in `auto`: the pin itself asks there.
+            // An ask rule of the settings counts in `auto`, but not in `bypassPermissions`: there only the pin asks.
             let judge = match mode {
                 PermissionMode::BypassPermissions => guard(allow, &[], deny, PermissionMode::Auto),
                 _ => plain.clone(),
@@ -135,7 +135,7 @@ fn servers_in_mode_auto_are_judged_as_in_that_mode() {
 
 #[test]
 fn modes() {
-    // default, acceptEdits, plan, dontAsk, bypassPermissions
+    // The decisions are for the modes default, acceptEdits, plan, dontAsk and bypassPermissions, in this order.
     for (text, want) in [
         ("read:/repo/src/a.rs", ["allow"; 5]),
         ("read:/lib/a.rs", ["allow"; 5]),
@@ -379,7 +379,7 @@ fn a_session_rule_from_the_question_answers_it() {
     }
 }
 
-/// A rule of the settings is withdrawn as well; what denies and what asks stays.
+/// The program can withdraw an allow rule of the settings, but no rule that denies or asks.
 #[test]
 fn only_permissions_are_withdrawn() {
     let mut guard = guard(&["Bash(make *)"], &["Bash(git push *)"], &["Bash(rm *)"], PermissionMode::Default);
@@ -472,7 +472,7 @@ fn malformed_rules_say_where_and_what_instead() {
     assert_eq!(typo.warnings(&tools), ["the rule Bsh(git *) names no known tool; did you mean Bash?"]);
 }
 
-/// Tools that are there, tools that may be, and those of other agents.
+/// Rules with names of becket's tools, of tools that may be connected later, and of other agents' tools.
 const KNOWN_NAMES: &[&str] = &[
     "Bash(git *)",
     "shell",
@@ -604,7 +604,7 @@ proptest! {
     fn a_denied_part_is_never_allowed(a in command(), b in command(), mode in 0usize..5) {
         let guard = guard(&["Bash"], &[], &["Bash(rm *)"], PermissionMode::ALL[mode]);
         for text in [format!("rm x; {a}"), format!("{a}\nrm x\n{b}"), format!("{a} && rm x || {b}"), format!("({a}); $(rm x)")] {
-            // Half a quote, a comment or a here-document may turn the part into text; then it is asked about or plain.
+            // Half a quote, a comment or a here-document may turn the denied part into text; then no denial is required.
             if a.contains(['\'', '"', '#', '\\', '<', '`', '{', '(', ')', '$']) {
                 continue;
             }
@@ -711,7 +711,7 @@ fn a_command_is_covered_only_if_rules_match_all_of_it() {
     }
 }
 
-/// Files that a folder brings that joins the session.
+/// A folder that joins the session may bring files that are protected from then on.
 #[test]
 fn files_that_are_protected_later_are_asked_about() {
     let mut guard = guard(&[], &[], &[], PermissionMode::AcceptEdits);
@@ -834,7 +834,7 @@ fn what_the_guard_asks_about_no_confined_command_writes() {
     }
 }
 
-/// One reading of a command says all that the separate functions say.
+/// `explain` reads a command once and says the same as the separate functions.
 #[test]
 fn the_decision_says_how_the_call_runs() {
     for mode in [PermissionMode::Default, PermissionMode::Auto, PermissionMode::Plan, PermissionMode::DontAsk]

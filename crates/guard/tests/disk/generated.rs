@@ -78,7 +78,7 @@ fn outside(world: &World) -> BTreeMap<PathBuf, Vec<u8>> {
     state
 }
 
-/// The same commands in every other mode. Only modes for edits allow more than the default mode, and that stays inside.
+/// The same commands in every other mode. Only modes for edits allow more than the default mode, and only changes inside the workspace.
 #[test]
 fn what_is_allowed_of_random_commands_in_other_modes_stays_inside() {
     if !there("bash") || !there("git") {

@@ -282,7 +282,7 @@ fn git_does_not_obey_the_repository() {
     let own = world.guard(&["Bash(git *)"], PermissionMode::Default);
     assert!(!own.variables(&Access::execute("git status")).is_empty());
     assert!(own.variables(&Access::execute("git status && git commit -m x")).is_empty());
-    // A rule for git does not mean a bare repository that a clone has brought.
+    // A rule that allows git does not apply in a bare repository that a clone has brought.
     let status =
         world.guard(&["Bash(git status *)", "Bash(git *)", "Bash(env git *)"], PermissionMode::Default);
     for command in [
@@ -434,7 +434,8 @@ fn git_shows_no_other_repository() {
             assert!(!allowed(&guard, command), "{command} with {what}");
         }
     }
-    // Submodules, work trees and a directory beside the files in the workspace name their folder in return.
+    // The guard accepts a repository folder elsewhere if that folder names the work tree in return: submodules, work trees,
+    // and a separate git directory.
     let world = prepare();
     world.git(&["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "../out", "s"]);
     world.git(&["worktree", "add", "-q", "tree"]);
@@ -556,7 +557,7 @@ fn what_is_allowed_of_generated_commands_changes_nothing() {
                 seen += 1;
                 if allowed(&guard, &command) {
                     ran += 1;
-                    // One in forty: all of them together are the same forms many times.
+                    // Only every 40th allowed command is run: the others repeat its form.
                     if ran % 40 == 0 {
                         world.run(&guard, &command);
                         assert!(world.state() == before, "{command}");

@@ -77,7 +77,7 @@ fn implementations() -> Vec<Implementation> {
         let own =
             ["/usr/bin", "/bin", "/usr/local/bin"].iter().filter_map(|dir| fs::read_dir(dir).ok()).flatten();
         let paths = own.filter_map(|entry| Some(entry.ok()?.path()));
-        // Programs that other implementations install under a name of their own are tried with these.
+        // The machine's own programs are tried, too: other implementations may be installed under a name of their own.
         let targets: BTreeMap<String, PathBuf> =
             paths.filter_map(|path| Some((path.file_name()?.to_str()?.to_owned(), path))).collect();
         out.push(implementation("own", "own programs".to_owned(), targets.into_iter().collect()));
@@ -103,7 +103,7 @@ fn implementations() -> Vec<Implementation> {
     out
 }
 
-/// Long options in the help of a program.
+/// Long options that the help text of a program names.
 fn long_options(help: &str) -> BTreeSet<String> {
     help.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'))
         .filter(|word| word.starts_with("--") && word.len() > 3)
@@ -150,13 +150,13 @@ fn commands(guard: &Guard, implementation: &Implementation, program: &str) -> Ve
     out
 }
 
-/// Effects of these commands beyond reading. Each may take a moment, and none ends the others.
+/// The first effect of these commands beyond reading. `timeout` gives each command one second, and none of them stops the others.
 fn harm(world: &World, guard: &Guard, folder: &Path, commands: &[String]) -> Option<String> {
     let before = world.state();
     let lines: Vec<String> =
         commands.iter().map(|command| format!("/usr/bin/timeout 1 {command} </dev/null")).collect();
     let found = trace::harm_of(world, guard, folder, &lines.join("\n"), "");
-    // A program that does not end is ended by `timeout`.
+    // `timeout` ends a program that does not end by itself; its signal is no harm.
     let found =
         found.filter(|call| !(commands.len() == 1 && call.contains("kill(") && call.contains(", SIGTERM)")));
     found.or_else(|| (world.state() != before).then(|| "a file was changed".to_owned()))

@@ -61,7 +61,7 @@ pub(crate) fn works(world: &World) -> bool {
     traced
 }
 
-/// The first thing that a command did and that reading the workspace cannot need. `None` where all was reading.
+/// Runs the command. Returns the first thing it did that reading the workspace cannot need; `None` if it only read.
 pub(crate) fn harm(world: &World, guard: &Guard, command: &str) -> Option<String> {
     harm_of(world, guard, &world.path("bin"), command, command)
 }
@@ -128,7 +128,7 @@ fn tells_secret(command: &mut Command) -> bool {
     told
 }
 
-/// Calls that another one interrupts in the log are there in two pieces.
+/// Lines of the log with each call in one piece: strace splits a call in two if another process interrupts it.
 fn whole_lines(text: &str) -> Vec<String> {
     let mut waiting: BTreeMap<&str, &str> = BTreeMap::new();
     let mut out = Vec::new();
@@ -147,7 +147,7 @@ fn whole_lines(text: &str) -> Vec<String> {
     out
 }
 
-/// Threads, each with the first thread of its process. A first thread is not in it.
+/// Each thread with the first thread of its process. First threads themselves are not in the map.
 fn threads(lines: &[String]) -> BTreeMap<String, String> {
     let mut parents: BTreeMap<&str, &str> = BTreeMap::new();
     for (pid, call) in lines.iter().filter_map(|line| line.split_once(' ')) {
@@ -160,7 +160,7 @@ fn threads(lines: &[String]) -> BTreeMap<String, String> {
     let mut out = BTreeMap::new();
     for thread in parents.keys() {
         let mut first = *thread;
-        // Numbers may be given out again, so the way up must have an end.
+        // The kernel gives numbers out again, so the search for the first thread is limited.
         for _ in 0..parents.len() {
             first = parents.get(first).copied().unwrap_or(first);
         }
@@ -190,9 +190,9 @@ fn searchers(lines: &[String]) -> BTreeSet<String> {
     out
 }
 
-/// Known, and left to confinement: git and ripgrep read the files that they compare or search, secrets too, where the command does not
-/// name them; and the shell lists a folder outside if a pattern is in the output of a command or in a variable.
-/// A program of Go wakes its own threads with a signal.
+/// Effects that the guard allows and leaves to confinement: git and ripgrep read the files that they compare or search, also
+/// secrets that the command does not name; the shell lists a folder outside if a pattern comes from the output of a command
+/// or from a variable. A program written in Go wakes its own threads with a signal.
 fn is_expected(
     command: &str,
     line: &str,

@@ -28,7 +28,7 @@ impl Files for Disk {
     }
 }
 
-/// As the kernel walks a path; what does not exist keeps its name.
+/// Resolves links as the kernel does; parts of the path that do not exist keep their names.
 pub(crate) fn walk(path: &Path) -> PathBuf {
     let mut out = PathBuf::from("/");
     for part in path.components() {
