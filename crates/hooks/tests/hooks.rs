@@ -109,7 +109,7 @@ async fn a_hook_that_hangs_is_ended_with_everything_that_it_started() {
     assert_eq!(outcome.runs[0].result, HookResult::TimedOut);
     assert_eq!(outcome.permission, None);
     let pid = std::fs::read_to_string(&pids).unwrap();
-    // Killed with its group: a zombie or gone.
+    // The whole process group was killed: the child is a zombie or gone.
     let stat = || std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     let ended = |stat: &str| stat.is_empty() || stat.contains(") Z");
     // The signal was sent; the kernel may take a moment to carry it out.
@@ -138,7 +138,7 @@ async fn fifty_hooks_run_beside_one_another_and_the_strictest_wins() {
         .map(|n| json!({"type": "command", "command": format!("sleep 1; echo '{{\"systemMessage\":\"{n}\"}}'")}))
         .collect();
     hooks.push(json!({"type": "command", "command": "echo last >&2; exit 2"}));
-    // The same one twice runs once.
+    // A hook that is configured twice runs once.
     hooks.push(json!({"type": "command", "command": "echo last >&2; exit 2"}));
     let engine = engine(dir.path(), json!({"PreToolUse": [{"hooks": hooks}]}));
     let began = Instant::now();
