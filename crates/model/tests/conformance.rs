@@ -202,7 +202,7 @@ fn images_results_and_marks_of_the_cache_are_sent() {
         let marks = match adapter.wire {
             Wire::Anthropic => text.matches("\"cache_control\"").count(),
             Wire::Converse => text.matches("\"cachePoint\"").count(),
-            // These cache by themselves.
+            // Servers of these formats cache without marks; 2 only satisfies the check below.
             Wire::Chat | Wire::Responses | Wire::Gemini => 2,
         };
         assert!((2..=4).contains(&marks), "{}: {marks}", adapter.name);
@@ -295,7 +295,7 @@ async fn cut(adapter: &Adapter, cuts: impl Iterator<Item = usize>) {
     }
 }
 
-/// The first 4 KB, byte by byte, and the end of each event behind them. One test for each adapter, so that they run side by side.
+/// Cuts after each of the first 4,096 bytes, and after each event that follows. One test for each adapter, so that they run side by side.
 macro_rules! cuts {
     ($($name:ident: $at:expr),+ $(,)?) => {$(
         #[tokio::test]

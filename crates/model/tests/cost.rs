@@ -60,7 +60,7 @@ impl Steps {
         }
     }
 
-    /// One call, its result, and the time of preparing the request that brings them.
+    /// Appends a call and its result. Returns the time of preparing the request with them.
     fn step(&mut self) -> Duration {
         let id = format!("c{}", self.context.messages.len());
         let call = Part::tool_call(id.clone(), "read", json!({"path": "a"}));
@@ -84,7 +84,7 @@ fn a_step_costs_the_same_at_the_thousandth() {
     for _ in 0..1000 {
         old.step();
     }
-    // In turns, so that what else the machine does meets both.
+    // Early and late steps alternate, so that other load on the machine slows both.
     let (mut early, mut late): (Vec<_>, Vec<_>) = (0..100).map(|_| (young.step(), old.step())).unzip();
     early.sort();
     late.sort();

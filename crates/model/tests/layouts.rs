@@ -48,7 +48,7 @@ fn with_calls() -> Context {
     ])
 }
 
-/// Prepares and sends as the agent does.
+/// Prepares and sends a request as the agent does.
 async fn ask(settings: &Settings, wire: Wire, context: &Context) -> Result<String, ModelError> {
     let model = open(&model_ref(wire), settings).unwrap();
     for _ in 0..9 {
@@ -80,7 +80,7 @@ async fn a_refused_template_is_asked_more_strictly_at_once_and_remembered() {
         assert_eq!(server.requests().len(), 3, "standard, without a system role, text only");
         assert_eq!(saved.lock().unwrap().values().copied().collect::<Vec<_>>(), [WireLayout::TextOnly]);
         assert!(saved.lock().unwrap().keys().all(|key| !key.contains("sk-secret-key")));
-        // As a later run does.
+        // A later run loads the layout that was saved.
         settings.learned.layouts = load();
         assert_eq!(ask(&settings, wire, &with_calls()).await.unwrap(), "ok");
         assert_eq!(server.requests().len(), 4);

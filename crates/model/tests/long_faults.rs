@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Turns of every run of the tests.
+/// Number of turns in a usual run of the tests.
 const USUAL: u64 = 150;
 
 fn variable(name: &str, usual: u64) -> u64 {
@@ -97,7 +97,7 @@ fn fault(name: &str, wire: Wire, roll: u64) -> Reply {
     }
 }
 
-/// The event with which a server breaks off.
+/// The error event with which an overloaded server breaks off its stream.
 fn overload(wire: Wire) -> String {
     let error = match wire {
         Wire::Anthropic => {
@@ -153,7 +153,7 @@ async fn turns(wire: Wire, count: u64, seed: u64) -> Turns {
         // Up to seven faults in a row, more often few.
         let faults = dice(seed, turn, 1) % 8 * (dice(seed, turn, 2) % 3) / 2;
         if attempt > faults {
-            // Every third turn ends with an action.
+            // Every third turn ends with a call.
             if turn % 3 == 0 {
                 return Answer::tool(&format!("call{turn}"), "read", json!({"path": format!("f{turn}")}))
                     .into();

@@ -62,7 +62,7 @@ async fn a_recording_plays_back_the_same_without_server_and_key() {
         drop(server);
         let text = text.lock().unwrap().clone();
         assert!(!text.contains("sk-secret-key"), "{wire:?}");
-        // Bodies are stored once.
+        // A recording stores each body once.
         assert_eq!(text.matches("You are a test.").count(), 1, "{wire:?}");
 
         let recording = Recording::parse(&text).unwrap();
@@ -95,7 +95,7 @@ async fn a_request_that_was_not_recorded_says_where_it_differs() {
     let lines: Vec<&str> = error.message.lines().collect();
     assert_eq!(lines[0], "Request 1 of the recording differs at messages[0].content[0].text.");
     assert_eq!(lines[1..], ["recorded: list the files", "now:      list the folders"]);
-    // The request is still there for the right question.
+    // The refused request did not use up the recorded answer.
     assert_eq!(run(replay.as_ref(), &conversation(&["list the files"])).await.text(), "Hello.");
     assert!(recording.model("anthropic/other", &Settings::default()).is_err());
 }

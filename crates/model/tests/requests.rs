@@ -100,7 +100,8 @@ fn a_lifetime_of_an_hour_stands_in_every_mark_and_only_where_the_server_knows_it
     assert_eq!(long.replace(r#","ttl":"1h""#, ""), short);
     serde_json::from_str::<Value>(&long).unwrap();
     assert_eq!(body(false, CacheLifetime::Hour).1, short);
-    // One model, whose bytes of messages are kept: a mark never changes in bytes that are already encoded.
+    // The same model encodes the history with alternating lifetimes. Encoded messages are kept, and the lifetime in their
+    // marks still changes.
     let (model, _) = body(true, CacheLifetime::FiveMinutes);
     let (context, tools, blobs) = (context(history()), tools(), no_blobs());
     for (cache, want) in [(CacheLifetime::FiveMinutes, &short), (CacheLifetime::Hour, &long)].repeat(2) {
@@ -425,7 +426,7 @@ fn another_generation_is_encoded_anew_and_others_keep_their_bytes() {
     assert_eq!(c.messages()[1..], b.messages()[1..]);
 }
 
-/// One step of a conversation: what is appended before a request.
+/// One step of a conversation: the messages that are added before a request.
 fn step() -> impl Strategy<Value = Vec<Message>> {
     let text = prop_oneof!["[a-z \\]}\"\\\\é😀]{0,12}", Just("\u{200b}".to_owned()), Just("]}]}".to_owned())];
     let user = prop::collection::vec(text.clone(), 1..3).prop_map(|texts| {
@@ -457,7 +458,7 @@ proptest! {
             for messages in &steps {
                 context.messages.extend(messages.iter().cloned().map(wrap));
                 let body = recorded(&model.prepare(&request(&context, &tools, &blobs)).unwrap());
-                // No request ends with the model's own words, which another message of the model may continue.
+                // A request never ends with a message of the model, so only these bodies are requests.
                 if body.messages().last().is_some_and(|m| m["role"] != "assistant") {
                     bodies.push(body);
                 }
@@ -644,7 +645,7 @@ fn turns_and_marks_of_converse() {
     }
 }
 
-/// Converse takes an image as its format and its bytes, in a message and in a result, for models of it that read images.
+/// Converse takes an image as its format and its bytes, in a message and in a result, if the model reads images.
 #[test]
 fn images_of_converse_go_as_their_bytes() {
     let encoded = |format: image::ImageFormat| {
@@ -658,7 +659,7 @@ fn images_of_converse_go_as_their_bytes() {
     let mut user = Message::user("look");
     user.parts.push(image_part("png"));
     let mut tool = result("c1", "a picture");
-    // The bytes say what it is, not the name.
+    // The format follows from the bytes, not from the name that the message gives.
     tool.parts.push(image_part("jpeg"));
     let context =
         context(vec![user, Message::assistant(vec![Part::tool_call("c1", "read", json!({}))]), tool]);

@@ -86,7 +86,7 @@ async fn retry_after_is_honoured_up_to_the_limit() {
     }
 }
 
-/// Sent once, said at once.
+/// Errors that no retry cures: one request is sent, and the error is reported without a wait.
 #[tokio::test]
 async fn what_never_heals_is_sent_once() {
     for wire in WIRES {
@@ -150,7 +150,7 @@ async fn x_should_retry_true_is_believed() {
     assert_eq!(ask(&server, Wire::Anthropic).await.text(), "ok");
 }
 
-/// The same doomed bytes go out once.
+/// A request that was refused because it is too long is not sent again; a different one is.
 #[tokio::test]
 async fn a_refused_request_is_not_sent_again() {
     let body = json!({"error": {"code": 400, "type": "exceed_context_size_error", "n_ctx": 4096,
@@ -197,7 +197,8 @@ async fn a_local_server_that_is_not_there() {
     }
 }
 
-/// Loading is no failure: said once, looked at until it is over, and what fails afterwards has all its attempts.
+/// While a server loads its model, becket shows one notice and asks again until the model is loaded. That uses up no retry:
+/// failures after it have all their attempts.
 #[tokio::test]
 async fn a_model_that_is_being_loaded_is_waited_for() {
     let loading = || {
@@ -249,7 +250,7 @@ async fn overload_is_waited_out_for_three_attempts_where_another_model_stands_re
     }
 }
 
-/// A host label of more than 63 characters is refused without asking anybody.
+/// The resolver refuses a host label of more than 63 characters without a question to a name server, so the test needs no network.
 #[tokio::test]
 async fn a_name_that_cannot_be_resolved_is_said_soon() {
     for (wire, scheme, setting) in [
@@ -290,7 +291,7 @@ fn untrusted() -> (String, Arc<AtomicUsize>) {
         for stream in listener.incoming() {
             counted.fetch_add(1, Ordering::SeqCst);
             let mut connection = rustls::ServerConnection::new(Arc::clone(&config)).unwrap();
-            // The client hangs up.
+            // Fails as expected: the client hangs up when it sees the certificate.
             let _ = connection.complete_io(&mut stream.unwrap());
         }
     });
@@ -385,7 +386,7 @@ async fn servers_say_what_they_have() {
     let listed = probe::list(&ModelRef::openai(String::new()), &settings).await.unwrap();
     let want = [("/m/qwen.gguf", Some(32768)), ("b", Some(4096))];
     assert_eq!(listed.iter().map(|l| (l.name.as_str(), l.window)).collect::<Vec<_>>(), want);
-    // The window it was started with goes before the one its model was trained for.
+    // The window with which the server was started takes precedence over the one for which the model was trained.
     let said = probe::describe(&ModelRef::openai("/m/qwen.gguf".into()), None, &settings).await.unwrap();
     assert_eq!((said.window, said.images, said.layout), (Some(16384), None, None));
     let nowhere = Settings {

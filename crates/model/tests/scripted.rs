@@ -34,7 +34,7 @@ async fn steps_answer_in_order_and_are_used_up() {
     assert!(error.message.contains("no more answers"));
 }
 
-/// Only opening a device or a pipe can block for ever.
+/// A device or a pipe is refused before it is read, because reading it could block for ever.
 #[test]
 fn a_script_is_a_regular_file_of_bounded_length() {
     let dir = becket_testkit::Project::new(&[]);
@@ -98,7 +98,7 @@ async fn failures_are_retried_like_those_of_a_server() {
         let ran = run(&model, &hello()).await;
         assert!(ran.error.is_some() && ran.text() == text, "{step}");
     }
-    // The number of attempts is limited.
+    // A failure that never ends is reported after a limited number of attempts.
     let model = of(&json!([{ "error": { "kind": "server", "message": "no" }, "repeat": 99 }]));
     assert!(run(&model, &hello()).await.error.is_some());
 }

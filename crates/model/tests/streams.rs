@@ -142,7 +142,7 @@ async fn an_answer_that_ends_without_a_word_is_an_answer() {
         assert_eq!((outcome.text().as_str(), outcome.retries()), ("", 0), "{wire:?}");
         assert_eq!(server.requests().len(), 1, "{wire:?}");
     }
-    // Without a reason to stop it is not known if it ended at all.
+    // If a stream has no finish reason, nobody knows if the answer is complete.
     let server = MockServer::with(|_| {
         Reply::sse(
             "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\"}}]}\n\ndata: [DONE]\n\n",
@@ -155,7 +155,7 @@ async fn an_answer_that_ends_without_a_word_is_an_answer() {
 async fn deviations_that_are_still_an_answer() {
     for wire in TEXT_WIRES {
         let whole = Answer::text("hi").sse(wire);
-        // On these two, the last event says why the answer ended: without it, the answer is cut.
+        // In Responses and Gemini, only the last event says why the answer ended: without it, the answer counts as cut.
         let last_counts = matches!(wire, Wire::Responses | Wire::Gemini);
         let no_end: String = {
             let mut events = Answer::text("hi").events(wire);
@@ -373,12 +373,12 @@ async fn binary_messages_with_faults() {
     damaged[at] ^= 1;
     let server = MockServer::start([reply(damaged)]);
     assert_eq!(ask(&server, Wire::Converse).await.error.map(|e| e.kind), Some(ErrorKind::StreamBroken));
-    // Events that are yet to be invented change nothing.
+    // Events of unknown types are ignored.
     let unknown = converse::frame("somethingNew", &json!({"x": 1}));
     let body = [unknown.clone(), frames[..4].concat(), unknown, frames[4..].concat()].concat();
     let server = MockServer::start([reply(body)]);
     assert_eq!(ask(&server, Wire::Converse).await.calls().len(), 2);
-    // The whole answer in place of a stream.
+    // A server may answer with one JSON document instead of a stream.
     let server = MockServer::start([Reply::json(200, &rich().json(Wire::Converse))]);
     let outcome = ask(&server, Wire::Converse).await;
     assert_eq!((outcome.text().as_str(), outcome.calls().len()), ("Hello, wörld 😀!", 2));

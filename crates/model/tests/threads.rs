@@ -78,7 +78,7 @@ async fn a_request_of_a_thread_has_only_what_is_new() {
         assert_eq!(body["tools"], Value::Null);
         assert_eq!(body["max_tokens"], wholes[n]["max_tokens"]);
         assert!(body["thread"]["previous_message_id"].is_string());
-        // The server's conversation, its answer and the new messages are the whole.
+        // The previous conversation, which the server keeps, its answer, and the messages sent now are the whole conversation.
         let before = wholes[n - 1]["messages"].as_array().unwrap().clone();
         let of_model = whole[before.len()].clone();
         assert_eq!(of_model["role"], "assistant");

@@ -1,4 +1,4 @@
-//! Every adapter that there is: a wire format at the address, and with the key, of a provider that has it.
+//! Every adapter: each wire format with the path and the key of a provider that uses it.
 
 use super::settings;
 use becket_model::{

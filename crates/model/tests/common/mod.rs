@@ -76,7 +76,7 @@ pub(crate) fn request<'a>(
     }
 }
 
-/// Settings for a server, with delays that pass at once and are noted.
+/// Settings for a server. Waits between retries pass at once and are noted in the returned list.
 pub(crate) fn settings(url: &str) -> (Settings, Arc<Mutex<Vec<Duration>>>) {
     let slept = Arc::new(Mutex::new(Vec::new()));
     let note = Arc::clone(&slept);
