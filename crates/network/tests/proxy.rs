@@ -92,7 +92,7 @@ fn an_allowed_host_is_reached_in_each_way() {
     assert!(say(&mut tunnel, &connect(&address), "\r\n\r\n").starts_with("HTTP/1.1 200 "));
     assert_eq!(say(&mut tunnel, b"hello", "hello"), "hello");
 
-    // Bytes that are sent together with the wish arrive too.
+    // Bytes that the client sends together with its `CONNECT` request arrive, too.
     let mut eager = client(port);
     let answer = say(&mut eager, &[connect(&address), b"early".to_vec()].concat(), "early");
     assert!(answer.ends_with("\r\n\r\nearly"), "{answer}");
@@ -150,7 +150,7 @@ fn what_is_not_allowed_is_refused_noted_and_never_looked_up() {
 fn a_name_that_changes_its_address_reaches_nothing_local() {
     let host = echo();
     let name = format!("docs.example:{}", host.port);
-    // The first answer is judged and used; a second look-up, which would give this machine, never happens.
+    // The proxy looks the name up once, and judges and uses that answer. A second look-up would give this machine.
     let (lookup, asked) = changing(vec![[192, 0, 2, 1], [127, 0, 0, 1]]);
     let (_proxy, _pass, port) = start(std::slice::from_ref(&name), lookup);
     let answer = say(&mut client(port), &connect(&name), "\n\r\n");
@@ -160,7 +160,7 @@ fn a_name_that_changes_its_address_reaches_nothing_local() {
     assert!(answer.contains("127.0.0.1 is a loopback address"), "{answer}");
     assert_eq!(host.reached.load(Ordering::SeqCst), 0);
 
-    // With the address named as well, the name is reached.
+    // If the rules name the address as well, the name is reached.
     let (lookup, _) = changing(vec![[127, 0, 0, 1]]);
     let (_proxy, _pass, port) = start(&[name.clone(), "127.0.0.0/8".to_owned()], lookup);
     assert!(say(&mut client(port), &connect(&name), "\r\n\r\n").starts_with("HTTP/1.1 200 "));
