@@ -299,7 +299,7 @@ fn each_end_has_its_subtype_its_reason_and_its_exit_code() {
         assert!(value["errors"][0].as_str().unwrap().contains(why), "{end:?}");
         assert_eq!(value["result"], "partial", "what was produced is never thrown away");
         assert_eq!(got, status, "{end:?}");
-        // The book has a row for the code, with this sub-type.
+        // The page about headless runs has a row for the exit code, with this sub-type.
         let book = include_str!("../../../docs/headless.md");
         let row = book.lines().find(|line| line.starts_with(&format!("| {} |", got.code())));
         assert!(row.is_some_and(|row| row.contains(&format!("`{subtype}`"))), "{end:?}: {row:?}");
@@ -337,7 +337,7 @@ fn a_denial_that_was_not_overcome_has_its_own_exit_code() {
     };
     assert_eq!(status(&[denial(), ok.clone(), refused.clone(), end()]), ExitStatus::PermissionDenied);
     assert_eq!(status(&[denial(), refused, ok, end()]), ExitStatus::Ok);
-    // A program that drives the run reads the denials in the result, which is a success.
+    // A program that drives the run finds the denials in the result, so the exit code says success.
     let driven = PrintOptions { driven: true, ..PrintOptions::default() };
     assert_eq!(print(driven, &[denial(), end()]).2, ExitStatus::Ok);
 }
@@ -531,7 +531,7 @@ fn a_long_answer_is_printed_whole() {
     let list: Value = serde_json::from_str(&print(Format::Json, true, false)).unwrap();
     let last = list.as_array().and_then(|list| list.last()).unwrap();
     assert!(last["result"] == all.as_str());
-    // Lines for programs have a limit, and say what is left out.
+    // Lines for programs have a maximum length; a mark says where text is left out.
     let lines = lines(&print(Format::StreamJson, false, false));
     assert_eq!(lines.last().unwrap()["result"], "a line\n[cut: …]\nits own 漢\n\nand more");
 }

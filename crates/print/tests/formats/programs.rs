@@ -31,7 +31,7 @@ fn begun(id: &str, name: &str, input: Value) -> Event {
     Event::ToolStarted { call_id: CallId::from(id), name: name.into(), input }
 }
 
-/// The output of a command is what it printed, and the value for a schema is no call of a server.
+/// `aggregated_output` is only what the command printed, and the value for a schema is no item of a tool call.
 #[test]
 fn items_of_codex_hold_only_what_codex_has() {
     let value = json!({ "n": 1 });
@@ -93,7 +93,7 @@ fn runs_of_hooks_are_named_by_event_and_tool() {
     assert!(sink.text().contains("\"hook_name\":\"PreToolUse:Bash\""), "{}", sink.text());
 }
 
-/// A program reads one `init` for a turn, also if the answer is asked for again.
+/// A program reads one `init` for each turn, even if becket asks the model again for a value that fits the schema.
 #[test]
 fn a_repeated_question_about_the_schema_begins_no_turn() {
     let asked =
