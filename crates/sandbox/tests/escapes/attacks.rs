@@ -4,7 +4,7 @@ use crate::ground::{DONE, Ground, PRIVATE, SECRET, grounds};
 use becket_sandbox::BackendKind;
 use becket_types::SandboxLevel::{self, ReadOnly, Workspace};
 
-/// Changes of what lies outside.
+/// Changes of files outside the workspace.
 const WRITES: &[&str] = &[
     "echo x > \"$OUT\"/new",
     "echo x >> \"$OUT\"/victim.txt",
@@ -49,7 +49,7 @@ const WRITES: &[&str] = &[
     "unshare -Urm sh -c 'mount -o remount,rw /; echo x > \"$OUT\"/new'",
     "bwrap --bind / / sh -c 'echo x > \"$OUT\"/new'",
     "nsenter -t $VICTIM -m sh -c 'echo x > \"$OUT\"/new'",
-    // Written as it is: where this succeeds, nothing is spoilt.
+    // Each value is written back unchanged, so the machine is not damaged if the attack succeeds.
     "v=$(cat /proc/sys/kernel/core_pattern); echo \"$v\" > /proc/sys/kernel/core_pattern && echo DID-IT",
     "v=$(cat /proc/sys/vm/swappiness); echo \"$v\" > /proc/sys/vm/swappiness && echo DID-IT",
     "v=$(cat /sys/kernel/uevent_helper); echo \"$v\" > /sys/kernel/uevent_helper && echo DID-IT",
@@ -89,7 +89,7 @@ const READS: &[&str] = &[
     "python3 -c 'import os,ctypes; l=ctypes.CDLL(None,use_errno=True); f=l.syscall(304,-100,0,0)'; cat \"$HOME\"/.ssh/id_rsa",
 ];
 
-/// Ways out over sockets.
+/// Connections to programs outside, over sockets of every kind.
 const CONNECTIONS: &[&str] = &[
     "echo x > /dev/tcp/127.0.0.1/$V4",
     "echo x > /dev/tcp/::1/$V6",
@@ -201,7 +201,7 @@ fn all(table: &[&str], levels: &[SandboxLevel], places: &[&str], check: impl Fn(
                     failed.push(format!("{case}\n    {why}: {text}"));
                 }
                 if ground.fingerprint(places) != before {
-                    // The ground is spoilt for the next ones: only a fresh one tells more.
+                    // The attack has changed the ground. The next cases need a fresh one.
                     failed.push(format!("{case}\n    changed what lies outside: {text}"));
                     ground = Ground::new(Some(kind));
                     before = ground.fingerprint(places);
@@ -250,7 +250,7 @@ fn other_processes_and_the_kernel_are_out_of_reach() {
     all(CALLS, &[Workspace, ReadOnly], OUTSIDE, holds(&[DONE]));
 }
 
-/// Memory, semaphores, messages and queues without a file, made by another program of the user before.
+/// Shared memory, semaphores, message queues and POSIX queues, which have no file. Another program of the user makes them before.
 const SHARED: &str = r#"
 import ctypes, sys
 l = ctypes.CDLL(None)

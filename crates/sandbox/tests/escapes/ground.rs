@@ -13,9 +13,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use tempfile::TempDir;
 
-/// In no output of a confined command.
+/// Text of the secret files. It must be in no output of a confined command.
 pub(crate) const SECRET: &str = "TOP-SECRET";
-/// In no output at the read-only level.
+/// Text of the user's other private files. It must be in no output at the read-only level.
 pub(crate) const PRIVATE: &str = "PRIVATE-NOTES";
 /// Printed by an attack that succeeded.
 pub(crate) const DONE: &str = "DID-IT";
@@ -51,7 +51,7 @@ pub(crate) fn grounds() -> Vec<(BackendKind, Ground)> {
     out
 }
 
-/// The variable that names the helper where it is not where it was built.
+/// Environment variable with the helper's path, if the helper is not where it was built.
 pub(crate) const HELPER: &str = "BECKET_TEST_HELPER";
 
 pub(crate) fn program() -> PathBuf {
@@ -68,7 +68,7 @@ impl Ground {
         Self::with_network(only, Network::Off, &[])
     }
 
-    /// With these hosts for commands that use the proxy.
+    /// A ground with this network policy. `allow`: hosts that commands reach through the proxy.
     pub(crate) fn with_network(only: Option<BackendKind>, network: Network, allow: &[String]) -> Self {
         // Not below /tmp alone: what is there must be hidden by the policy and not by chance.
         let dir = tempfile::Builder::new().prefix("ground-").tempdir().unwrap();
@@ -163,7 +163,7 @@ impl Ground {
         self.command(words, variables, script).output().unwrap()
     }
 
-    /// The same, not yet started.
+    /// The command of [`Ground::run_after`], not yet started.
     pub(crate) fn command(
         &self,
         words: &[OsString],
@@ -196,7 +196,7 @@ impl Ground {
         self.v4.local_addr().unwrap().port()
     }
 
-    /// True if anybody reached a listener since the last time.
+    /// True if anybody has reached a listener since the last call of this function.
     pub(crate) fn was_reached(&self) -> bool {
         let mut bytes = [0; 8];
         self.v4.accept().is_ok()

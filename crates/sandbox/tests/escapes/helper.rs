@@ -50,7 +50,7 @@ mod lacking {
     /// The user and group `nobody`.
     const NOBODY: u32 = 65_534;
 
-    /// Becomes the program; returns only the reason why not.
+    /// Replaces this process by the program. Returns only if that fails, with the error.
     pub(crate) fn run(list: &str, mut words: impl Iterator<Item = OsString>) -> io::Error {
         let Some(program) = words.next() else { return io::ErrorKind::InvalidInput.into() };
         let mut command = Command::new(program);
@@ -67,7 +67,7 @@ mod lacking {
                     let rule = rule.map_err(other)?;
                     fail(&[libc::SYS_clone, libc::SYS_unshare], vec![rule], libc::EPERM)
                 }),
-                // Another user has no rights to give up, and may not change the group.
+                // A user who is not root has no rights to give up, and may not change the group.
                 "root" if !rustix::process::geteuid().is_root() => Ok(()),
                 "root" => {
                     command.uid(NOBODY).gid(NOBODY);

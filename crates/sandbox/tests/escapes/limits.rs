@@ -83,7 +83,7 @@ fn commands_that_work_in_the_workspace_work_at_its_level() {
             ("python3 -c 'import os; os.openpty(); print(1)'", "1\n"),
             ("nproc > /dev/null && cat /proc/self/comm", "cat\n"),
         ] {
-            // Its semaphores are in `/dev/shm`, which Landlock cannot make private.
+            // Python keeps the semaphores of `multiprocessing` in `/dev/shm`, which Landlock cannot make private.
             if matches!(kind, BackendKind::Landlock) && script.contains("multiprocessing") {
                 continue;
             }
@@ -114,7 +114,7 @@ fn no_program_of_the_workspace_starts_at_the_read_only_level() {
 fn without_a_backend_nothing_runs_and_the_reason_is_said() {
     let dir = tempfile::tempdir().unwrap();
     let sandbox = Sandbox::new(SandboxSettings {
-        // No helper: no self-test can succeed.
+        // A program that is no helper, so no self-test can succeed.
         program: PathBuf::from("/bin/false"),
         inputs: PolicyInputs { roots: vec![dir.path().to_path_buf()], ..PolicyInputs::default() },
         find_secrets: Arc::new(|_| Vec::new()),
@@ -221,7 +221,7 @@ fn nothing_outside_changes_when_files_are_put_back() {
     }
 }
 
-/// A protected name does not stay as long as a command runs, also if a call waits for the command.
+/// A protected name that a command creates is removed while the command still runs.
 #[test]
 fn what_a_command_writes_is_undone_while_it_runs() {
     for (kind, ground) in grounds() {
@@ -282,7 +282,7 @@ fn nothing_hidden_is_copied_when_files_are_put_back() {
             }
             let output = ground.run(Workspace, "find . -type f -exec cat {} +; find . -name '*.refused*' -exec rm -rf {} +");
             let text = String::from_utf8_lossy(&output.stdout).replace(&format!("KEY={SECRET}"), "");
-            // The key of the workspace itself may be read at this level.
+            // `sub/deep.key` of the workspace may be read at this level, so its text is there once.
             assert_eq!(text.matches(SECRET).count(), 1, "{kind:?}: {plant}; {spring}: {text} {all:?}");
             assert!(!format!("{all:?}").contains(SECRET), "{kind:?}: {plant}: {all:?}");
             assert!(ground.fingerprint(&["outside", "home"]) == before, "{kind:?}: {plant}: {all:?}");

@@ -19,7 +19,7 @@ fn works(kind: BackendKind) -> bool {
 
 /// Runs the attacks on a machine that lacks what is listed. Returns what they printed.
 fn attacked_without(lacking: &str) -> String {
-    // Another user may not read the folder that this program was built in.
+    // `nobody` may not read the folder in which this program was built, so the programs are copied.
     let dir = tempfile::Builder::new().prefix("machine-").tempdir().unwrap();
     let open = |path: &Path| std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
     open(dir.path());

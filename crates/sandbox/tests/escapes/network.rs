@@ -49,7 +49,7 @@ fn an_allowed_host_is_reached_through_the_proxy() {
     let output = ground.run(Workspace, &script);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.starts_with("HTTP/1.1 200 ") && text.contains("hello from outside"), "{output:?}");
-    // Programs that know proxies need not be told anything.
+    // Programs that know proxies, such as curl, find the proxy in the environment.
     let output = ground.run(
         Workspace,
         &format!("command -v curl > /dev/null || {{ echo hello from outside; exit; }}; curl -sS --noproxy '' http://127.0.0.1:{good}/; curl -sS --noproxy '' -p http://127.0.0.1:{good}/; curl -sS --noproxy '' -x \"$ALL_PROXY\" http://127.0.0.1:{good}/"),
@@ -94,7 +94,7 @@ fn a_command_with_the_proxy_has_a_network_of_its_own() {
     let script = "python3 -c 'import socket as s; l=s.create_server((\"127.0.0.1\",0)); c=s.create_connection(l.getsockname()); \
                   a,_=l.accept(); c.send(b\"own server\"); print(a.recv(20).decode())'; echo $NO_PROXY";
     let output = ground.run(Workspace, script);
-    // The user names an address of this machine, so clients ask the proxy for it.
+    // `NO_PROXY` is empty: the user allows an address of this machine, so clients must ask the proxy for it, too.
     assert_eq!(String::from_utf8_lossy(&output.stdout), "own server\n\n", "{output:?}");
     let output = ground.run(ReadOnly, "exec 3<>/dev/tcp/127.0.0.1/$V4; echo \"[$HTTPS_PROXY]\"");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "[]\n", "the read-only level has no network");

@@ -49,7 +49,7 @@ fn each_kind_of_program_reaches_what_it_needs_and_no_more() {
                 let script = format!("{script} && echo {DONE}");
                 let output = ground.run_after(&prepared.words, &prepared.variables, &script);
                 let text = String::from_utf8_lossy(&output.stdout);
-                // The program of the workspace prints the same word.
+                // The script in the workspace prints `DID-IT`, too, so only the end of the output counts.
                 assert_eq!(text.ends_with(&format!("{DONE}\n")), may.contains(&kind), "{case}: {output:?}");
                 assert_eq!(ground.fingerprint(&["ws", "home", "outside"]), before, "{case}");
                 assert!(!ground.was_reached(), "{case}: reached a listener");
@@ -197,34 +197,34 @@ fn what_a_server_writes_is_undone_while_it_lives_and_what_the_user_writes_stays(
         }
         assert_eq!(ground.fingerprint(&["home", "outside"]), before);
         if server.lease.is_none() {
-            // Landlock makes it impossible from the start, and the user's own changes are nobody's business.
+            // Landlock forbids the server these files from the start, so becket puts nothing back here.
             server.does("echo more >> a.txt; mkdir -p sub/new; echo x > .git/index");
             assert!(!ws.join(".git/index").exists() && ws.join("sub/new").exists(), "{backend:?}");
             server.kill();
             continue;
         }
-        // The server sleeps: whoever changes such files now, it is not the server.
+        // The server sleeps, so a change of such files comes from the user and must stay.
         until_it_sleeps(&ground);
         let mine = [".envrc", ".vscode/settings.json", ".git/config", ".gitattributes"];
         for name in mine {
             std::fs::create_dir_all(ws.join(name).parent().unwrap()).unwrap();
-            // Editors and git replace a file by a new one. The kernel takes away a mount at the old one then.
+            // Editors and git replace a file by a new one. The kernel then removes the mount that protected the old one.
             std::fs::write(ws.join("new"), "mine").unwrap();
             std::fs::rename(ws.join("new"), ws.join(name)).unwrap();
         }
         assert_eq!(programs.undone_of_servers(), Vec::<String>::new(), "{backend:?}");
-        // From now on the server could write them, and what it writes is undone.
+        // The files are no longer mounted read-only, so the server can write them. Its changes are undone.
         for name in mine {
             server.does(&format!("echo evil > {name}"));
             programs.undone_of_servers();
             assert_eq!(std::fs::read_to_string(ws.join(name)).unwrap(), "mine", "{backend:?}: {name}");
         }
-        // A file that is still mounted read-only for the server can only have been changed by somebody else.
+        // If a file is still mounted read-only for the server, somebody else must have changed it, and the change stays.
         server.does("true");
         std::fs::write(ws.join(".git/hooks/pre-commit"), "mine").unwrap();
         programs.undone_of_servers();
         assert_eq!(std::fs::read_to_string(ws.join(".git/hooks/pre-commit")).unwrap(), "mine", "{backend:?}");
-        // A last look follows when it has been killed.
+        // A last check follows after the server was killed.
         server.does("(while :; do echo evil > .mcp.json; done) & true");
         // On a busy machine the loop may not have begun yet.
         let until = Instant::now() + Duration::from_mins(1);
@@ -249,7 +249,7 @@ fn no_server_puts_back_what_another_one_made() {
             servers[round % 2].does("echo evil > .envrc");
             servers[(round + 1) % 2].does("true");
             programs.undone_of_servers();
-            // A command comes in between, and its protection begins with what is there.
+            // A command runs in between. Its protection starts from the files that are there then.
             let lease = ground.sandbox.protect(Workspace);
             ground.run(Workspace, "echo evil > .npmrc");
             drop(lease);
@@ -265,10 +265,10 @@ fn no_server_puts_back_what_another_one_made() {
 #[test]
 fn caches_that_cannot_be_kept_last_as_long_as_the_session() {
     for (_, ground) in grounds() {
-        // A file is in the way, as on a home folder that cannot be written.
+        // The path of the caches leads through a file, so no folder can be made there, as in a home folder that cannot be written.
         let sandbox = Some(Arc::clone(&ground.sandbox));
         let programs = Programs::new(Confine::IfPossible, sandbox, Some(ground.base.join("ws/a.txt/caches")));
-        // A command wants the server to be granted another folder.
+        // A command plants a link at the place of the caches, so that the server would get access to another folder.
         ground.run(Workspace, "ln -s \"$OUT\" \"$TMPDIR\"/caches");
         let prepared = programs.prepare(LanguageServer).unwrap();
         let output =
@@ -280,7 +280,7 @@ fn caches_that_cannot_be_kept_last_as_long_as_the_session() {
         let planted = format!("ls -d '{folder}' && ln -s \"$OUT\" '{folder}'/planted && echo {DONE}");
         let output = ground.run(Workspace, &planted);
         assert!(!String::from_utf8_lossy(&output.stdout).contains(DONE), "{output:?}");
-        // Nor is a link granted that stands for the folder of the user.
+        // A cache folder that is a link to a folder of the user is not granted either.
         let link = ground.base.join("home/link");
         std::os::unix::fs::symlink(ground.base.join("outside"), &link).unwrap();
         let programs = Programs::new(Confine::IfPossible, Some(Arc::clone(&ground.sandbox)), Some(link));

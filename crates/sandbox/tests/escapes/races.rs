@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Inside the workspace at one moment, at the next not.
+/// Reads through names that lead into the workspace at one moment and outside or to a secret at the next.
 const READS: &[&str] = &[
     "cat swap/f",
     "cat dir/f",
@@ -38,7 +38,8 @@ const WRITES: &[&str] = &[
     "cat swap/f dir/f",
 ];
 
-/// Of no effect with bubblewrap. Landlock knows no rule for permission bits and times: see the limits in `docs/sandbox.md`.
+/// Changes of attributes. They have no effect with bubblewrap; Landlock has no rule for permission bits and times: see the
+/// limits in `docs/sandbox.md`.
 const ATTRIBUTES: &[&str] =
     &["touch -d 2001-01-01 swap/f", "chmod 777 swap/f dir/f", "chmod -R 777 forest/*/"];
 
@@ -133,7 +134,8 @@ fn links_that_change_while_a_command_is_judged_and_runs_lead_to_no_secret() {
                     Verdict::Allow { .. } => allowed += 1,
                     _ => asked += 1,
                 }
-                // Run in any case: that the guard saw the link lead outside now says nothing about the next moment.
+                // The command runs whatever the guard says: if the guard sees the link lead outside, the link may lead
+                // inside a moment later.
                 let output = ground.run(ReadOnly, command);
                 let text = String::from_utf8_lossy(&output.stdout);
                 assert!(!text.contains(SECRET) && !text.contains("as it was"), "{kind:?}: {command}: {text}");

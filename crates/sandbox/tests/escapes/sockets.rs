@@ -71,7 +71,7 @@ fn a_command_reaches_the_services_that_the_user_names_and_no_other() {
             );
             let run_at = |sandbox: &Sandbox, level| {
                 let confined = sandbox.confine(level, None).unwrap();
-                // Sockets of other tests come and go. A socket that goes in the wrong moment cannot be hidden any more.
+                // Sockets of other tests come and go. If one disappears while the command starts, it cannot be hidden, and the start fails.
                 let mut tries = 0;
                 loop {
                     let output = ground.run_after(&confined.words, &[], &script);
@@ -84,7 +84,7 @@ fn a_command_reaches_the_services_that_the_user_names_and_no_other() {
                     tries += 1;
                 }
             };
-            // Landlock cannot tell them apart, so it allows none.
+            // Landlock cannot tell sockets apart, so it allows none.
             let may = kind == BackendKind::Bubblewrap;
             let printed = run_at(&sandbox, Workspace);
             let want = if may { format!("reached {}\n", allowed.display()) } else { String::new() };
@@ -98,7 +98,7 @@ fn a_command_reaches_the_services_that_the_user_names_and_no_other() {
             }
             assert!(datagrams.0.recv(&mut [0; 1]).is_err());
         }
-        // The table of services is not what keeps commands out when none is named.
+        // If no service is named, commands reach none, even those that this test started.
         let output = ground.run(Workspace, &script);
         assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{kind:?}");
     }
@@ -117,7 +117,7 @@ fn the_folder_of_services_is_empty_and_read_only() {
         let output = ground.run_after(&confined.words, &[], script);
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(!text.contains("wrote") && text.contains("hello from the workspace"), "{output:?}");
-        // The file for names can be there, where the machine keeps it in this folder.
+        // The file with the name servers may be there, on machines that keep it below `/run`.
         assert!(text.lines().take_while(|line| !line.starts_with('/')).count() <= 2, "{output:?}");
     }
 }
@@ -136,7 +136,7 @@ fn twenty_forbidden_actions_are_tried_before_the_first_command() {
 fn a_helper_that_confines_nothing_fails_the_self_test_with_every_action() {
     let dir = tempfile::tempdir().unwrap();
     let helper = dir.path().join("helper");
-    // It takes the request off, and starts what it should have confined.
+    // The script drops the arguments of the confinement and starts the program unconfined.
     let script = format!(
         "#!/bin/sh\n[ \"$2\" = probe ] || shift 3\nexec '{}' \"$@\"\n",
         crate::ground::program().display()

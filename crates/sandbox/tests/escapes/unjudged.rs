@@ -222,9 +222,9 @@ fn run(ground: &Ground, level: SandboxLevel, command: &str) {
     for name in ["http_proxy", "https_proxy", "HTTPS_PROXY", "ALL_PROXY"] {
         start.env(name, &proxy);
     }
-    // Written nowhere: what a command prints without end must not fill the memory.
+    // Output is discarded: a command that prints without end must not fill memory or disk.
     let mut child = start.process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    // A command may stop itself (`suspend -f`), and `timeout` stops with it: that group is ended from here.
+    // A command may stop itself (`suspend -f`), and `timeout` stops with it. Then this thread kills the process group.
     let group = rustix::process::Pid::from_child(&child);
     let (ended, ends) = std::sync::mpsc::channel::<()>();
     let watch = std::thread::spawn(move || {
@@ -314,7 +314,7 @@ fn table() -> Vec<(&'static str, String)> {
     cases
 }
 
-/// Parts of the table that are run elsewhere, for each part that is run here.
+/// A run uses one part of the table in this many. `BECKET_COMMANDS=all` runs all of them.
 const TURNS: usize = 6;
 
 /// A sample with a fixed step: the parts of all backends, both levels and all turns together hold each string once.
@@ -363,7 +363,7 @@ fn made(level: SandboxLevel, number: usize, count: usize) -> Vec<(&'static str, 
     all.into_iter().skip(skip % step).step_by(step).map(|command| ("", command)).collect()
 }
 
-/// Parts of the commands made at random that are run only with `BECKET_COMMANDS`, for each part that is always run.
+/// A run uses one part in this many of the commands made at random. With `BECKET_COMMANDS` set, all of them run.
 const MADE_TURNS: usize = 12;
 
 #[test]
@@ -402,7 +402,7 @@ fn a_command_without_signals_ends_nothing() {
             false,
         ),
         ("(sleep 1 & kill $!; wait)", false),
-        // Without the filter it ends, so the test would see it.
+        // Without the filter the victim dies, so the test would notice.
         ("kill -9 $VICTIM", true),
     ] {
         let words: Vec<OsString> = if ends { vec!["env".into()] } else { without_signals().to_vec() };
@@ -413,7 +413,7 @@ fn a_command_without_signals_ends_nothing() {
     }
 }
 
-/// Without a confinement the same oracle sees what the attacks do.
+/// Shows that the oracle would notice an escape: without a confinement, it sees what the attacks do.
 #[test]
 fn the_oracle_sees_what_unconfined_commands_do() {
     let ground = Ground::new(None);
