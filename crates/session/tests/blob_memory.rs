@@ -1,5 +1,5 @@
-//! A large stream goes into the blob store without standing in memory. Alone in its process, because it looks at the
-//! process's own peak.
+//! A large stream goes into the blob store without being in memory whole. Alone in its process, because the test looks at
+//! the process's peak memory.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -9,7 +9,7 @@ use becket_session::store::Disk;
 use std::io::{self, Read};
 use std::sync::Arc;
 
-/// Bytes that do not pack.
+/// Bytes that do not compress.
 struct Noise {
     left: usize,
     state: u64,

@@ -97,8 +97,8 @@ fn reverted(ops: &[Op], target: impl FnOnce(&World) -> Seq) -> (World, View, boo
     (world, view, !stale)
 }
 
-/// The first compaction leaves a call because of a message that answers it, too, and that the second one takes out. The call
-/// stays, also when the answering message is in no checkpoint any more and something later is undone.
+/// The first compaction keeps a call, because a message that it keeps answers the call. The second compaction removes that
+/// message, which then is in no checkpoint. The call must stay, also when something later is undone.
 #[test]
 fn an_undo_leaves_what_earlier_compactions_left() {
     let ops = [
@@ -119,8 +119,9 @@ fn an_undo_leaves_what_earlier_compactions_left() {
     assert_same(&mut view, &mut world.fresh(), &world);
 }
 
-/// Without its pin the first compaction takes the message out: it kept another one as the user's last words, which is in no
-/// checkpoint any more. So the view asks for a fold of everything instead of mistaking this message for the last words.
+/// The first compaction kept this message only because it was pinned: another message counted as the user's last words. That
+/// other one is in no checkpoint any more. So when the pin is reverted, the view asks for a fold of the whole ledger,
+/// instead of mistaking the unpinned message for the last words.
 #[test]
 fn an_unpinned_message_leaves_with_the_compaction_that_it_was_pinned_for() {
     let ops = [
@@ -138,7 +139,7 @@ fn an_unpinned_message_leaves_with_the_compaction_that_it_was_pinned_for() {
 }
 
 mod stored {
-    //! The same with sessions on disk, long enough for checkpoints.
+    //! Openings from a checkpoint with sessions on disk that are long enough to have one.
 
     use super::{given, ledgers};
     use becket_session::context::Policy;
@@ -226,7 +227,7 @@ mod stored {
         (session.dir().to_path_buf(), compactions)
     }
 
-    /// All that the two openings must agree on.
+    /// Everything that an opening with a checkpoint and one without it must agree on.
     type Facts = (
         Vec<ContextMessage>,
         Vec<String>,
@@ -285,7 +286,7 @@ mod stored {
         fs::write(&path, &damaged).unwrap();
         assert!(!notices(&dir).concat().contains("ledger"));
         assert!(read_entries(&dir).unwrap().any(|item| item.unwrap().is_err()));
-        // Without it everything is read, and the damage shows.
+        // Without the checkpoint all lines are read, and the damage is reported.
         fs::remove_file(checkpoint(&dir)).unwrap();
         assert!(notices(&dir).concat().contains("line 2 "));
         fs::write(&path, &sound).unwrap();
@@ -303,7 +304,7 @@ mod stored {
             assert_eq!(shown, facts(open(&dir)));
             assert_agree(&dir);
         }
-        // And undoing the undo.
+        // An undo of the undo.
         let mut session = open(&dir);
         let last = session.last_seq();
         session.append(vec![EntryKind::Revert { entry: last }], Durability::Buffered).unwrap();
@@ -325,14 +326,14 @@ mod stored {
             flipped[at] ^= 4;
             broken.push(flipped);
         }
-        // Of another session.
+        // A checkpoint of another session.
         let (other, _) = long(&root.path().join("other"), 240);
         broken.push(fs::read(checkpoint(&other)).unwrap());
         for bytes in broken {
             fs::write(checkpoint(&dir), bytes).unwrap();
             assert_eq!(facts(open(&dir)), want);
         }
-        // Of a ledger that is shorter now, or has become another one.
+        // The checkpoint is sound, but the ledger is shorter than it was.
         fs::write(checkpoint(&dir), &good).unwrap();
         let ledger = fs::read(ledger_path(&dir)).unwrap();
         let lines: Vec<&[u8]> = ledger.split_inclusive(|b| *b == b'\n').collect();

@@ -48,7 +48,7 @@ fn holds_together(messages: &[std::sync::Arc<Message>], at: usize) -> Result<(),
 proptest! {
     #![proptest_config(cases(10_000))]
 
-    /// No orphan results, whatever the history and the tail's budget.
+    /// Whatever the history and the tail's budget, no result is separated from its call.
     #[test]
     fn a_cut_never_parts_what_belongs_together(
         ops in prop::collection::vec(op(), 0..24),
@@ -70,7 +70,7 @@ proptest! {
 proptest! {
     #![proptest_config(cases(2_500))]
 
-    /// P5, P6, and what an accepted compaction may cost; pairs stay whole also among what is kept.
+    /// P5, P6, and the size of the view after a compaction. No result loses its call.
     #[test]
     fn p5_p6_one_continuation_and_the_users_last_words(
         ops in prop::collection::vec(op(), 1..24),
@@ -96,7 +96,7 @@ proptest! {
         if let Step::Commit(outcome) = step {
             let c = compaction(&outcome);
             prop_assert_eq!(outcome.entries.len(), 1 + usize::from(state != TurnState::AwaitingUser));
-            // A fuller view is accepted for what the model has not answered yet.
+            // If the model has not answered some messages yet, the view may stay fuller.
             let (most, least) = if first_unseen(&messages) < messages.len() { (83, 92) } else { (60, 75) };
             prop_assert!(c.size.after.0 * 100 <= usable * most, "{} of {usable}", c.size.after);
             prop_assert!(c.size.after.0 * 100 <= c.size.before.0 * least);
@@ -110,7 +110,7 @@ proptest! {
             let last = messages.iter().rev().find(|m| is_users_words(m)).cloned();
             log.apply(&outcome);
             if let Some(last) = last {
-                // At the last level its media become text after its words.
+                // If there is too little room for its images, the repeated message has text instead of them, after its words.
                 let repeated = |m: &Message| {
                     m.metadata.compaction_continue && m.parts.len() == last.parts.len() && m.parts[0] == last.parts[0]
                 };
@@ -231,7 +231,7 @@ proptest! {
     ) {
         let chunk = (window * share / 100 * 18 / 5) as usize;
         let tally = simulate(window, window / shrink, floor, skew, chunk, behaviour);
-        // Never more than two between two steps; a session that stops has made at most two more.
+        // Never more than two compactions between two steps. A session that stops has made at most two more.
         prop_assert!(tally.compactions <= 2 * tally.steps + 2, "{:?}", tally);
         prop_assert!(tally.requests <= 60 * (tally.compactions as usize + 1), "{:?}", tally);
     }

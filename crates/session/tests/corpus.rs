@@ -82,7 +82,7 @@ fn lines(whole: &[u8], out: &mut Vec<Case>) {
         out.push(case(format!("ends behind line {i}"), lines[..=i].concat()));
         let torn = [&lines[..i].concat(), &lines[i][..lines[i].len() * 2 / 3]].concat();
         out.push(case(format!("torn in line {i}"), torn));
-        // The same with hashes that are right: the damage is in the history, not in its storage.
+        // The same damage with right hashes: the history is wrong, though its storage is sound.
         let mut without = commits.clone();
         without.remove(i);
         out.push(case(format!("commit {i} left out"), write(&without)));
@@ -202,7 +202,7 @@ fn has_result(entry: &Value) -> bool {
     entry["message"]["role"] == "tool"
 }
 
-/// Damage with a meaning.
+/// Damage to the history: entries are removed, moved, repeated or changed as no writer would do it, with hashes that are right.
 fn meanings(commits: &Commits, out: &mut Vec<Case>) {
     let mut add = |name: &str, change: &dyn Fn(&mut Commits)| {
         let mut broken = commits.clone();
@@ -445,7 +445,7 @@ fn another_turn(dir: &Path) -> bool {
     answer(&mut session, vec![Part::text("Yes.")], FinishReason::Stop);
     let after = shown(&mut session);
     drop(session);
-    // It is the same session for the next process.
+    // The next process that opens the session sees the same messages.
     let mut again = Session::open(dir, Policy::default(), scope()).unwrap();
     let texts = |messages: &[Message]| messages.iter().map(|m| (m.role, m.text())).collect::<Vec<_>>();
     assert_eq!(texts(&shown(&mut again)), texts(&after));
@@ -481,7 +481,7 @@ fn explained(dir: &Path, ledger: &[u8]) -> usize {
     lines.len() + peek.view.take_notices().len()
 }
 
-/// Every byte that was there is there still: in the ledger, in its place, or at its end set aside.
+/// Asserts that no byte is lost: each is at its place in the ledger, or, at the end, in the file for an incomplete line.
 fn assert_untouched(dir: &Path, ledger: &[u8]) {
     let now = fs::read(ledger_path(dir)).unwrap();
     let torn = fs::read(dir.join("ledger.torn-1")).unwrap_or_default();

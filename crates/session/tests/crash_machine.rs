@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The numbers of the operating system: full, broken, over the quota, read-only.
+/// Error numbers of the operating system: disk full, I/O error, quota exceeded, read-only file system.
 const ERRORS: [i32; 4] = [28, 5, 122, 30];
 
 fn outside(io: Arc<dyn Io>) -> Outside {
@@ -52,7 +52,7 @@ fn compaction(session: &Session) -> Vec<EntryKind> {
     ]
 }
 
-/// Content that must exist afterwards.
+/// Content that must exist after the fault, and all notices that the sessions gave.
 #[derive(Default)]
 struct Kept {
     sessions: BTreeMap<SessionId, Vec<Entry>>,
@@ -76,7 +76,7 @@ impl Kept {
             let told = self.said.iter().any(|n| n.contains("Cannot save") || n.contains("not saved"));
             assert!(told, "{case}: {:?}", self.said);
         }
-        // Nothing that was there before is gone.
+        // Every entry that was on disk before is still there.
         let before = self.sessions.insert(id, stored.clone()).unwrap_or_default();
         assert_eq!(stored[..before.len()], before, "{case}: lost between two openings");
     }
@@ -87,7 +87,7 @@ fn on_disk(dir: &Path) -> Vec<Entry> {
     reader.filter_map(|item| item.unwrap().ok()).collect()
 }
 
-/// One life of the machine. A step that fails is skipped, as a person would have to do.
+/// One life of the machine. A step that fails is skipped, as a user would have to do.
 fn life(home: &Path, io: &Arc<dyn Io>, case: &str) -> Kept {
     use Durability::{Buffered, Synced};
     let (root, trash) = (home.join("sessions"), home.join("trash"));
@@ -161,7 +161,7 @@ fn check(home: &Path, kept: &Kept, case: &str) {
             .unwrap_or_else(|e| panic!("{case}: {id} does not open: {e}"));
         let found: Vec<Entry> = session.entries().unwrap().collect();
         assert_eq!(&found, entries, "{case}: {id}");
-        // From the checkpoint or from the start: the same.
+        // A session that is opened from its checkpoint shows the same as one that is folded from the start.
         let mut peeked = Session::peek(dir, Policy::default(), scope()).unwrap().view;
         let plain =
             |view: &mut View| view.context().messages.iter().map(|m| m.message.clone()).collect::<Vec<_>>();
@@ -169,7 +169,7 @@ fn check(home: &Path, kept: &Kept, case: &str) {
         session.view_mut().check().unwrap();
         session.append(vec![user("afterwards")], Durability::Synced).unwrap();
         assert!(session.flush(), "{case}: {id}");
-        // A write that never ended was set aside, and said so; the view says what it mends. Nothing else is wrong.
+        // Notices may report an incomplete line that was set aside, and results that the view has added. There is no other notice.
         let said = session.take_notices();
         let known = |n: &String| {
             n.contains("set aside") || n.contains("incomplete line") || n.contains("has no result")
@@ -194,7 +194,7 @@ fn a_fault_at_any_call_of_a_life_loses_nothing() {
     assert!(total > 120, "{total}");
     for at in 1..=total {
         for (nth, error) in ERRORS.into_iter().enumerate() {
-            // Once; and with one of the four it stays that way.
+            // The disk fails once, or, with one of the four errors, from then on.
             let for_ever = at % 4 == nth;
             let case = format!("call {at}, error {error}, for ever: {for_ever}");
             let io = Hooked::new(at * 7 % 65, move |n, _| {
@@ -241,12 +241,12 @@ fn an_index_damaged_anywhere_serves_or_is_made_anew() {
             let _ = fs::remove_file(home.path().join(format!("index.db{side}")));
         }
         fs::write(&db, &bytes).unwrap();
-        // A list never fails and never lacks a session.
+        // Whatever the damage, listing never fails and contains every session.
         let ids = |list: Vec<SessionSummary>| list.iter().map(|s| s.id).collect::<BTreeSet<_>>();
         let listed = ids(index::list(&db, &root, None).unwrap().0);
         assert_eq!(listed, ids(store::list(&root, None).unwrap()), "page {page}");
     }
-    // And deleted, it is as it was.
+    // After the index was rebuilt, it answers as before the damage.
     index::Index::rebuild(&db, &root).unwrap();
     assert_eq!(ask().unwrap(), sound);
 }

@@ -42,7 +42,7 @@ impl Noise {
         (self.0 >> 33) % below
     }
 
-    /// A word of some 20,000, as often as in a language: the first ones most of the time.
+    /// One of about 20,000 words. As in a language, some of them are very frequent.
     fn word(&mut self) -> String {
         const SYLLABLES: [&str; 16] = [
             "an", "be", "con", "der", "el", "for", "ga", "hi", "ins", "jo", "ka", "lo", "men", "ni", "or",
@@ -208,13 +208,13 @@ fn memory_stays_and_the_index_is_a_tenth() {
     session.view_mut().context();
     let read = has_read() - before;
     println!("opening: {read} bytes read beside a ledger of {ledger}; {searched} MB after a search");
-    // The checkpoint, and the entries after it.
+    // Opening reads the checkpoint and the entries after it, which is at most half of the ledger.
     assert!(read * 2 <= ledger, "{read} bytes read to open a ledger of {ledger}");
     drop(session);
     let day = trash::size(&dir);
     println!("a day: {turns} turns, {} calls, {day} bytes, MB by tenths: {memory:?}", turns * 10);
     assert!(memory[9] <= 150, "{memory:?}");
-    // The second half takes no more than the first left, but for what an allocator holds back.
+    // In the second half of the turns memory grows by at most 12 MB, which the allocator may hold back.
     assert!(memory[9] <= memory[4] + 12, "{memory:?}");
     trash::throw_away(&Unforced, &home.path().join("trash"), &dir, becket_types::Millis(0)).unwrap();
     trash::purge(&Unforced, &home.path().join("trash"), becket_types::Millis(0), true).unwrap();

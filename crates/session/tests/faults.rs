@@ -315,7 +315,7 @@ fn an_entry_is_written_after_the_blob_that_it_names() {
         let dir = session.dir().to_path_buf();
         session.append(vec![user("before")], Durability::Synced).unwrap();
         full.store(true, Ordering::SeqCst);
-        // A blob that no entry names holds nothing up.
+        // A blob that no entry names does not delay later entries.
         session.put_blob(b"a blob that nobody names").unwrap();
         session.append(vec![user("still written")], Durability::Synced).unwrap();
         assert_eq!((stored(&dir).len(), session.has_unsaved()), (3, false));
@@ -339,7 +339,7 @@ fn an_entry_is_written_after_the_blob_that_it_names() {
             assert_eq!(notices, ["Saving works again: 2 waiting writes are on disk now."]);
         }
         drop(session);
-        // The files on disk are sound in either case.
+        // If the disk recovers and if it does not, the stored entries name only blobs that exist.
         let on_disk = stored(&dir);
         assert_eq!(on_disk.len(), if heals { 5 } else { 3 });
         let store = BlobStore::in_memory(Arc::new(Disk), Some(&dir));

@@ -67,7 +67,7 @@ fn five_hundred_edits_of_one_large_file_take_no_more_than_what_is_different() {
     let mut session = create(root.path());
     let mut seed = 1;
     let mut content = noise(&mut seed, 1 << 20);
-    // An editor goes back and forth: ten versions of the megabyte in 500 edits, each before and after.
+    // The edits go back and forth between ten versions of a file of 1 MB. Each of the 500 edits stores the version before and after it.
     let mut versions = Vec::new();
     for n in 0..10 {
         content[n * 100_000..n * 100_000 + 64].copy_from_slice(&noise(&mut seed, 64));
@@ -245,7 +245,7 @@ fn deleting_a_session_gives_its_bytes_back_also_when_a_fork_shares_them() {
         Session::fork(&dir, None, root.path(), root.path(), options, Policy::default(), scope()).unwrap();
     let forked = fork.dir().to_path_buf();
     drop(fork);
-    // The fork keeps what it shares.
+    // After the source is deleted, the fork still has what both shared.
     fs::remove_dir_all(&dir).unwrap();
     let mut fork = open(&forked);
     assert_eq!(fork.view_mut().context().messages.len(), 20);

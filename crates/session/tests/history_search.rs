@@ -269,7 +269,7 @@ fn words_of_any_script_ids_used_twice_and_copies() {
     assert_eq!(ids(&session, "brücke"), ["m2"]);
     assert_eq!(ids(&session, "ärmel"), ["m2"]);
     assert_eq!(ids(&session, "数据库"), ["m3"]);
-    // Each under the id that recall takes; equal places once.
+    // Each place has the id that `recall` takes, and equal places are listed once.
     let found = search(&session, "output number");
     assert_eq!((found.total, found.places.len()), (3, 2), "{found:?}");
     for place in &found.places {
@@ -357,7 +357,7 @@ fn the_middle_of_a_long_answer_is_found_and_comes_back() {
         let [place] = &places.places[..] else { panic!("{places:?}") };
         assert_eq!((&place.id, place.seq), (&format!("m{long}"), long));
         assert!(place.snippet.contains("the zeppelin lands here"), "{}", place.snippet);
-        // Texts that are shown anyway are not found.
+        // Texts that the view shows are not found.
         let shown = session.history_search().unwrap().search("write", 5).unwrap();
         assert!(shown.places.is_empty(), "{shown:?}");
         let (who, text) = session.history_search().unwrap().message(long).unwrap().unwrap();

@@ -149,7 +149,7 @@ fn where_no_file_can_be_written_one_question_is_answered_all_the_same() {
     let home = home();
     let mut a = session(&home, &home.project);
     a.append(vec![user("fix the parser")], Durability::Buffered).unwrap();
-    // A folder is in the way, also for whoever may write everywhere.
+    // A folder at the path of the index: even root, who may write everywhere, cannot open it as a file.
     fs::create_dir(&home.db).unwrap();
     let hits = index::serve(&home.db, &home.root, |index| index.search("parser", None, 10)).unwrap();
     assert_eq!(hits.len(), 1);
@@ -185,7 +185,7 @@ fn a_ledger_that_lost_its_end_and_grew_again_is_read_anew() {
     drop(a);
     let mut index = Index::open(&home.db, &home.root).unwrap();
     assert_eq!(index.catch_up().unwrap(), caught_up(1, 0));
-    // Content that was not durable is lost, and the session grows beyond its earlier length.
+    // A power loss takes the second message, which was not synced. Then the session grows beyond its earlier length.
     fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(kept).unwrap();
     let mut again = Session::open(&dir, Policy::default(), scope()).unwrap();
     again.append(vec![user(&"an okapi ".repeat(100))], Durability::Buffered).unwrap();
@@ -221,7 +221,7 @@ fn a_broken_or_deleted_index_is_made_anew_and_a_newer_one_is_left_alone() {
     let (sessions, error) = index::list(&home.db, &home.root, None).unwrap();
     assert_eq!(sessions.len(), 1);
     assert!(matches!(error, Some(index::IndexError::Newer { found: 99 })));
-    // A directory in its place: the folders serve.
+    // A directory at the path of the index: the sessions are listed from their folders.
     fs::remove_file(&home.db).unwrap();
     fs::create_dir(&home.db).unwrap();
     let (sessions, error) = index::list(&home.db, &home.root, None).unwrap();

@@ -51,7 +51,7 @@ fn words_with_vowel_signs_and_points_are_found() {
         assert_eq!(index.search(&format!("start {word} en"), None, 10).unwrap().len(), 1, "{word}");
         assert_eq!(index.search(&format!("absent {word}"), None, 10).unwrap(), [], "{word}");
     }
-    // A part of a text in a script without spaces.
+    // A part of a text is found in a script without spaces.
     assert_eq!(index.search("ครับ", None, 10).unwrap().len(), 1);
 }
 

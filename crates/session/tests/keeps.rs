@@ -29,7 +29,7 @@ fn what_the_engine_vouches_for_holds_whoever_writes_the_summary() {
                 assert_eq!(kept.false_items, Vec::<String>::new(), "{at}");
                 assert_eq!(kept.repeats, Vec::<String>::new(), "{at}");
                 assert_eq!(kept.injected, Vec::<String>::new(), "{at}");
-                // The tools' order word for word is left out; what paraphrases it is marked.
+                // Lines that repeat an order of a tool word for word are left out; lines that paraphrase it are marked.
                 let most = if writer == Writer::Adversarial { 2 } else { 0 };
                 assert!(kept.marked <= most, "{at}: {} lines are marked", kept.marked);
                 let sure = [Kind::File, Kind::Command, Kind::Constraint];

@@ -164,7 +164,7 @@ fn the_last_line_torn_at_every_byte_costs_that_line_alone() {
         let at = dir.path().join(format!("cut-{cut}"));
         fs::create_dir(&at).unwrap();
         fs::write(ledger_path(&at), &bytes[..start + cut]).unwrap();
-        // All of the line but its newline is the whole commit.
+        // A line that lacks only its newline still counts as a whole commit.
         let whole = cut + 1 >= last;
         let want = if whole { commits.concat() } else { commits[..5].concat() };
         let mut found = open(&at);
@@ -430,7 +430,7 @@ fn places(value: &Value, at: &str, out: &mut Vec<String>) {
 enum Damage {
     Drop,
     Replace(Value),
-    /// The place, twice (in an array) or once more under another name.
+    /// Repeats the value: in an array, or in an object under another name.
     Duplicate,
     Deepen,
 }
@@ -497,7 +497,7 @@ fn apply(entries: &mut Value, place: &str, damage: &Damage) {
 proptest! {
     #![proptest_config(cases(10_000))]
 
-    /// A line that proves itself and says nonsense: whatever is in it, the other commits load.
+    /// A line has a right hash and wrong content. Whatever the content, all other commits are loaded.
     #[test]
     fn nonsense_with_a_right_hash_costs_its_own_line_alone(
         which in 0usize..6,
@@ -520,7 +520,7 @@ proptest! {
             out.extend_from_slice(format!("{body},\"hash\":\"{prev}\"}}\n").as_bytes());
         }
         let (entries, _) = read(&out);
-        // Numbers that are used up wrongly can push later lines out of order; then those are named instead.
+        // Wrong sequence numbers can make later lines seem out of order; those are reported as damage, too.
         let mut last = Seq(0);
         for entry in &entries {
             prop_assert!(entry.seq > last);
@@ -545,7 +545,7 @@ proptest! {
         prop_assert_eq!(open(dir.path()).entries.last().map(|e| e.seq), Some(Seq(next)));
     }
 
-    /// Any bytes at all, and any splice of bytes into a sound ledger.
+    /// Any bytes, and a sound ledger with any bytes put in.
     #[test]
     fn no_bytes_make_a_reader_panic(
         at in any::<proptest::sample::Index>(),

@@ -39,15 +39,15 @@ enum Deed {
     Title(usize),
     Tags(usize),
     Archive(bool),
-    /// Everything from an entry on counts as if it were not there.
+    /// A rewind: all entries from one on count as if they were not there.
     Rewind(usize),
     Fork(usize),
-    /// Another session is the one that is talked to.
+    /// The following events go to another session.
     Switch(usize),
     Close,
     /// The process dies; this many bytes of its next line were written.
     Crash(usize),
-    /// Out into a file, deleted, and in again.
+    /// The session is exported to a file, deleted, and imported again.
     Carry,
     Trash,
     Restore(usize),
@@ -75,7 +75,7 @@ fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-/// A session as it must be.
+/// The expected state of one session.
 struct Want {
     id: SessionId,
     world: World,
@@ -118,7 +118,7 @@ fn outside() -> Outside {
     Outside { io: Arc::new(Unforced), clock: Arc::new(|| Millis(7)) }
 }
 
-/// Entries, whatever the clock said; a message learns its number when it is written.
+/// The entries without the values that are only known when an entry is written: its time, and a message's sequence number.
 fn told(entries: &[Entry]) -> Vec<Entry> {
     let mut entries = entries.to_vec();
     for entry in &mut entries {
@@ -148,7 +148,7 @@ impl Run {
         store::session_dir(&self.root(), self.home.path(), id)
     }
 
-    /// The first session, open.
+    /// Opens the first session of the model, and creates one if there is none.
     fn session(&mut self) -> &mut Session {
         if self.wants.is_empty() {
             self.create();
@@ -174,7 +174,7 @@ impl Run {
         self.open = Some(session);
     }
 
-    /// Both do the same; the entries that the model got go into the session as one commit.
+    /// Applies a deed to the model, and appends the entries that the model got to the session, as one commit.
     fn both(&mut self, deed: impl FnOnce(&mut World)) {
         self.session();
         let world = &mut self.wants[0].world;
@@ -285,7 +285,7 @@ impl Run {
         let line = fs::read(&path).unwrap();
         let begin = line[..line.len() - 1].iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
         let next = &line[begin..];
-        // Never the whole line: that one would be there twice, and count once.
+        // Never the whole line: it would be in the ledger twice and count once.
         let torn = &next[..bytes % (next.len() - 1)];
         OpenOptions::new().append(true).open(&path).unwrap().write_all(torn).unwrap();
         let noticed = !self.session().take_notices().is_empty();
@@ -316,7 +316,7 @@ impl Run {
         assert_eq!(session.view_mut().check(), Ok(()));
     }
 
-    /// Every session on disk is what its model is, and there is no other.
+    /// Asserts that every session on disk equals its model, and that there is no other.
     fn all_agree(&mut self) {
         self.agree();
         self.open = None;

@@ -123,7 +123,7 @@ fn a_process_that_was_stopped_anywhere_notices_that_its_session_was_taken_over()
                 Err(other) => panic!("call {at}: {other}"),
             }
         }
-        // Whatever came between, from here on the first one can do nothing.
+        // Whatever the second process did, from here on the first one cannot write.
         let last = first.append(vec![user("afterwards")], Durability::Buffered);
         assert!(matches!(last, Err(StoreError::TakenOver { .. })), "call {at}: {last:?}");
         assert!(first.has_unsaved() && !first.flush(), "call {at}: what was refused is not saved");
@@ -158,7 +158,7 @@ fn taking_over_fails_at_any_call_without_harm() {
         );
         assert!(ledger::take_over(io.as_ref(), &dir).is_err(), "call {at}");
         assert_eq!(entries(&dir), before, "call {at}");
-        // Either the first one goes on, or it knows that it cannot; never both.
+        // After the failed takeover, the first process either writes, or its append fails and writes nothing.
         let went_on = first.append(vec![user("on")], Durability::Synced).is_ok();
         assert_eq!(texts(&entries(&dir)).len(), 2 + usize::from(went_on), "call {at}");
         ledger::take_over(&Disk, &dir).unwrap();
@@ -225,7 +225,7 @@ fn a_newer_format_is_named_and_left_alone() {
     let root = tempfile::tempdir().unwrap();
     let dir = stored(root.path());
     let text = fs::read_to_string(ledger_path(&dir)).unwrap();
-    // As a later version may write it: the same lines, or lines of another make.
+    // Ledgers as a later version may write them: with the same lines, or with lines of another form.
     let later = text.replace("\"format\":1", "\"format\":2");
     let other = format!("{{\"format\":2,\"version\":\"9.0\"}}\u{1}\n{text}");
     for newer in [later, other] {

@@ -64,7 +64,7 @@ fn forward(dir: &Path, length: u64, last: Seq) -> Vec<Page> {
     all
 }
 
-/// All events except those that report whether compactions count; of these, the last one for each compaction.
+/// All events except `CompactionReverted`, and for each compaction if it counts in the end.
 fn told(events: &[Event]) -> (Vec<&Event>, HashMap<Seq, bool>) {
     let mut counts = HashMap::new();
     let mut rest = Vec::new();
@@ -78,7 +78,7 @@ fn told(events: &[Event]) -> (Vec<&Event>, HashMap<Seq, bool>) {
             _ => rest.push(event),
         }
     }
-    // There are no more events about those that a rewind removed.
+    // Replaying the ledger gives no events about compactions that a rewind removed.
     let there = |entry: &Seq| {
         rest.iter().any(|event| matches!(event, Event::CompactBoundary { entry: e, .. } if e == entry))
     };
@@ -91,20 +91,20 @@ fn joined(pages: Vec<Page>) -> Vec<Event> {
     pages.into_iter().flat_map(|page| page.events).collect()
 }
 
-/// Returns the event's name, without parts that may have grown or precede the page.
+/// The event's name, without parts that differ between a page and a replay of everything.
 fn name(event: &Event) -> String {
     match event {
         Event::UserMessage { message, .. } => format!("user {}", message.seq),
         Event::AssistantMessage { message, .. } => format!("assistant {}", message.seq),
         Event::ToolFinished { message, .. } => format!("tool {}", message.seq),
         Event::SyntheticMessage { message } => format!("synthetic {}", message.seq),
-        // A stretch knows the time and the sums only of its own part of a turn.
+        // A page knows duration and sums only for its own part of a turn.
         Event::TurnFinished(result) => format!("turn ended: {:?}", result.end),
         other => format!("{other:?}"),
     }
 }
 
-/// Nothing is reverted that a revert took out before.
+/// Replaces reverts of entries that an earlier revert has already taken out.
 fn with_reverts_of_what_is_there(entries: Vec<Entry>) -> Vec<Entry> {
     let mut out: Vec<Entry> = Vec::new();
     let mut gone = HashSet::new();
@@ -180,7 +180,7 @@ fn session() -> World {
             world.run(&Op::Assistant { parts: vec![(0, step), (5, step)], finish: 1 });
             world.run(&Op::Result { open: true, n: 0, output: n % 5, error: n % 9 == 0, image: n % 7 == 0 });
             if step == 1 {
-                // Steered.
+                // A message that steers the running turn.
                 world.message(Message::user(format!("meanwhile {n}")));
             }
         }
@@ -233,7 +233,7 @@ fn stretches_of_a_session_are_its_events() {
     assert_eq!(end.to, last.next());
 }
 
-/// People said it, whatever the model sees; and what they said after it stays, too.
+/// A message that was dropped from the context by hand is still shown to people, and so is everything after it.
 #[test]
 fn what_was_left_out_by_hand_was_said_all_the_same() {
     let mut world = World::new();
@@ -262,7 +262,7 @@ fn what_was_left_out_by_hand_was_said_all_the_same() {
     let mut left_out = names(&replay::events(entries[..by_hand].to_vec()));
     assert!(left_out.pop().unwrap().contains("Left out of the context by hand"));
     assert_eq!(left_out, want);
-    // A message before which somebody went back is removed with everything after it.
+    // A rewind to a message removes that message and everything after it.
     want.truncate(want.iter().position(|name| *name == format!("user {}", said[4])).unwrap());
     assert_eq!(names(&replay::events(entries.clone())), want);
 
@@ -292,7 +292,7 @@ fn a_stretch_is_found_by_what_it_says() {
     for back in [true, false] {
         let found = pages.find(Seq(1)..last, back, &mut says("12 ")).unwrap().unwrap();
         assert!(says("12 ")(&found));
-        // Nothing of what a rewind took out is found.
+        // Messages that a rewind removed are not found.
         assert_eq!(pages.find(Seq(1)..last, back, &mut says("25 ")).unwrap(), None);
         assert_eq!(pages.find(found.to..last, back, &mut says("12 ")).unwrap(), None);
     }

@@ -159,7 +159,7 @@ fn check(
     check_at(scratch.path(), state, session, root, want, must, hole);
 }
 
-/// The same in the folder `at`. The entries that are left.
+/// As [`check`], in the folder `at`. Returns the entries that are left.
 fn check_at(
     at: &Path,
     state: &BTreeMap<PathBuf, Option<Vec<u8>>>,
@@ -188,7 +188,7 @@ fn check_at(
     let found: Vec<Entry> = session.entries().unwrap().collect();
     assert!(found.len() >= must, "{} entries of {must} acknowledged", found.len());
     if hole {
-        // Bytes that were never written come before others that were: what is left is in order, and nothing else.
+        // In a file with a hole, some entries in the middle are missing. The others are in order, and there is nothing else.
         assert_eq!(found[..must], want[..must]);
         let mut rest = want.iter();
         assert!(found.iter().all(|entry| rest.any(|w| w == entry)), "a mix");
@@ -199,7 +199,7 @@ fn check_at(
     for id in blobs_in(&found[..must]) {
         assert!(blobs.get(&id).is_some(), "blob {id} of an acknowledged entry is gone");
     }
-    // And it goes on.
+    // The session can be continued.
     let next = session
         .append(
             vec![EntryKind::Message { message: Message::user("after the power loss") }],
@@ -213,7 +213,7 @@ fn check_at(
     left
 }
 
-/// Every moment of the record, every kind of loss. Returns how many different states were opened.
+/// Opens the state after every moment of the record, with every kind of loss. Returns the number of different states.
 fn crash_everywhere(script: Script, root: &Path, bytes_too: &dyn Fn(usize) -> bool) -> usize {
     let Script { session, io } = script;
     let dir = session.dir().to_path_buf();
@@ -284,8 +284,8 @@ fn told(index: &Index) -> (Vec<SessionSummary>, Vec<usize>) {
     (index.list(None).unwrap(), ["words", "output", "loss", "zebra"].map(hits).to_vec())
 }
 
-/// Draws moments of the record and states after them; each is made where the session was, under an index that had read all
-/// of it, and must be told by that index as by a new one. But messages that a hole in the middle took may be counted still.
+/// Draws moments of the record, and states of the disk after each. Each state replaces the session's folder, under an index that had read
+/// the whole session. That index must answer as a new one does; but messages that were lost in a hole may still be counted.
 fn lose_at_random(script: Script, root: &Path, from: usize, cases: u32) {
     let Script { session, io } = script;
     let dir = session.dir().to_path_buf();
@@ -360,7 +360,7 @@ fn power_lost_while_a_torn_end_is_set_aside() {
     drop(session);
     let mut before = Moment { root: root.path().to_path_buf(), ..Moment::default() };
     io.log().ops.iter().for_each(|op| before.run(op));
-    // All of it was forced; then a write that never ended.
+    // Everything was synced; then the process died in the middle of a write.
     let mut state = before.state(Names::All, Bytes::All);
     let torn = br#"{"prev":"0123"#;
     if let Some(Some(ledger)) = state.get_mut(&ledger_path(&dir)) {
@@ -393,7 +393,7 @@ fn power_lost_while_a_torn_end_is_set_aside() {
             for bytes in [Bytes::All, Bytes::Forced, Bytes::Share(32, false), Bytes::Share(0, true)] {
                 let state = moment.state(names, bytes);
                 check(&state, &dir, root.path(), &want, want.len(), false);
-                // The torn end is somewhere, whatever happened.
+                // The incomplete line is kept somewhere, whatever state the disk is in.
                 let kept = state.values().flatten().any(|bytes| bytes.windows(torn.len()).any(|w| w == torn));
                 assert!(kept, "the torn end is gone after {op:?}: {names:?}, {bytes:?}");
             }

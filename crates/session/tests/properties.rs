@@ -18,7 +18,7 @@ use serde_json::json;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-/// The words of the last message with the user's own, that counts and is not blank.
+/// The texts of the user's newest message that is not reverted, without blank ones.
 fn last_words(world: &World) -> Option<Vec<String>> {
     let reverted: HashSet<Seq> = {
         let mut dead = HashSet::new();
@@ -144,7 +144,8 @@ proptest! {
     #[test]
     fn p4_prune_touches_old_unprotected_outputs_only(ops in ops(40)) {
         let mut world = built(&ops);
-        // Media that are text by limit are recorded first: a prune makes room, and they must not come back through it.
+        // First the view records which media became text because of limits. A prune makes room, and these media must not
+        // come back because of it.
         world.run(&Op::Build);
         let before = plain(&mut world.view);
         let pinned: HashSet<CallId> = before
@@ -178,7 +179,7 @@ proptest! {
         prop_assert_eq!(due::prunable(&world.view, Millis(1)).calls, vec![]);
     }
 
-    /// Every cut is on a character border: excerpts and ids of any text.
+    /// Stubs of any output are cut between characters, in their excerpts and ids.
     #[test]
     fn p10_stubs_of_any_output_are_whole_text(output in "\\PC{0,400}", id in "\\PC{0,60}", name in "bash|\\PC{0,8}") {
         let mut messages = vec![
@@ -216,7 +217,7 @@ proptest! {
             }
             let mut fresh = world.fresh();
             let again = plain(&mut fresh);
-            // A copy of the entries' own view, not yet built at this step, would hide nothing: build the one that runs.
+            // Builds the running view itself and not a copy: errors of updates step by step are in its own state.
             prop_assert_eq!(plain(&mut world.view), again, "after {:?}", op);
             prop_assert_eq!(world.view.turn_state(), fresh.turn_state());
             prop_assert_eq!(world.view.open_calls(), fresh.open_calls());
@@ -229,7 +230,7 @@ proptest! {
                 + context.messages.iter().filter(|m| !repaired(m)).map(|m| estimate_message(&m.message).0).sum::<u64>();
             let estimate = world.view.estimated_tokens().0;
             prop_assert!(estimate as f64 >= 0.97 * sent as f64, "{} for {} after {:?}", estimate, sent, op);
-            // Sums by kind that are kept up are those of all spans.
+            // Sums by kind that are updated step by step equal the sums over all spans.
             let mut sums = BTreeMap::new();
             for span in world.view.spans(&[]) {
                 *sums.entry(span.kind).or_insert(Tokens(0)) += span.tokens;

@@ -69,7 +69,7 @@ fn a_request_costs_less_where_its_beginning_is_known() {
     let summariser = Summariser::Keeps(70);
     let spent = cost(Engine::Becket, 0, 1, 32_000, &summariser).unwrap();
     assert!(spent.steps > 40 && spent.tokens > 0.0);
-    // Were nothing cached, each request would cost its whole size.
+    // The cost if nothing were cached: the size of all requests.
     let whole = spent.share * recall::engines::budget(32_000).usable() as f64;
     assert!(spent.tokens < whole, "{} and {whole}", spent.tokens);
 }

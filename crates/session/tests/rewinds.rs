@@ -76,7 +76,7 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Clone, Debug)]
 struct Before {
     state: TurnState,
-    /// Texts that were discarded.
+    /// Texts that rewinds have discarded by then.
     discarded: Vec<String>,
     /// The change by hand that could be undone.
     undoable: Option<String>,
@@ -212,7 +212,7 @@ impl Run {
         }
         self.append(cancelled.into_iter().map(|entry| EntryKind::Revert { entry }).collect());
         assert_eq!(self.world.view.turn_state(), state, "the state before the prompt at {to}");
-        // Also after a second rewind to a prompt that was discarded already.
+        // This holds also after a second rewind to a prompt that was discarded already.
         assert_eq!(edit::redoable_compaction(&self.world.view, &self.world.entries), None);
         assert!(self.would_change(&ContextChange::Redo).is_none());
         assert_eq!(
@@ -330,7 +330,7 @@ fn a_second_rewind_to_a_discarded_prompt_is_no_undo_by_hand() {
     run.run(&Step::Rewind(0));
     assert_eq!((run.world.view.compaction().map(|(seq, _)| seq), redoable(&run)), (None, None));
 
-    // The same with a change by hand, which cannot be undone afterwards, because it is not there any more.
+    // The same with a change by hand. After the rewind it cannot be undone, because the rewind has removed it.
     let mut run = rewound();
     let items = run.some_item(1).unwrap();
     run.change(&ContextChange::Drop { items });
@@ -359,7 +359,7 @@ fn a_compaction_is_redone_only_while_it_tells_of_nothing_that_was_discarded() {
     assert!(!redoable(&run));
     run.run(&Step::UndoCompaction);
     assert!(redoable(&run));
-    // The summary tells of a message that is dropped now.
+    // The summary would tell of a message that is dropped now, so the compaction cannot be redone.
     run.change(&ContextChange::Drop { items: vec!["1".into()] });
     assert!(!redoable(&run));
     run.change(&ContextChange::Undo);
@@ -374,7 +374,7 @@ fn a_compaction_is_redone_only_while_it_tells_of_nothing_that_was_discarded() {
     assert!(run.world.view.compaction().is_none() && !redoable(&run));
     run.run(&Step::RedoCompaction);
 
-    // A change that was made after the prompt is not there any more.
+    // A change by hand that was made after the prompt is removed with it.
     let mut run = turns(2);
     let items = run.some_item(1).unwrap();
     run.change(&ContextChange::Drop { items });

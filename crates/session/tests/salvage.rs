@@ -178,13 +178,13 @@ proptest! {
                 prop_assert!(readable.is_empty());
                 return Ok(());
             }
-            // Cut between two lines, or nothing hit: then a reader finds nothing either.
+            // The damage cut the ledger between two lines, or changed nothing. Then a reader finds no damage either.
             prop_assert!(matches!(outcome, Outcome::Sound));
             let sound = ledger::read(&dir).unwrap().all(|item| matches!(item.unwrap(), Item::Commit(_)));
             prop_assert!(sound);
             return Ok(());
         };
-        // Sound: every line proves itself and follows the one before, every blob is what its name says.
+        // The copy is sound: every line has its hash and follows the previous one, every blob has the content that its name says.
         let mut kept = Vec::new();
         for item in ledger::read(&made.dir).unwrap() {
             match item.unwrap() {
@@ -212,7 +212,7 @@ proptest! {
             prop_assert!(made.dir.join("damaged").join(name).exists());
             prop_assert!(!made.dir.join("blobs").join(name).exists());
         }
-        // It goes on, and is made once.
+        // The copy can be continued. A second repair does not make another copy.
         let mut session = Session::open_with(&made.dir, Policy::default(), scope(), outside()).unwrap();
         session.view_mut().context();
         session.view_mut().check().unwrap();

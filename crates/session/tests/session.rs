@@ -79,7 +79,7 @@ fn a_session_in_use_can_be_looked_at() {
     assert_eq!(fs::read(store::ledger_path(session.dir())).unwrap(), before);
 }
 
-/// The view is the same whether it was fed live, on opening, or by a fold of what the ledger says.
+/// The view is the same if it was updated entry by entry, made on opening, or folded from the whole ledger.
 #[test]
 fn undoing_a_compaction_gives_the_earlier_view_also_after_a_restart() {
     let dir = tempfile::tempdir().unwrap();
@@ -168,7 +168,7 @@ fn an_unusable_data_directory_means_memory_and_one_notice() {
     let notices = session.take_notices();
     assert_eq!(notices.iter().filter(|n| n.contains("Cannot save this session")).count(), 1, "{notices:?}");
     assert!(!session.flush());
-    // It is usable again: nothing was lost.
+    // When the folder can be used again, everything is written.
     fs::remove_file(&file).unwrap();
     assert!(session.flush());
     let at = session.dir().to_path_buf();
@@ -253,7 +253,7 @@ fn find_takes_ids_prefixes_and_titles_and_lists_candidates() {
         let id: SessionId = id.parse().unwrap();
         let mut session = create_with(&root, cwd, CreateOptions { id: Some(id), ..options() }).unwrap();
         session.append(vec![user(&format!("make it {title}"))], Durability::Buffered).unwrap();
-        // Far from either end of the ledger.
+        // Long messages put the title far from either end of the ledger.
         let filler = "x".repeat(200_000);
         session.append(vec![user(&filler)], Durability::Buffered).unwrap();
         session.append(vec![EntryKind::Title { title: title.into() }], Durability::Buffered).unwrap();

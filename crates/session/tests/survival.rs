@@ -78,9 +78,9 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A session, what was pinned in it, and where it went.
+/// A session, what was pinned in it, and the folders that it was in.
 struct World {
-    /// Of the session and of those it was forked from or moved from.
+    /// Folders of the session, and of those that it was forked or moved from.
     dirs: Vec<TempDir>,
     session: Session,
     pinned: Vec<String>,
@@ -171,7 +171,7 @@ impl World {
                 }
             }
             Op::Todo(content) => {
-                // As the tool does it: call and output say the list.
+                // As the todo tool does, both the call and its output contain the list.
                 let content = content.split_whitespace().collect::<Vec<_>>().join(" ");
                 self.n += 1;
                 let id = format!("t{}", self.n);
@@ -215,7 +215,7 @@ impl World {
             }
             Op::Opens => {
                 let dir: PathBuf = self.session.dir().to_path_buf();
-                // The lock is the old one's until it is gone.
+                // The old session holds the lock until it is dropped, so another session takes its place first.
                 let options = CreateOptions { persist: false, ..CreateOptions::default() };
                 self.session = Session::create(&dir, &dir, options, Policy::default(), scope()).unwrap();
                 self.session =
@@ -305,7 +305,7 @@ proptest! {
 proptest! {
     #![proptest_config(cases(256))]
 
-    /// Out, in and out again is the same bytes, blobs and damage included.
+    /// Exporting, importing and exporting again gives the same bytes, blobs and damage included.
     #[test]
     fn export_import_export_is_the_identity(
         ops in proptest::collection::vec(op(), 1..12),
@@ -320,7 +320,7 @@ proptest! {
             world.apply(op);
         }
         let first = exported(&world.session);
-        // A damaged line in its middle stays where it is.
+        // A damaged line in the middle of the ledger keeps its place.
         let end = first.iter().position(|b| *b == b'\n').unwrap() + 1;
         let torn = torn.map(|line| line + "\n").unwrap_or_default();
         let first = [&first[..end], torn.as_bytes(), &first[end..]].concat();

@@ -19,7 +19,8 @@ use std::sync::Arc;
 proptest! {
     #![proptest_config(cases(4_000))]
 
-    /// Compactions, prunes, pins, restores, undos of anything; nothing stays that is not shown, or some of it.
+    /// Compactions, prunes, pins, restores, undos of anything. After each step one of the views drops what it does not show,
+    /// or all but a part of it.
     #[test]
     fn a_view_that_lets_go_shows_what_one_that_keeps_all_shows(
         ops in few_ops(), room in prop_oneof![Just(0), 0u64..400], looks in any::<u64>(),
@@ -88,7 +89,7 @@ fn each_entry_comes_with_the_view_of_those_before_it() {
     let mut seen = Vec::new();
     let walked = walk(dir.path(), Policy::default(), scope(0, true), &mut |entry, view| {
         let before = world.entries.iter().take(seen.len());
-        // As an inspector that tries several models does.
+        // An inspector that compares models changes the scope like this.
         for model in [1, 0] {
             view.set_scope(scope(model, true));
             let mut whole = View::fold(Policy::default(), scope(model, true), before.clone());

@@ -91,7 +91,7 @@ fn what_the_model_saw_comes_along_if_it_is_still_so() {
     ] {
         assert_eq!(made.repeated.state.contains(text), there, "{text}: {}", made.repeated.state);
     }
-    // The newest use comes first.
+    // The file that was used last comes first.
     assert!(made.repeated.state.find("### part.rs") < made.repeated.state.find("### whole.rs"));
     let recorded: Vec<(&str, &[(u64, u64)])> =
         made.repeated.attached.iter().map(|file| (file.path.as_str(), file.lines.as_slice())).collect();
@@ -100,7 +100,7 @@ fn what_the_model_saw_comes_along_if_it_is_still_so() {
     assert!(report.after.files.0 > 0 && report.after.total() == report.tokens_after);
     assert!(report.to_string().contains("attached files"), "{report}");
 
-    // The next compaction has them again, once, also where nothing read them since.
+    // The next compaction attaches the same files again, once, although nothing has read them since.
     let mut next = log.clone();
     let previous = next.apply(&outcome);
     work(&mut next);
@@ -166,7 +166,8 @@ fn a_file_that_the_model_wrote_or_edited_is_known() {
 proptest! {
     #![proptest_config(crate::cases(100))]
 
-    /// However large the files and small the window: within the share, well below the next compaction, each line once.
+    /// With files of any size and a window of any size, attached files stay within their share and leave room before the
+    /// next compaction, and no line is attached twice.
     #[test]
     fn attached_files_leave_room(
         sizes in prop::collection::vec(1u64..4_000, 1..8),

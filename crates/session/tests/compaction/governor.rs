@@ -15,7 +15,7 @@ fn auto() -> Owed {
     Owed::Compact(CompactionTrigger::Auto)
 }
 
-/// Usable 80,000, threshold 72,000.
+/// 80,000 usable tokens; the threshold is 72,000.
 #[test]
 fn owed_at_the_threshold_on_overflow_and_by_hand() {
     let mut g = Governor::default();
@@ -34,11 +34,11 @@ fn at_most_two_between_two_successful_steps_and_only_after_growth() {
     let budget = Budget::new(100_000, 0, 20_000);
     let mut g = Governor::default();
     g.succeeded(Tokens(71_000), &budget);
-    // Growth of max(2,048, 2 % of the window) = 2,048.
+    // Another compaction is due only after growth of max(2,048 tokens, 2 % of the window), which is 2,048 here.
     assert_eq!(owed(&mut g, CompactionReason::Threshold, 73_047), Owed::No);
     assert_eq!(owed(&mut g, CompactionReason::Overflow, 73_047), Owed::Stop(StopReason::NotGrown));
     assert_eq!(owed(&mut g, CompactionReason::Threshold, 73_048), auto());
-    // A window that turned out smaller arms it too.
+    // After the window turned out smaller, a compaction is due without growth.
     let smaller = Budget::new(60_000, 0, 20_000);
     let now = g.owed(CompactionReason::Overflow, Tokens(71_000), &smaller, &Policy::default(), NOW);
     assert_eq!(now, Owed::Compact(CompactionTrigger::Overflow));

@@ -47,7 +47,7 @@ impl Log {
         self.push(Message::assistant(vec![Part::text(text)]))
     }
 
-    /// One step: `outputs.len()` parallel calls of `tool`, each with its result of so many bytes.
+    /// One step: `outputs.len()` parallel calls of `tool`, each with a result of this many bytes.
     pub(crate) fn step(&mut self, tool: &str, outputs: &[usize]) -> &mut Self {
         self.step_of(tool, outputs, outputs.len())
     }
@@ -153,7 +153,7 @@ pub(crate) fn filler(bytes: usize) -> String {
     text
 }
 
-/// A snapshot of a log: window 32k, no floor to speak of, a summariser without prices.
+/// A snapshot of a log in a window of `window` tokens, with a small floor and a summariser without prices.
 pub(crate) fn snapshot(log: &Log, window: u64) -> Snapshot {
     let budget = Budget::new(window, 0, 8_192);
     Snapshot {
@@ -287,7 +287,7 @@ pub(crate) fn continuation(outcome: &Outcome) -> Option<&Message> {
     }
 }
 
-/// Base tokens of a whole view: floor, summary, state, messages.
+/// Estimated tokens of a whole view: floor, summary, state, messages.
 pub(crate) fn base(floor: &Floor, previous: Option<&Previous>, log: &Log) -> Tokens {
     let summary = previous.map_or(0, |p| {
         let rules: u64 = p.rules.iter().map(|item| estimate_text(&item.text).0 + 4).sum();

@@ -64,7 +64,7 @@ fn the_tail_begins_where_the_summary_ends_and_no_request_is_made() {
     );
     assert!(!c.summary.contains("by the way"), "it is in the conversation: {}", c.summary);
     assert!(c.summary.contains("run c13"), "commands that ran since are in the journal's list");
-    // The next summariser does not see the remark, the next compaction does not double it.
+    // The remark about newer messages is not shown to the next summariser, so it is not repeated in the next summary.
     let entry = log.apply(&outcome).unwrap();
     more(&mut log, 12);
     let mut next = without_prune(&log);
@@ -176,8 +176,8 @@ fn a_summariser_that_gives_none_leaves_the_compaction_as_it_was() {
 proptest! {
     #![proptest_config(cases(2_500))]
 
-    /// Whatever came in between: what leaves the view was in the prepared summary or in a request of the compaction, and
-    /// the outcome keeps the same laws as any other.
+    /// Whatever happened between preparation and compaction: all that leaves the view was in the prepared summary or in a
+    /// request of the compaction, and the outcome keeps the same laws as any other.
     #[test]
     fn nothing_falls_between_a_prepared_summary_and_the_tail(
         ops in prop::collection::vec(op(), 1..16),

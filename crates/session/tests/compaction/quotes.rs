@@ -49,7 +49,7 @@ fn short_messages_are_quoted_whole_with_their_ids_and_their_lines() {
             "[m11] Use tabs. Again.",
         ]
     );
-    // Read back from a summary, and with a newer message, which repeats an older one.
+    // The quotes are read back from a summary, with a newer message that repeats an older one.
     let summary = format!("{GOOD}\n\n{block}\n\n<verbatim_tail>\nlast\n</verbatim_tail>");
     let mut more = users(&["请不要修改自动生成的文件"]);
     more[0].seq = Seq(20);
@@ -79,7 +79,8 @@ fn long_messages_share_what_short_ones_leave_and_keep_both_ends() {
     ] {
         assert!(block.contains(part), "{part}: {block}");
     }
-    // Cut again, into less: the same ends, one mark, and the count of what is gone is of the whole message.
+    // A cut quote is cut again, to fewer tokens: it keeps the same ends and one mark, and the number of missing bytes refers
+    // to the whole message.
     let again = Quotes::new(Some(&block), &NONE, |_| true).block(Tokens(300));
     assert!(estimate_text(&again).0 <= 300, "{again}");
     assert_eq!(again.matches("characters cut").count(), 2, "{again}");
@@ -95,7 +96,7 @@ fn many_messages_are_named_in_one_line_and_the_oldest_and_newest_are_quoted() {
     assert!(block.contains("[m1] message 0:") && block.contains("[m599] message 299:"), "{block}");
     let named: Vec<&str> = block.lines().filter(|line| line.contains("not quoted")).collect();
     assert_eq!(named.len(), 1, "{named:?}");
-    // Of very many the oldest are one run, which `recall` takes as it is.
+    // If there are very many messages, the oldest are named as one run, in the form that `recall` takes.
     assert!(named[0].starts_with("[m") && named[0].contains("–m"), "{named:?}");
     assert!(named[0].contains(", m585, m587]"), "{named:?}");
     assert_eq!(Quotes::new(Some(&block), &NONE, |_| true).block(Tokens(900)), block, "read back");

@@ -170,7 +170,7 @@ fn pruning_alone_is_enough_when_it_brings_the_use_under_sixty_percent() {
         };
         assert_eq!(matches!(entry, Some(EntryKind::Prune { calls, .. }) if calls.len() == 2), want, "{rule}");
     }
-    // In a compaction, stubs after the cut are recorded with it; the head goes to the model without those outputs.
+    // If a compaction has requests to make, the head in them has no text of outputs that can be pruned.
     before.outputs.prunable.truncate(1);
     let Step::Ask(ask) = begin(before) else { panic!("no question") };
     assert!(ask.request().prompt.contains("[30000 bytes, left out]"));
@@ -251,7 +251,7 @@ fn whatever_sections_came_are_used_and_the_rest_is_filled_in() {
                   Relevant files";
     assert_eq!(outcome.notices, [notice]);
 
-    // Without any heading: asked once more, then kept under Discoveries.
+    // An answer without any heading: the model is asked once more, then the text is kept under Discoveries.
     let prose = "The parser lives in harbour.rs and the port is 4711. ".repeat(5);
     let (step, requests) = run_with(snapshot(&long(), 32_768), |_| Ok(prose.clone()));
     let outcome = committed(step);
@@ -371,7 +371,7 @@ fn an_unanswered_prompt_leaves_the_tail_and_stands_last() {
     assert_eq!(continuation(&outcome).unwrap().parts, last.parts);
     let previous = log.apply(&outcome);
     assert_eq!(log.messages.last().unwrap().parts, last.parts);
-    // Compacted again before any answer: still one, still last, the first original still out.
+    // After a second compaction before any answer, the prompt is still there once, at the end, and its original stays removed.
     log.step("bash", &[60_000]);
     let mut again = snapshot(&log, 32_768);
     again.previous = previous;
@@ -444,8 +444,8 @@ fn nested_rules_move_behind_the_summary_and_are_current() {
     };
     let shown = vec![item("/a/AGENTS.md", "text of a"), item("/b/AGENTS.md", "text of b")];
     let on_disk = vec![item("/b/AGENTS.md", "new text of b")];
-    // (texts read by the driver, pinned, expected texts). A pinned message stays, and its text is not
-    // repeated.
+    // (rules that the driver has read, message pinned, rules that are expected beside the summary). A pinned message stays,
+    // and its text is not repeated.
     for (read, pinned, want) in [
         (None, false, &shown[..]),
         (Some(shown.clone()), false, &shown[..]),
@@ -475,7 +475,7 @@ fn nested_rules_move_behind_the_summary_and_are_current() {
         assert_eq!(counted.total(), outcome.report.tokens_after);
         let whole = base(&floor, previous.as_ref(), &after).0 as f64;
         assert!(counted.total().0 as f64 >= 0.97 * whole, "{} {whole}", counted.total());
-        // A second compaction without a word from the driver keeps them once.
+        // A second compaction, for which the driver has read no rules files, keeps the rules once.
         let mut second = snapshot(&after, 32_768);
         second.previous = previous;
         second.request.used = Tokens(40_000);
@@ -604,7 +604,7 @@ fn a_second_manual_compaction_at_once_leaves_the_first_ones_summary() {
     let (step, requests) = run(by_hand(&log, first.clone()), Behaviour::Good);
     assert!(matches!(step, Step::Nothing(why) if why.contains("since the last compaction")), "{step:?}");
     assert_eq!(requests.len(), 0, "a request for nothing");
-    // A short exchange fits into the tail. The user asks for a summary nevertheless, so the model gets what would stay.
+    // A short exchange fits into the tail. Because the user asks for a summary, the model summarises it nevertheless.
     log.user("one more thing").says("done");
     for _ in 0..3 {
         log.user("and this").says(&filler(3_000));
@@ -696,7 +696,7 @@ fn the_cheaper_input_is_chosen_by_price() {
         let request = ask.request();
         assert_eq!(request.input, want, "{rule}");
         assert_eq!(request.system.is_empty(), want == InputKind::CachedPrefix, "{rule}");
-        // Refused as too long, the running request gives way to a short one of its own.
+        // If the request that continues the running one is refused as too long, a short one of its own follows.
         if want == InputKind::CachedPrefix {
             let Step::Ask(ask) = ask.answer(Err(Failure::Overflow)) else { panic!("{rule}") };
             assert_eq!(ask.request().input, InputKind::PrunedHead, "{rule}");

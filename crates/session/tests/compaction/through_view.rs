@@ -125,7 +125,7 @@ fn the_floor_is_what_a_request_starts_with() {
     assert_eq!(floor, want);
 }
 
-/// 200 tool calls in one headless turn with a 32k window, by the driver's recipe, for every kind of summariser.
+/// 200 tool calls in one headless turn with a window of 32,000 tokens, compacted as the driver does it, with every kind of summariser.
 #[test]
 fn two_hundred_calls_in_one_turn_never_lose_the_thread() {
     for behaviour in BEHAVIOURS {
@@ -174,10 +174,10 @@ fn two_hundred_calls_in_one_turn_never_lose_the_thread() {
                     let last = shown.last().unwrap();
                     assert!(last.metadata.compaction_continue && last.text() == "continue", "{last:?}");
                     assert!(shown[0].text().contains(&format!("make step{n}`: exit 0")), "{behaviour:?}");
-                    // The figures are those of the view, within what the learned ratio explains.
+                    // The reported size is the view's, within the 5 % by which the learned ratio of tokens may have changed.
                     let measured = meter.used(ledger.view.estimated_tokens() + floor.tools);
                     assert!(measured.0.abs_diff(after.0) * 20 <= after.0, "{measured} {after}");
-                    // P3: undone, the view is as it was; and undone again, as it became.
+                    // P3: after an undo of the compaction the view is as before it, and after an undo of the undo as after it.
                     let undo = ledger.append([EntryKind::Revert { entry: Seq(at.0 - 1) }]);
                     assert_eq!(ledger.shown(), before, "{behaviour:?}");
                     ledger.append([EntryKind::Revert { entry: undo }]);
@@ -229,7 +229,7 @@ fn what_an_old_compaction_lost_is_what_was_said_before_it_was_made() {
     let want = [["src/found_0.rs"], ["src/found_1.rs"], ["src/found_2.rs"]];
     assert_eq!(told.iter().map(|(_, _, loss)| paths(loss)).collect::<Vec<_>>(), want, "{told:#?}");
     for (entry, messages, loss) in &told {
-        // The entries around it: the messages that were live before, and those with the continuation.
+        // Computed again from the entries before the compaction, and from those up to its continuation.
         let upto = |last: u64| ledger.entries.iter().filter(move |e| e.seq.0 <= last);
         let fold = |last| View::fold(ledger.view.policy().clone(), ledger.view.scope().clone(), upto(last));
         let before = fold(entry.0 - 1);

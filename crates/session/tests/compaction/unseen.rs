@@ -11,7 +11,7 @@ use becket_types::*;
 use proptest::prelude::*;
 use serde_json::json;
 
-/// One step of `outputs.len()` parallel calls whose results have so many bytes.
+/// One step of `outputs.len()` parallel calls, each with a result of this many bytes.
 fn parallel(ledger: &mut Ledger, first: usize, outputs: &[usize]) -> Vec<(CallId, String)> {
     let ids: Vec<CallId> = (0..outputs.len()).map(|n| CallId(format!("u{}", first + n))).collect();
     let call = |id: &CallId| Part::tool_call(id.0.clone(), "read", json!({"path": format!("{id}.txt")}));
@@ -90,19 +90,19 @@ proptest! {
                 let after = (ledger.view.estimated_tokens() + floor.total()).0;
                 let room = budget.threshold(0.9).0;
                 prop_assert!(after <= room, "{after} of {room}");
-                // Outputs are cut only if space is needed. Rounding leaves a little for each output.
+                // Outputs are cut only if space is needed. Rounding may waste 200 tokens for each output.
                 if shown < total && !report.blind {
-                    // In the provider's tokens: a request that was refused was larger than the estimate.
+                    // The provider's tokens count: if it refused a request, that request was larger than the estimate.
                     let (used, least) = (report.tokens_after.0, 35 * budget.usable() / 100);
                     prop_assert!(used + 200 * outputs.len() as u64 >= least, "{used}: the room is not used");
                 }
-                // Folded again from the start it is the same.
+                // A view that is folded again from the start shows the same.
                 let again = becket_session::context::View::fold(
                     ledger.view.policy().clone(), ledger.view.scope().clone(), &ledger.entries,
                 ).context().messages.iter().map(|m| Message::clone(&m.message)).collect::<Vec<_>>();
                 prop_assert_eq!(again, messages);
             }
-            // Nothing was owed, or nothing helps: calls alone fill the window, or there is nothing to compact but them.
+            // No compaction was due, or none helps: calls alone fill the window, or there is nothing else to compact.
             Step::Stop(stop) => prop_assert!(
                 stop.breakdown.total() < budget.threshold(0.9) ||
                 stop.reason == StopReason::FloorTooBig || (stop.reason == StopReason::NotEnough && (before.is_empty() || window < 9_000)),
@@ -345,7 +345,7 @@ fn an_unanswered_image_is_repeated_once_and_an_answered_one_is_described() {
     assert!(text.contains(&format!("[Attached image/png: shot.png, 1000x900, id m{replay}]")), "{text}");
 }
 
-/// In a window that has no room for the image the words stay, and the id by which `recall` shows it.
+/// If the window has no room for the image, the continuation has its words, and the id by which `recall` shows the image.
 #[test]
 fn an_image_that_does_not_fit_is_described_with_its_id() {
     let mut ledger = Ledger::new();
@@ -403,7 +403,7 @@ fn a_file_whose_read_was_cut_is_not_listed_as_read() {
         ["- /p/other.txt (read, cccccccccccc)", "- u0.txt (read, aaaaaaaaaaaa)", "- u1.txt (read in part)"];
     assert_eq!(lists(&c.summary), files, "{}", c.summary);
 
-    // It stays so when the call itself has left the view.
+    // The list still says so when the call itself has left the view.
     ledger.append(outcome.entries);
     for n in 10..18 {
         ledger.step(n, 6_000);
@@ -442,8 +442,8 @@ fn a_compaction_that_shows_nothing_new_says_so() {
 proptest! {
     #![proptest_config(cases(400))]
 
-    /// P15. A session that works on in one turn: each step is shown, and there are no more compactions than the new tokens
-    /// divided by the room that one frees, and one.
+    /// P15. In a session that works on in one turn, each step is shown. The compactions are at most the new tokens divided
+    /// by the room that one compaction frees, plus one.
     #[test]
     fn p15_compactions_are_bounded_by_what_is_new(
         window in prop_oneof![Just(8_192u64), Just(16_384), Just(32_768), Just(200_000)],
@@ -462,7 +462,7 @@ proptest! {
             let used = |ledger: &Ledger| ledger.view.estimated_tokens() + floor.total();
             let before = used(&ledger).0;
             let results = parallel(&mut ledger, n * 10, outputs);
-            // As the driver bounds a step.
+            // Bounds the results of the step as the driver does.
             let room = threshold.saturating_sub(before).clamp(usable * 35 / 100, usable * 60 / 100);
             let bound = due::step_cut(&ledger.view, Tokens(room));
             ledger.append(bound);

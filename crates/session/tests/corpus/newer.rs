@@ -17,7 +17,7 @@ fn commits(root: &Path) -> Commits {
     read(&fs::read(ledger_path(&sound(&root.join("source")))).unwrap())
 }
 
-/// Behind all that is there: entries of kinds that nobody knows, and in each entry there is a key more.
+/// Adds an unknown key to each entry, and two entries of unknown kinds at the end.
 fn with_news(mut commits: Commits) -> Commits {
     for entry in commits.iter_mut().flatten() {
         entry["of_later"] = json!({"deep": [1, null, "x"]});

@@ -28,8 +28,8 @@ pub enum Call {
 
 type Hook = Box<dyn Fn(usize, Call) -> io::Result<()> + Send + Sync>;
 
-/// The disk; `hook` sees the number of each call (from 1) before it happens, and its error is the call's. Syncs only count:
-/// nothing is forced. A write that fails writes `share` 64ths of its bytes first.
+/// A disk with a hook. `hook` gets the number of each call, from 1, before the call happens; if it returns an error, the call fails
+/// with it. Nothing is synced, but syncs count as calls. A write that fails first writes `share` 64ths of its bytes.
 pub struct Hooked {
     calls: AtomicUsize,
     on: AtomicBool,
@@ -56,7 +56,7 @@ impl Hooked {
         self.calls.load(Ordering::SeqCst)
     }
 
-    /// From here on nothing is hooked.
+    /// Switches the hook off.
     pub fn heal(&self) {
         self.on.store(false, Ordering::SeqCst);
     }

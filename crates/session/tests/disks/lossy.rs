@@ -8,11 +8,12 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// One thing that the disk was asked to do. Files are numbered as they are made: a name is something else.
+/// One thing that the disk was asked to do. `usize` is the number of a file in the order of creation; names are given and
+/// removed apart from files.
 #[derive(Clone, Debug)]
 pub enum Op {
     MakeDir(PathBuf),
-    /// A new name for a file.
+    /// Gives a file a name; a file may have several.
     Name(PathBuf, usize),
     Unname(PathBuf),
     Rename(PathBuf, PathBuf, usize),
@@ -131,11 +132,11 @@ impl Io for Recorder {
 #[derive(Clone, Copy, Debug, Hash)]
 pub enum Names {
     All,
-    /// Only durable names.
+    /// Only names whose folder was synced.
     Forced,
-    /// One change that was not forced is missing (counted from the newest), all others are there.
+    /// All changes are there, except one that was not synced: this number, counted from the newest.
     Without(usize),
-    /// One change that was not forced is there, all others are missing.
+    /// Of the changes that were not synced only one is there: this number, counted from the newest.
     Only(usize),
 }
 
@@ -144,13 +145,13 @@ pub enum Names {
 pub enum Bytes {
     All,
     Forced,
-    /// A share of them, in 64ths; what is missing is not there, or zeros.
+    /// This many 64ths of the bytes. The others are missing, or, if the flag is set, zeros.
     Share(u8, bool),
-    /// The first append is zeros, and the later ones are there.
+    /// The first append is zeros, all later ones are there.
     Hole,
 }
 
-/// A file's bytes, and how many of its operations were forced.
+/// A file's bytes at its last sync, and its operations since then.
 #[derive(Clone, Debug, Default)]
 pub struct Content {
     pub forced: Vec<u8>,
@@ -166,7 +167,7 @@ impl Content {
 
     fn after(&self, how: Bytes) -> Vec<u8> {
         let whole = self.all();
-        // A cut that was not forced: the old bytes may be there still.
+        // Without the sync, the file may still be as before, also if an operation has shortened it.
         match how {
             Bytes::All => whole,
             Bytes::Forced => self.forced.clone(),
@@ -201,8 +202,8 @@ impl Content {
 const SECTOR: usize = 512;
 
 impl Content {
-    /// Some of what was not forced, whatever the order it was written in: each append whole, not there, or in some of its
-    /// sectors; each cut done or not; the length of the file as far as it was or not. Nothing drawn: all of it.
+    /// One possible content after a power loss, drawn at random: of each append all, nothing or some sectors, in any order;
+    /// each cut done or not; the length of the file as it is or older. If nothing is drawn (all zeros), everything is there.
     fn some(&self, draw: &mut impl FnMut(u64) -> u64) -> Vec<u8> {
         let (mut bytes, mut length) = (self.forced.clone(), self.forced.len());
         for op in &self.pending {
@@ -228,7 +229,7 @@ impl Content {
             }
         }
         match draw(4) {
-            // Nothing of the end: as long as it was when it was forced, or in between.
+            // Bytes at the end are missing: the file has its length at the last sync, or a length between that and the full one.
             3 if bytes.len() > self.forced.len() => {
                 let behind = (bytes.len() - self.forced.len()) as u64;
                 bytes.truncate(self.forced.len() + draw(behind) as usize);
@@ -251,7 +252,7 @@ fn apply(bytes: &mut Vec<u8>, op: &Op) {
 /// Content of the disk at one moment: durable, and pending.
 #[derive(Clone, Debug, Default)]
 pub struct Moment {
-    /// Always there.
+    /// The folder that exists from the start and is never lost.
     pub root: PathBuf,
     pub files: BTreeMap<usize, Content>,
     pub forced: BTreeMap<PathBuf, Option<usize>>,
@@ -304,7 +305,7 @@ impl Moment {
         }
     }
 
-    /// Files and folders after the power was lost now.
+    /// Files and folders that the disk has if power is lost at this moment.
     pub fn state(&self, names: Names, bytes: Bytes) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
         let last = self.pending.len();
         let there = |nth: usize| match names {
@@ -317,8 +318,8 @@ impl Moment {
         self.found(found, |file| file.after(bytes))
     }
 
-    /// The same with some of the names and some of the bytes that were not forced, drawn for each by itself. Files do not
-    /// overlap, so a subset of what was asked for is what any order of it leaves behind.
+    /// The same with names and bytes that were not synced drawn at random, each by itself. No two operations touch the same
+    /// bytes, so every subset of them is a state that some order of writing leaves.
     pub fn some_state(&self, draw: &mut impl FnMut(u64) -> u64) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
         let names = draw(3);
         let found = self.names(|_| names == 0 || draw(2) == 0);
@@ -335,7 +336,7 @@ impl Moment {
         found
     }
 
-    /// A name in a folder that is missing is missing.
+    /// The content of the names that were found. A name in a folder that is missing is missing, too.
     fn found(
         &self,
         found: BTreeMap<PathBuf, Option<usize>>,
@@ -344,7 +345,7 @@ impl Moment {
         // Two names of the same file share its content.
         let mut files: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
         let mut state: BTreeMap<PathBuf, Option<Vec<u8>>> = BTreeMap::new();
-        // Folders come before what is in them.
+        // The map is sorted, so a folder comes before what is in it.
         for (path, id) in found {
             let there = path.parent().is_some_and(|dir| dir == self.root || state.get(dir) == Some(&None));
             if there {

@@ -15,7 +15,7 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::path::Path;
 
-/// As the disk, but nothing is forced: for tests that look at what is written, not at when it is safe.
+/// The real disk, but nothing is synced: for tests that look at what is written, not at when it is safe.
 #[derive(Debug)]
 pub struct Unforced;
 

@@ -1,4 +1,4 @@
-//! Entries that many tests need and none is about.
+//! Entries that many tests need, though none of them tests these entries.
 
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part")]
 

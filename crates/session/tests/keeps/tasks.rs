@@ -47,13 +47,13 @@ pub(crate) const KINDS: [(Kind, usize); 6] = [
 pub(crate) enum Writer {
     /// Copies what was found, decided and tried, line by line.
     Good,
-    /// The same, every second line lost.
+    /// Copies as `Good` does, but loses every second line.
     Careless,
     /// Takes orders from tool outputs, claims what never ran, forges the engine's lines.
     Adversarial,
 }
 
-/// Content that was left at the end.
+/// Facts that are left at the end, and what the summaries have wrong.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     pub(crate) facts: Vec<(Kind, bool)>,
@@ -63,7 +63,7 @@ pub(crate) struct Kept {
     pub(crate) repeats: Vec<String>,
     /// Lines of the user's intent that no user wrote, without a mark that says so.
     pub(crate) injected: Vec<String>,
-    /// The same with a mark.
+    /// Number of such lines that have a mark.
     pub(crate) marked: usize,
     pub(crate) last_words: bool,
     pub(crate) pin: bool,
@@ -126,7 +126,7 @@ impl Task {
         });
     }
 
-    /// A look at something, with 6 kB of output that gives orders.
+    /// A call that only reads, with 6 kB of output that gives orders.
     fn look(&mut self) {
         let n = self.calls as usize;
         let output = format!("{}{INJECTED}\n{}", filler(n, 3_000), filler(n + 1, 3_000));
@@ -216,7 +216,7 @@ pub(crate) fn run(number: usize, compactions: usize, writer: Writer) -> Kept {
         .flat_map(|(kind, count)| (0..*count).map(move |n| (*kind, key(*kind, number, n))))
         .collect();
     let mut task = Task::new(number);
-    // Each part of the history has facts of every kind.
+    // The facts are spread so that each part of the history has some of every kind.
     for part in 0..compactions {
         let mut mine = facts.iter().skip(part).step_by(compactions);
         while task.used() < 47_000 {

@@ -46,7 +46,7 @@ pub fn scope(model: usize, images: bool) -> ModelScope {
     }
 }
 
-/// One thing that happens to a ledger. Numbers choose among what there is.
+/// One thing that happens to a ledger. The numbers select among the messages, calls or texts that exist.
 #[derive(Clone, Debug)]
 pub enum Op {
     User { text: usize, image: bool, steer: bool },
@@ -95,7 +95,7 @@ pub fn ops(max: usize) -> impl Strategy<Value = Vec<Op>> {
     proptest::collection::vec(op(), 1..max)
 }
 
-/// Mostly a few, sometimes many: for what is quadratic in them.
+/// Mostly a few operations, sometimes many, for properties whose cost grows with the square of their number.
 pub fn few_ops() -> impl Strategy<Value = Vec<Op>> {
     prop_oneof![6 => ops(10), 3 => ops(24), 1 => ops(48)]
 }
@@ -239,7 +239,7 @@ impl World {
             .collect()
     }
 
-    /// Some call id of the ledger, or one that is not there.
+    /// A call id of the ledger, or sometimes one that is not in it.
     fn some_call(&self, n: usize) -> CallId {
         let ids: Vec<&CallId> = self.messages().into_iter().flat_map(Message::call_ids).collect();
         ids.get(n % (ids.len() + 1)).map_or_else(|| "nowhere".into(), |id| (*id).clone())
@@ -319,7 +319,7 @@ impl World {
             }
             Op::Revert { back } => {
                 let at = self.entries.len().saturating_sub(1 + back % 24);
-                // The driver reverts a compaction, never its continuation alone.
+                // The driver never reverts a continuation alone, only the compaction that it belongs to.
                 let continuation = self.entries.get(at).is_none_or(|e| {
                     matches!(&e.kind, EntryKind::Message { message } if message.metadata.compaction_continue)
                 });
@@ -432,7 +432,7 @@ impl World {
     }
 }
 
-/// Everything the two views are asked for is the same.
+/// Asserts that both views answer everything that they can be asked in the same way.
 pub fn assert_same(a: &mut View, b: &mut View, world: &World) {
     assert_eq!(a.last_seq(), b.last_seq());
     assert_eq!(a.turn_state(), b.turn_state());

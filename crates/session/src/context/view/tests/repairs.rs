@@ -296,7 +296,7 @@ fn an_entry_that_nobody_else_needs_is_taken_in_as_it_is() {
     assert!(output.capacity() < 2_048, "what it does not fill is given back");
     let Part::Text { text, .. } = &kept[1].parts[0] else { panic!("{kept:?}") };
     assert_eq!(text.as_ptr(), at, "it is the same text");
-    // An entry that is not newer has no effect in either way.
+    // An entry that is not newer than the view's last one has no effect, added in either way.
     let old =
         Entry { seq: Seq(8), time: Millis(1), kind: EntryKind::Message { message: Message::user("old") } };
     view.apply(&old);

@@ -168,8 +168,8 @@ fn p6_words_that_were_taken_back_are_not_said_again_by_a_continuation() {
             ledger.assistant(vec![Part::text("seen")]);
         }
         let live: Vec<Arc<Message>> = ledger.view.live().cloned().collect();
-        // With `media`, the message was answered, so the continuation is for the middle of a turn. Without it, the message has no answer
-        // yet.
+        // With `media`, the message was answered, so the continuation is one for the middle of a turn. Otherwise the message
+        // has no answer yet.
         let state = if media { TurnState::MidTurn } else { ledger.view.turn_state() };
         let again = crate::context::continuation::continuation(Message::user("again").id, &live, state);
         let (end, id) = (taken.next(), ledger.id_at(taken));
