@@ -78,7 +78,7 @@ fn value() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// No variable gets another value than from bash. Some are left out because the reader is not sure.
+    /// No variable gets a value that bash would not give it. The reader may leave variables out if it is not sure.
     #[test]
     fn no_assignment_sets_what_bash_would_not(values in proptest::collection::vec((0..4u8, value()), 1..6)) {
         let lines = values.iter().enumerate().map(|(name, (form, value))| match form {
@@ -130,7 +130,7 @@ fn what_does_more_than_assign_is_left_out() {
     }
 }
 
-/// Texts of which the grammar splits or expands more than bash.
+/// Texts that the grammar splits or expands further than bash does.
 #[test]
 fn texts_that_the_grammar_reads_otherwise() {
     for text in [

@@ -78,7 +78,7 @@ fn every_command_of_a_script_is_found() {
     }
 }
 
-/// Whatever bash evaluates beside its words, or the reader cannot know, is a doubt.
+/// The reader doubts a script if bash evaluates something in it beside its words, or if it cannot know a word.
 #[test]
 fn what_is_evaluated_or_unknown_is_doubted() {
     for source in [
@@ -284,7 +284,7 @@ fn loops_are_judged_round_by_round() {
     ] {
         assert_eq!(commands(source), found, "{source}");
     }
-    // A variable that may have another value by then is not replaced by the one that is known.
+    // A variable whose value may have changed by then is not replaced by the known value.
     for source in [
         "for f in a $x; do cat \"$f\"; done",
         "for f in a; do f=b; cat \"$f\"; done",
@@ -475,7 +475,7 @@ proptest! {
         }
     }
 
-    /// Nothing in a script hides a command in a line of its own before it.
+    /// Whatever a script contains, a command on a line before it is found.
     #[test]
     fn a_command_on_a_line_before_is_found(pieces in prop::collection::vec(prop::sample::select(PIECES), 0..8)) {
         let read = script(&format!("first-command x\n{}", pieces.concat()));

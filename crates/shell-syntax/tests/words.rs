@@ -51,7 +51,7 @@ impl Drop for Folder {
 }
 
 fn bash(folder: &Folder, source: &str) -> Option<Vec<u8>> {
-    // By its path: no other program is to be found.
+    // bash is started by its path, because `PATH` is set to a folder that does not exist: no other program must run.
     let mut bash =
         Command::new(["/bin/bash", "/usr/bin/bash"].into_iter().find(|path| Path::new(path).exists())?);
     bash.args(["--norc", "-c", source]).current_dir(&folder.0).env_clear();
@@ -66,7 +66,7 @@ fn passed(folder: &Folder, texts: &[String]) -> Option<Vec<Option<Vec<String>>>>
     let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
     let mut source = String::from("show() { printf '<%s>\\0' \"$@\"; }\n");
     for text in texts {
-        // Each in a shell of its own: what one sets or breaks concerns no other.
+        // Each text runs in a subshell, so that its variables and errors do not concern the next one.
         let text = quoted(&format!("show {text}"));
         source += "(eval ";
         source += &text;
@@ -93,7 +93,7 @@ fn meant(word: &Word) -> String {
     }
 }
 
-/// Compares both for each text. Returns how many the reader called literal, and the differences.
+/// Compares reader and bash for each text. Returns the number of texts that the reader calls literal, and the differences.
 fn compare(texts: &[String]) -> Option<(usize, Vec<String>)> {
     let folder = Folder::new();
     let (mut literal, mut wrong) = (0, Vec::new());
@@ -108,13 +108,13 @@ fn compare(texts: &[String]) -> Option<(usize, Vec<String>)> {
                 wrong.push(format!("{text:?}: bash refuses it, understood as {words:?}"));
                 continue;
             };
-            // An empty folder: a pattern stays as it is, which is not asserted here.
+            // A pattern is not literal. In the empty folder bash leaves it as it is, which this test does not compare.
             if !words.iter().all(Word::is_literal) {
                 continue;
             }
             literal += 1;
             let read: Vec<String> = words[1..].iter().map(meant).collect();
-            // `printf` prints an empty argument where there is none.
+            // If there are no arguments, `printf` prints one that is empty.
             if read != passed && !(read.is_empty() && passed == [""]) {
                 wrong.push(format!("{text:?}: bash passes {passed:?}, read as {read:?}"));
             }
@@ -286,7 +286,7 @@ fn a_literal_word_is_what_bash_passes_on() {
     assert!(literal * 20 > texts.len(), "{literal} of {}", texts.len());
 }
 
-/// Forms that were read wrong once, and their neighbours.
+/// Forms that were once read wrong, and similar ones.
 #[test]
 fn quotes_before_lists_and_tildes_hide_neither() {
     let forms = [
@@ -343,7 +343,7 @@ fn quotes_before_lists_and_tildes_hide_neither() {
     }
 }
 
-/// Each part of a text by its kind, with what the reader makes of it.
+/// (a part of a word as it is written, the text that the reader makes of it, its kind)
 #[test]
 fn words_by_kind() {
     use Known::{Dynamic, Glob, Literal, Pipe};
