@@ -49,7 +49,7 @@ fn attributes_come_back_whatever_was_done_to_the_file() {
         let (_, applied) = lab.undo(1, false);
         assert!(applied.failed.is_empty(), "{command}: {:?}", applied.failed);
         assert_eq!((attributes(&file), std::fs::read(&file).unwrap()), before, "{command}");
-        // Redone and undone again, they come from the records of the undo.
+        // After a redo, a second undo restores the attributes from the records of the first undo.
         lab.redo().unwrap();
         lab.undo(1, false);
         assert_eq!((attributes(&file), std::fs::read(&file).unwrap()), before, "{command}, again");

@@ -138,7 +138,7 @@ fn objects_that_git_packs_meanwhile_are_no_changes() {
     let (plan, applied) = lab.undo(1, false);
     assert!(applied.failed.is_empty() && root.join("f1").exists(), "{plan:?}");
     assert!(lab.shell("git fsck --strict").status.success());
-    // A lost object comes back.
+    // If a command deletes an object of git, undo restores it.
     lab.shell("echo new > g; git add g; git commit -qm g");
     lab.call("rm -rf .git/objects/*");
     assert!(!in_git(&lab).is_empty());

@@ -13,7 +13,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use support::{Lab, tree};
 
-/// One change to the workspace; names come from a small pool, so that they meet.
+/// One change to the workspace. Names come from a small pool, so that several changes concern the same path.
 #[derive(Clone, Debug)]
 enum Op {
     Write(u8, u8),
@@ -47,7 +47,7 @@ fn act(root: &Path, op: &Op) {
     let at = |n: &u8| root.join(name(*n));
     let _ = match op {
         Op::Write(n, c) => {
-            // Never through a link: where it leads may be outside.
+            // Never writes through a link, which may lead outside.
             if at(n).is_symlink() {
                 let _ = fs::remove_file(at(n));
             }
@@ -188,7 +188,7 @@ proptest! {
             let _ = fs::remove_file(root.join(n)).or_else(|_| fs::remove_dir_all(root.join(n)));
         }
         lab.end(&id);
-        // Now somebody sets traps where undo has to write.
+        // Somebody puts links and other obstacles where undo has to write.
         for (n, kind) in &traps {
             let at = root.join(name(*n));
             let _ = match kind {
@@ -231,7 +231,7 @@ fn a_process_that_dies_in_the_middle_of_a_command_loses_nothing() {
     let _ = lab.begin("./build");
     fs::remove_file(lab.root.join("a")).unwrap();
     fs::write(lab.root.join("b"), "changed").unwrap();
-    // A file that was made when the record was already written has a later time of change.
+    // Files are written until one has a later time of change than the record, as a file of a call has.
     while fs::write(lab.root.join("new"), "n").is_ok() && !is_later(&lab) {}
     lab.restart();
     let (plan, _) = lab.undo(1, false);
@@ -262,7 +262,7 @@ fn an_undo_and_a_redo_may_die_after_any_step() {
             } else {
                 plan_redo(&history, false, &*lab.blobs).unwrap()
             };
-            // The process was about to replace these two.
+            // Temporary files that a killed process leaves when it was about to replace `keep/k` and `file`.
             for left in [".k.becket-1-2", ".file.becket-1-3"] {
                 let dir = if left.starts_with(".k") { root.join("keep") } else { root.clone() };
                 fs::write(dir.join(left), "half").unwrap();
@@ -272,7 +272,7 @@ fn an_undo_and_a_redo_may_die_after_any_step() {
                 let applied = if is_undo {
                     Some(lab.undo(1, false).1)
                 } else {
-                    // Nothing was undone if the first undo did not begin.
+                    // There is nothing to redo if the undo was killed before its first change.
                     lab.redo().map(|(_, applied)| applied)
                 };
                 let failed = applied.map(|applied| applied.failed).unwrap_or_default();
@@ -287,7 +287,7 @@ fn an_undo_and_a_redo_may_die_after_any_step() {
     }
 }
 
-/// An interrupted undo of several calls, then one of the last call only: the others are as they were before both.
+/// An undo of several calls is interrupted; then the last call alone is undone. The other calls are as they were before both undos.
 #[test]
 fn a_smaller_undo_takes_back_the_rest_of_an_interrupted_one() {
     let (_dir, mut lab) = lab();
@@ -305,7 +305,7 @@ fn a_smaller_undo_takes_back_the_rest_of_an_interrupted_one() {
     assert!(lab.redo().is_none());
 }
 
-/// Contents lie together in one blob. The contents that an interrupted undo restored are found there when they are needed again.
+/// Small contents share one blob. Contents that an interrupted undo has restored are found there when a later undo needs them.
 #[test]
 fn what_an_interrupted_undo_restored_is_found_when_it_is_lost_again() {
     let (_dir, mut lab) = lab();

@@ -97,7 +97,7 @@ fn what_commands_do_to_repositories_below_the_workspace_is_undone() {
     }
 }
 
-/// Every layout in which a call can make objects. The last command is what a person does on top of them.
+/// Every layout in which a call can make objects. `since` is the command with which a person then builds on these objects.
 #[test]
 fn objects_that_others_build_upon_stay() {
     let work = "echo work >> f.txt && git add -A && git commit -qm model";

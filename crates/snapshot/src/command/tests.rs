@@ -63,7 +63,7 @@ fn both_folders_count_after_a_cd() {
     }
     assert!(risk("while true; do rm a; cd ..; done").everything);
     assert!(risk("cd \"$X\" && rm -rf a").everything);
-    // The script of an unknown folder may do anything.
+    // A script in an unknown folder may do anything.
     for command in ["sh clean.sh", "./clean.sh", "python3 gone.py", ". ./clean.sh"] {
         assert!(risk(&format!("cd \"$X\" && {command}")).everything, "{command}");
     }

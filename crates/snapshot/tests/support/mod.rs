@@ -174,7 +174,7 @@ fn settings(root: &Path, home: &Path) -> Settings {
     }
 }
 
-/// Nothing of the machine's own settings.
+/// Sets an environment that has nothing of the machine's own settings.
 pub(crate) fn environment<'a>(command: &'a mut Command, home: &Path) -> &'a mut Command {
     let path = std::env::var_os("PATH").unwrap();
     command.env_clear().env("PATH", path).env("HOME", home).env("LANG", "C.UTF-8");
@@ -201,7 +201,7 @@ pub(crate) fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
             if entry.file_name() == ".git" {
                 continue;
             }
-            // A folder that a command locked shows its names to its owner, and no more. Root looks into all.
+            // In a folder without the execute permission, the owner sees the names of files, and root sees everything.
             let Ok(meta) = entry.metadata() else {
                 out.insert(path, "in a locked folder".to_owned());
                 continue;
@@ -234,12 +234,12 @@ pub(crate) fn repository(root: &Path, home: &Path) -> String {
     let mut shell = Command::new("bash");
     match environment(shell.args(["-c", script]).current_dir(root), home).output() {
         Ok(output) => String::from_utf8_lossy(&output.stdout).into_owned(),
-        // The folder itself is locked for everybody but root.
+        // The folder is locked for all users but root.
         Err(error) => format!("{:?}", error.kind()),
     }
 }
 
-/// A working tree in which everything that can be lost is there.
+/// A working tree with every kind of file and git state that a command can destroy.
 pub(crate) fn dirty(base: &Path) -> PathBuf {
     let root = base.join("work");
     std::fs::create_dir(&root).unwrap();
