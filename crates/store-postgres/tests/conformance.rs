@@ -86,7 +86,7 @@ fn texts(session: &Session) -> Vec<String> {
     session.entries().unwrap().filter_map(text).collect()
 }
 
-/// All of it, with any two machines.
+/// Tests all requirements, with any two machines.
 fn conforms(machine: &dyn Fn() -> Machine) {
     let (a, b) = (machine(), machine());
     written_on_one_is_read_on_the_other(&a, &b);
@@ -112,7 +112,7 @@ fn written_on_one_is_read_on_the_other(a: &Machine, b: &Machine) {
     assert_eq!(there.blobs().get(&blob), Some(b"a long output ".repeat(200)));
     there.append(vec![user("zebra three")], Durability::Synced).unwrap();
     drop(there);
-    // Opening is enough: nobody has to list before.
+    // Opening reads what the other machine wrote, without a list before.
     let again = a.open(id).unwrap();
     assert_eq!(texts(&again), ["zebra one", "two", "zebra three"]);
     assert_eq!(again.last_seq(), Seq(5));
@@ -124,7 +124,7 @@ fn written_on_one_is_read_on_the_other(a: &Machine, b: &Machine) {
         });
         assert_eq!(found.unwrap().len(), 2);
     }
-    // A line that did not end, on the one, costs the other nothing.
+    // An incomplete line in the file of one machine does not affect the other machine.
     let mut session = a.open(id).unwrap();
     let taken = Session::create(
         &b.root(),
@@ -252,7 +252,7 @@ fn postgresql_conforms() {
     assert_eq!(texts(&there), ["before", "while it is gone", "still", "after"]);
     drop(there);
 
-    // Another user sees nothing of it, whatever is asked, and cannot write under another name.
+    // Another user sees nothing of the session and cannot write under the first user's name.
     let bob = new_machine("bob");
     assert!(bob.listed().is_empty());
     for table in ["sessions", "pieces", "blobs"] {

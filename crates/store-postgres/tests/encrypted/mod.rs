@@ -30,7 +30,7 @@ fn a_server_proves_who_it_is_as_far_as_the_address_asks() {
     let at = |host: &str, mode: &str| format!("postgres://alice@{host}:{port}/postgres?sslmode={mode}");
     let known = |host: &str, mode: &str| format!("{}&sslrootcert={}", at(host, mode), ca.display());
 
-    // A session is written and read over it.
+    // A session is written and read over an encrypted connection.
     let (store, home) = connect(&known("localhost", "verify-full")).unwrap();
     let of_alice = "SELECT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE usename = 'alice'";
     assert_eq!(server.sql("postgres", of_alice), "t\n");

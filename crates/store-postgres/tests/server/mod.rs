@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A user that may run a server where the tests are run by root, who may not.
+/// The user that runs the server if the tests run as root, because PostgreSQL refuses to run as root.
 const NOBODY: &str = "65534";
 
 pub(crate) struct Server {
@@ -30,7 +30,7 @@ fn is_root() -> bool {
 }
 
 impl Server {
-    /// `None`, said on stderr, where there is no server to start.
+    /// Starts a server. `None`, with a line on stderr, if there are no programs for one.
     pub(crate) fn start() -> Option<Self> {
         let server = Self::made()?;
         let started = server.listen("");
@@ -38,8 +38,8 @@ impl Server {
         Some(server)
     }
 
-    /// With a certificate of an issuer of its own (`ca.pem`), for the name localhost; over TCP it takes encrypted connections
-    /// alone. With its port.
+    /// Starts a server with a certificate for the name localhost, from an issuer of its own (`ca.pem`). Over TCP it takes
+    /// only encrypted connections. Returns it with its port.
     #[expect(clippy::print_stderr, reason = "what is skipped is said")]
     pub(crate) fn start_encrypted() -> Option<(Self, u16)> {
         let server = Self::made()?;
@@ -50,7 +50,7 @@ impl Server {
         server.make_certificates();
         let hba = server.dir.path().join("data/pg_hba.conf");
         fs::write(hba, "local all all trust\nhostssl all all all trust\n").unwrap();
-        // Somebody else may take the port between the two.
+        // Another program may take the free port before the server does, so this is tried several times.
         for _ in 0..20 {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             server.port.set(port);
@@ -102,7 +102,7 @@ impl Server {
         Some(server)
     }
 
-    /// On a socket in its folder, and where `options` say.
+    /// Starts the server on a socket in its folder, with these options.
     fn listen(&self, options: &str) -> Result<(), String> {
         let options = format!(
             "-k {} -c listen_addresses='' -c fsync=off -c shared_buffers=16MB {options}",
