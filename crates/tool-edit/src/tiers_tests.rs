@@ -143,7 +143,7 @@ fn anchors() {
     );
 }
 
-/// The tiers that accept lines which differ take the reading of which most lines are in the file.
+/// If the text can be read with or without escapes, the tiers that accept differing lines use the reading with more lines in the file.
 #[test]
 fn escapes_do_not_come_in_beside_lines_that_differ() {
     let file = "        aaaa\nsay “hi” to all\n\tx1ax1  =  a\n        x1\n";

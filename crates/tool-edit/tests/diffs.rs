@@ -122,7 +122,7 @@ async fn what_git_writes_is_applied_as_git_does() {
         let output = apply(&env, &diff).await;
         assert!(!output.is_error, "{flags:?}: {}\n{diff}", output.content);
         assert_eq!(holds(&env.cwd), after, "{flags:?}\n{diff}");
-        // Back again: nothing is left of it.
+        // The reverse diff restores all files.
         let back = git_diff(&after, &before, flags);
         let output = apply(&env, &back).await;
         assert!(!output.is_error, "{flags:?}: {}\n{back}", output.content);
@@ -137,11 +137,11 @@ async fn what_is_uncertain_is_refused_and_nothing_is_changed() {
         tree(&[("f.rs", code), ("g.txt", "one\ntwo\n"), ("h.txt", "one\ntwo\n"), ("b/own.txt", "mine\n")]);
     let fine = "--- a/h.txt\n+++ b/h.txt\n@@ -1,2 +1,2 @@\n-one\n+1\n two\n";
     for (diff, want) in [
-        // Where: the number is wrong and the text is there twice; or there is nothing but a number.
+        // The place is uncertain: the line number is wrong and the text is there twice, or there is only a line number.
         ("--- a/f.rs\n+++ b/f.rs\n@@ -4,1 +4,1 @@ fn b() {\n-    x();\n+    y();\n", "occurs at 2 places"),
         ("--- a/f.rs\n+++ b/f.rs\n@@ -2,0 +3,1 @@\n+    y();\n", "nothing but a line number"),
         ("--- a/f.rs\n+++ b/f.rs\n@@ -2,1 +2,1 @@\n-    z();\n+    y();\n", "was not found"),
-        // What: other content than the file's, or than the diff says of itself.
+        // The content is wrong: the file has other text, or the diff contradicts itself.
         ("--- a/g.txt\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-one\n", "the file holds other text"),
         ("--- /dev/null\n+++ b/g.txt\n@@ -0,0 +1,1 @@\n+one\n", "exists already"),
         ("--- a/none.txt\n+++ b/none.txt\n@@ -1,1 +1,1 @@\n-one\n+1\n", "does not exist"),

@@ -33,7 +33,7 @@ impl Room {
         std::fs::write(&path, bytes).unwrap();
         path
     }
-    /// As `put`, and the model has read it.
+    /// Writes a file as `put` does, and notes that the model has read it.
     fn seen(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.put(name, &bytes);
         self.host.kept().reads.insert(path.clone(), sha256(bytes.as_ref()));
@@ -48,7 +48,7 @@ impl Room {
     async fn write(&self, path: &str, content: &str) -> ToolOutput {
         run(&*self.write, &self.env, json!({"path": path, "content": content})).await
     }
-    /// Nothing but the named files is left in the directory.
+    /// Asserts that the directory contains these files and no other.
     fn holds(&self, want: &[&str]) {
         let mut names: Vec<String> = std::fs::read_dir(&self.root)
             .unwrap()
@@ -151,7 +151,7 @@ async fn encodings_stay() {
         ("\u{feff}x = 1\n".as_bytes().to_vec(), "x = 1", "x = é", "\u{feff}x = é\n".as_bytes().to_vec()),
         (utf16("\u{feff}a\r\nö\r\n"), "ö", "ö\n日", utf16("\u{feff}a\r\nö\r\n日\r\n")),
         (sjis(text), "\"値\"", "\"漢字\"", sjis(&text.replace('値', "漢字"))),
-        // Text with one damaged byte is shown, and edited by exact text.
+        // `read` shows text with one damaged byte, and `edit` changes it by exact text.
         (b"name = \xffabc\n".to_vec(), "abc", "x", b"name = \xffx\n".to_vec()),
     ] {
         room.seen("f", &before);
@@ -164,7 +164,7 @@ async fn encodings_stay() {
     assert_eq!(room.bytes("f"), sjis(text));
 }
 
-/// A newline at an end of `old` never stands for nothing, and a match that ignores white space keeps what is beside it.
+/// A newline at an end of `old` always matches a newline, and a match that ignores white space keeps the text beside it.
 #[tokio::test]
 async fn a_lenient_match_takes_whole_lines_or_has_exact_ends() {
     let room = room();

@@ -91,7 +91,7 @@ fn every_bit_of_the_mode_stays() {
         let output = edit(&env, &name);
         assert!(!output.is_error, "{bits:o}: {}", output.content);
         assert_eq!((mode(&path), std::fs::read(&path).unwrap()), (bits, b"two\n".to_vec()), "{bits:o}");
-        // In place, because of the second name.
+        // A file with a second name is written in place, so that both names keep the same file.
         std::fs::write(&path, "one\n").unwrap();
         chmod(&path, bits);
         let second = env.cwd.join(format!("{name}-too"));
@@ -151,7 +151,7 @@ fn access_lists_and_attributes_stay_and_none_come() {
     assert_eq!((attribute(&plain, LIST), mode(&plain)), (None, 0o640));
     assert!(!edit(&env, "g").is_error);
     assert_eq!(kept(&env.cwd.join("g")), before);
-    // A new file is as every new file there.
+    // A file that `write` makes has the same mode and lists as any new file there.
     assert!(!call(&env, "write", json!({"path": "new", "content": "x"})).is_error);
     std::fs::write(env.cwd.join("other"), "x").unwrap();
     assert_eq!(kept(&env.cwd.join("new")), kept(&env.cwd.join("other")));
@@ -274,7 +274,7 @@ fn an_immutable_file_is_refused() {
     assert_eq!((std::fs::read(&path).unwrap(), names), (b"one\n".to_vec(), 1));
 }
 
-/// In a mount namespace of its own, so that no mount is left behind.
+/// Runs in a mount namespace of its own, so that no mount is left on the machine.
 #[test]
 fn full_and_read_only_file_systems_are_refused() {
     if let Some(dir) = again_dir() {
@@ -294,7 +294,7 @@ fn full_and_read_only_file_systems_are_refused() {
         return skip("full and read-only file systems: no right to mount");
     }
     for how in [
-        // Nothing is left, or a little: a temporary file can be begun, and not be filled.
+        // The disk is full, or nearly: a temporary file can be created, but its content does not fit.
         "head -c 57344 /dev/zero > big; ! echo x > over 2>/dev/null; rm -f over",
         "head -c 53248 /dev/zero > big",
         "mount -o remount,ro becket-test .",

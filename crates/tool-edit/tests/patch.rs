@@ -73,7 +73,7 @@ async fn several_edits_are_one_write() {
     let output = room.multi("f", &[("four\n", "4\n"), ("one", "1"), ("two\nthree", "two\n2.5\nthree")]).await;
     assert_eq!(output.content, "Edited f, 3 edits (+3 −2).\n1\t1\n…\n3\t2.5\n…\n5\t4");
     assert_eq!(room.text("f").unwrap(), "1\ntwo\n2.5\nthree\n4\n");
-    // Each is against the file as it was, so a swap is a swap.
+    // All edits refer to the file as it was before the call, so two edits can swap lines.
     let output = room.multi("f", &[("two", "three"), ("three", "two")]).await;
     assert_eq!((output.is_error, room.text("f").unwrap().as_str()), (false, "1\nthree\n2.5\ntwo\n4\n"));
     // Text that the first edit removes is no match for the second one, so only one match is left.
@@ -180,7 +180,7 @@ async fn hunks_find_their_places() {
             "@@\n     def g(self):\n-        return 1\n+        return 2\n@@\n-class A:\n+class Z:\n",
             returns(2).replacen("class A", "class Z", 1),
         ),
-        // As many hunks as places: from top to bottom.
+        // If there are as many equal hunks as places, the hunks are applied from top to bottom.
         (
             "@@\n-        return 1\n+        return 10\n@@\n-        return 1\n+        return 20\n@@\n-        return 1\n+        return 30\n",
             ["10", "20", "30"]
@@ -194,12 +194,12 @@ async fn hunks_find_their_places() {
                 format!("{}return 6{last}", first.replacen("return 1", "return 5", 1))
             },
         ),
-        // Nothing but new lines after a hunk that changes the last line.
+        // A hunk with nothing but new lines, after a hunk that changes the last line of the file.
         ("@@ class B:\n     def f(self):\n-        return 1\n+        return 4\n@@\n+tail\n", {
             let (first, _) = text.rsplit_once("return 1").unwrap();
             format!("{first}return 4\ntail\n")
         }),
-        // Exactly above is better than similar below.
+        // An exact match above the previous hunk wins over a similar text below it.
         (
             "@@\n     def g(self):\n-        return 1\n+        return 2\n@@\n class A:\n-    def f(self):\n+    def h(self):\n",
             returns(2).replacen("def f", "def h", 1),
@@ -227,7 +227,7 @@ async fn hunks_find_their_places() {
             "only above the line `@@ class B:`",
         ),
         ("@@ class C:\n+    pass\n", "`@@ class C:` was not found"),
-        // Three places, and two hunks that say the same.
+        // The text is at three places, and only two hunks have it.
         (
             "@@\n-        return 1\n+        return 2\n@@\n-        return 1\n+        return 3\n",
             "occurs at 3 places",
@@ -288,7 +288,7 @@ async fn a_patch_is_all_or_nothing() {
         mode("fixed", 0o444);
         mode("locked", 0o555);
         if want == "could not be written" && std::fs::write(room.env.cwd.join("locked/probe"), "").is_ok() {
-            // A user who may write everywhere (root) gets no such refusal.
+            // Root may write everywhere and gets no such refusal.
             continue;
         }
         let before = room.all();

@@ -26,7 +26,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        // In memory where there is such a place: these laws are not about disks.
+        // In memory if the machine has such a folder, because these laws are not about disks.
         let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         let (env, host) = env(dir.path());
         let path = env.cwd.join("f");
@@ -34,7 +34,7 @@ impl Bench {
         Self { runtime, _dir: dir, path, env, host, edit: becket_tool_edit::tools().swap_remove(0) }
     }
 
-    /// The bytes after the edit, and whether it was refused.
+    /// Makes an edit. Returns the bytes of the file afterwards, and the refusal if there is one.
     fn edit(&self, before: &[u8], old: &str, new: &str, binary: bool) -> (Vec<u8>, Option<String>) {
         std::fs::write(&self.path, before).unwrap();
         self.host.kept().reads.insert(self.path.clone(), sha256(before));
@@ -152,7 +152,7 @@ fn outside_of_the_splice_no_byte_changes() {
             let suffix = around(form, &after, nul);
             let file = [prefix.as_slice(), &form.encode(needle), &suffix].concat();
             let (now, refused) = {
-                // As bytes where it may be no text: then newlines are literal, too.
+                // Edits of bytes that may be no text are made in binary mode, in which newlines are literal, too.
                 let binary = (nul || matches!(form, Form::Noise))
                     && !needle.contains('\r')
                     && !matches!(form, Form::Utf16 { .. });

@@ -88,7 +88,8 @@ impl Forest {
             round += 1;
             for (number, (name, _)) in SWAPPED.iter().enumerate() {
                 let link = self.links.join(number.to_string());
-                // The name is below another one that is a link in this moment: then the outside would be swapped.
+                // A name below another swapped name is left alone: if that other one is a link at this moment, files outside
+                // would be swapped.
                 if name.starts_with("a2") || !name.contains('/') {
                     let _ = renameat_with(CWD, self.env.cwd.join(name), CWD, &link, RenameFlags::EXCHANGE);
                 }
@@ -152,7 +153,7 @@ fn nothing_outside_is_read_or_changed_while_links_are_swapped() {
                 let (name, input) = call(next.fetch_add(1, Ordering::Relaxed));
                 let Some(tool) = tools.iter().find(|tool| tool.spec().name == name) else { continue };
                 let Ok(access) = tool.access(&input, &forest.env) else { continue };
-                // The guard asks about every other call.
+                // The guard would ask about a call with another path, so such calls are not made.
                 if !access.paths.iter().all(|path| forest.env.is_inside(path)) {
                     continue;
                 }
@@ -175,7 +176,7 @@ fn nothing_outside_is_read_or_changed_while_links_are_swapped() {
     });
     let told = told.into_inner().unwrap();
     assert!(told.is_empty(), "{} calls told what is outside, such as {}", told.len(), told[0]);
-    // The folder that a name is swapped with lies among the links and holds the files of the project.
+    // Only `outside` is compared. The folder `links` holds files of the project as long as their names are swapped.
     assert_eq!(state(&forest.outside), before, "the outside was changed");
     let (permitted, succeeded) = (permitted.into_inner(), succeeded.into_inner());
     println!("{permitted} calls permitted, {succeeded} succeeded");

@@ -24,10 +24,10 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
-/// In memory where there is such a place: nobody loses power in a test.
+/// In memory if the machine has such a folder, because these tests do not need a disk that keeps its content.
 fn room() -> (tempfile::TempDir, ToolEnv, Arc<TestHost>) {
     let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-    // Folders of its own above the project: a path with dots reaches nobody's files.
+    // The project has parent folders of its own, so a path with `..` reaches nobody's files.
     let project = dir.path().join("1/2/3/project");
     std::fs::create_dir_all(&project).unwrap();
     let (env, host) = env(&project);
@@ -38,7 +38,7 @@ async fn edit(env: &ToolEnv, path: &str, old: &str, new: &str) -> ToolOutput {
     run(&*tool("edit"), env, json!({"path": path, "old": old, "new": new})).await
 }
 
-/// As the read tool does it.
+/// Notes that the model has read the file, as the read tool does.
 fn read(env: &ToolEnv, path: &str) {
     let path = env.cwd.join(path);
     let bytes = std::fs::read(&path).unwrap();
@@ -60,14 +60,14 @@ fn a_changed_file_is_edited_only_where_it_is_as_it_was() {
     };
     std::fs::write(&path, lines(&[])).unwrap();
     read(&env, "f");
-    // Somebody changes line 3; line 17 is as it was.
+    // Somebody changes line 3, while line 17, which the edit changes, is as it was.
     std::fs::write(&path, lines(&[(3, "theirs")])).unwrap();
     let output = block_on(edit(&env, "f", "line 17", "ours"));
     assert!(!output.is_error && output.content.contains("has changed elsewhere since you read it:\n@@ -1,6 +1,6 @@\n line 1\n line 2\n-line 3\n+theirs"), "{}", output.content);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), lines(&[(3, "theirs"), (17, "ours")]));
-    // The refusal showed all changes, so the model knows the file now.
+    // The answer has shown all changes of others, so the model knows the file now.
     assert!(!block_on(edit(&env, "f", "theirs", "both")).is_error);
-    // Now the very line changes, and the old text happens to be in it.
+    // Now somebody changes the edited line itself, and the old text happens to occur in the new one.
     std::fs::write(&path, lines(&[(9, "not line 9 any more")])).unwrap();
     let output = block_on(edit(&env, "f", "line 9", "ours"));
     assert!(
@@ -78,9 +78,9 @@ fn a_changed_file_is_edited_only_where_it_is_as_it_was() {
         output.content
     );
     assert_eq!(std::fs::read_to_string(&path).unwrap(), lines(&[(9, "not line 9 any more")]));
-    // That was as good as reading.
+    // The refusal has shown the new text, which counts as a read.
     assert!(!block_on(edit(&env, "f", "not line 9 any more", "ours")).is_error);
-    // A whole new content goes over nobody's change; the second time it is known.
+    // `write` does not overwrite a change that the model has not seen. The refusal shows it, so the second call succeeds.
     std::fs::write(&path, lines(&[(1, "theirs")])).unwrap();
     let write = json!({"path": "f", "content": "mine\n"});
     let output = block_on(run(&*tool("write"), &env, write.clone()));
@@ -90,7 +90,7 @@ fn a_changed_file_is_edited_only_where_it_is_as_it_was() {
     std::fs::remove_file(&path).unwrap();
     std::fs::write(&path, "mine\n").unwrap();
     assert!(!block_on(edit(&env, "f", "mine ", "ours")).is_error);
-    // After a resume only the hash is known: exact and in one place, or not at all.
+    // After a resume only the hash of the file is known: the edit must match exactly and at one place, or it is refused.
     std::fs::write(&path, "a \nb\nb\n").unwrap();
     host.note_read(&path, &sha256(b"something else"));
     for (old, fine) in [("a\nb", false), ("b", false), ("a ", true)] {
@@ -115,7 +115,7 @@ fn no_foreign_write_is_lost_in_10000_races() {
             for race in 0..races {
                 std::fs::write(path, format!("ours 0\ntheirs {race} 0\n")).unwrap();
                 start.wait();
-                // Some save in place, some by a rename, at different moments of the edit.
+                // Every second change is written in place, the others by a rename, at different moments of the edit.
                 for _ in 0..race % 97 * 20 {
                     std::hint::spin_loop();
                 }
@@ -129,7 +129,7 @@ fn no_foreign_write_is_lost_in_10000_races() {
                 }
                 start.wait();
                 let now = std::fs::read_to_string(path).unwrap();
-                // The edit was before and is overwritten by them, or after and keeps theirs; never without theirs.
+                // The others' write came after the edit and overwrites it, or before it and is kept. Their text is there in both cases.
                 if !now.contains(&format!("theirs {race} 1\n")) {
                     lost.push((race, now));
                 }
@@ -156,7 +156,7 @@ fn no_foreign_write_is_lost_in_10000_races() {
     assert_eq!(std::fs::read_dir(&env.cwd).unwrap().count(), 1, "nothing is left beside the file");
 }
 
-/// Not a test of its own: what the kill test runs in another process.
+/// Not a test of its own: the kill test runs this function in another process.
 #[test]
 fn child_that_edits_until_killed() {
     let Ok(dir) = std::env::var("EDIT_UNTIL_KILLED") else { return };
@@ -191,7 +191,7 @@ fn a_kill_leaves_the_old_or_the_new_file() {
             .unwrap();
         let file = env.cwd.join("plain");
         let first = file.metadata().unwrap().ino();
-        // Until it is at work; then somewhere in it.
+        // Waits until the child has replaced the file once, then kills it at some moment of a later edit.
         while file.metadata().map_or(first, |meta| meta.ino()) == first && child.try_wait().unwrap().is_none()
         {
             std::hint::spin_loop();

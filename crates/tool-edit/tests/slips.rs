@@ -88,9 +88,9 @@ enum Want {
     Right,
     /// A refusal with these words.
     Refused(&'static str),
-    /// Either; what is not refused is right.
+    /// Applied as it was meant, or refused with these words.
     Either(&'static str),
-    /// Either; lines that change have the quotes and the spaces that the model gave them.
+    /// As `Either`, but changed lines may have the quotes and the spaces that the model gave them.
     Alike(&'static str),
 }
 use Want::{Alike, Either, Refused, Right};
@@ -318,7 +318,7 @@ async fn slips_are_applied_right_or_refused_with_the_reason() {
         for Case { what, file, result, tool, input, want } in cases(edit) {
             count += 1;
             let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-            // Folders of its own above the project: a path with dots reaches nobody's files.
+            // The project has parent folders of its own, so a path with `..` reaches nobody's files.
             let project = dir.path().join("1/2/3/project");
             std::fs::create_dir_all(&project).unwrap();
             let (env, host) = env(&project);

@@ -70,7 +70,7 @@ fn both(old: &str, new: &str, f: impl Fn(&str) -> String) -> (String, String) {
     (f(old), f(new))
 }
 
-/// Slips after which the edit must come out as it was meant.
+/// Slips of copying in spite of which the edit must be applied as it was meant.
 fn harmless(old: &str, new: &str, first: usize) -> Vec<(&'static str, String, String)> {
     let number =
         |sep: &'static str| move |text: &str| lines(text, |i, line| format!("{:>5}{sep}{line}", first + i));
@@ -91,7 +91,7 @@ fn harmless(old: &str, new: &str, first: usize) -> Vec<(&'static str, String, St
     out
 }
 
-/// Slips after which it may also be refused.
+/// Slips of copying for which the edit must be applied as it was meant, or refused.
 fn doubtful(old: &str, new: &str, first: usize) -> Vec<(&'static str, String, String)> {
     let mut out = Vec::new();
     let mut push = |what, (old, new): (String, String)| out.push((what, old, new));

@@ -20,9 +20,9 @@ enum Want {
     Is(Vec<u8>),
     /// A refusal with all of these words, separated by `|`.
     No(&'static str),
-    /// Either: understood, or refused with these words.
+    /// The edit gives these bytes, or is refused with these words.
     IsOrNo(Vec<u8>, &'static str),
-    /// As `IsOrNo`, but for the width of blanks within lines and at their ends.
+    /// As `IsOrNo`, but runs of blanks within lines and at their ends may have another length.
     Like(Vec<u8>, &'static str),
 }
 use Want::{Is, IsOrNo, Like, No};

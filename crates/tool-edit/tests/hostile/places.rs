@@ -44,10 +44,10 @@ pub(super) fn drifted(cases: &mut Cases) {
             IsOrNo(right.clone().into_bytes(), "Yours (-) and the file's (+)"),
         );
     }
-    // The middle is something else: nothing must be replaced by its first and last lines alone.
+    // First and last lines fit, but the lines between them are different: they must not be replaced.
     let other = "fn total(list: &[Item]) -> u64 {\n    alpha();\n    beta();\n    gamma();\n    delta();\n    epsilon();\n    zeta();\n    eta();\n    theta();\n    sum\n}\n";
     cases.edit("whole function, another middle", &file, other, new, No("not found|line"));
-    // Twice, with the same ends.
+    // Two functions with the same first and last lines.
     let twice = format!("{file}\n{}", FUNCTION.replace("hidden", "secret").replace("summed", "done"));
     let old = FUNCTION.replace("hidden", "invisible").replace("summed", "ready");
     cases.edit("two functions that could be meant", &twice, &old, new, No("line"));

@@ -89,7 +89,7 @@ fn case(entropy: &[u16]) -> Case {
             "\n"
         });
     }
-    // The model gives those lines, often without a part of the first and the last.
+    // The model sends these lines, often without a part of the first and the last one.
     let text = model.join("\n");
     let chars: Vec<char> = text.chars().collect();
     let from = if dice.below(3) == 0 { dice.below(chars.len() + 1) } else { 0 };
@@ -136,7 +136,7 @@ fn solid(text: &str) -> Vec<(char, Range<usize>)> {
     out
 }
 
-/// The lines that are not blank: look-alikes as one, white space only between words.
+/// The lines that are not blank, with each group of look-alike characters replaced by one of them, and white space only between words.
 fn said(text: &str) -> Vec<String> {
     let word = |c: char| c.is_alphanumeric() || c == '_';
     let line = |line: &str| {
@@ -224,7 +224,7 @@ fn allowed(case: &Case, x: usize, y: usize, now: &str) -> bool {
     let trail = &old[old.trim_end().len()..];
     let (before, after) = (&file[white_before(file, x)..x], &file[y..white_after(file, y)]);
     let (begins, ends) = (white_before(file, x) == 0, white_after(file, y) == file.len());
-    // White space of `old` must be there in some form; a newline as a newline.
+    // White space at the ends of `old` must match white space of the file, and a newline must match a newline.
     let newlines = |text: &str| text.matches('\n').count();
     let fits = |wanted: &str, there: &str, border: bool| {
         wanted.is_empty()
@@ -234,7 +234,7 @@ fn allowed(case: &Case, x: usize, y: usize, now: &str) -> bool {
     if !fits(lead, before, begins) || !fits(trail, after, ends) {
         return false;
     }
-    // The file with `old` in its exact form, and `new` in its place.
+    // Computes the file as if `old` had matched exactly and `new` were in its place.
     let mut rest_before = &file[..x];
     for _ in 0..newlines(lead) {
         rest_before = rest_before.trim_end_matches(|c: char| c != '\n' && c.is_whitespace());
@@ -246,7 +246,7 @@ fn allowed(case: &Case, x: usize, y: usize, now: &str) -> bool {
         rest_after = rest_after.trim_start_matches(|c: char| c != '\n' && c.is_whitespace());
         rest_after = rest_after.strip_prefix('\n').unwrap_or(rest_after);
     }
-    // White space of `old` on the far side of its newlines.
+    // White space of `old` before its first newline, or after its last one.
     let far_lead = lead.split('\n').next().unwrap_or_default();
     let far_trail = trail.rsplit('\n').next().unwrap_or_default();
     let (rest_before, rest_after) =
@@ -287,7 +287,7 @@ enum Extra {
     Nothing,
     Numbers,
     Escapes,
-    /// A wrong line in the middle, in `old` and `new` alike.
+    /// A wrong line in the middle of the text, in `old` and `new` alike.
     Anchors,
 }
 
@@ -343,7 +343,7 @@ fn sent(entropy: &[u16]) -> Sent {
         case.file = format!("{}{}\n", case.file, MARK.0);
     }
     if tool == Tool::ApplyPatch {
-        // A hunk has whole lines.
+        // A hunk consists of whole lines.
         case.old = format!("{}\n", case.old.trim_end_matches('\n'));
         case.new =
             if case.new.is_empty() { case.new } else { format!("{}\n", case.new.trim_end_matches('\n')) };
@@ -361,7 +361,7 @@ fn sent(entropy: &[u16]) -> Sent {
     let first = 1 + dice.below(40);
     let (old, new) = match extra {
         Extra::Numbers => (numbered(&case.old, first), numbered(&case.new, first)),
-        // Only the escapes that `old` has are taken from `new`.
+        // The model escapes quotes in `old` and `new` alike; `new` loses only those escapes that `old` has, too.
         Extra::Escapes if case.old.contains('"') => {
             (case.old.replace('"', "\\\""), case.new.replace('"', "\\\""))
         }
@@ -390,7 +390,7 @@ fn fault(sent: &Sent, now: &str) -> Option<String> {
     let case = &sent.case;
     let mut judged = now.to_owned();
     if sent.tool == Tool::MultiEdit {
-        // The second edit did its own part alone; without it, the first is judged as if it were the only one.
+        // The second edit changed only its own part. That part is put back, and the first edit is judged alone.
         if now.matches(MARK.1).count() != 1 || now.contains(MARK.0) {
             return Some(format!("the second edit is not done: {now:?}"));
         }
@@ -433,7 +433,7 @@ fn entropy(seed: u64, case: u64) -> Vec<u16> {
 fn a_lenient_edit_changes_nothing_outside_of_what_it_covers() {
     let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
     let (cases, seed) = (number("PROPTEST_CASES").unwrap_or(6_000), number("PROPTEST_RNG_SEED").unwrap_or(1));
-    // Exact, lenient, refused.
+    // Number of cases that were exact, lenient and refused, by tool and kind of extra.
     let mut counts: BTreeMap<(Tool, Extra), [u64; 3]> = BTreeMap::new();
     for case in 0..cases {
         let mut choices = entropy(seed, case);
@@ -442,7 +442,7 @@ fn a_lenient_edit_changes_nothing_outside_of_what_it_covers() {
             None => 2,
             Some(now) => {
                 if fault(&sent_now, &now).is_some() {
-                    // Each choice that does not matter becomes the plainest one.
+                    // Makes the failing case smaller: each choice that does not matter becomes 0, which is the plainest one.
                     let still = |choices: &[u16]| {
                         let sent = sent(choices);
                         outcome(&sent).and_then(|now| fault(&sent, &now))
