@@ -78,7 +78,7 @@ impl Session {
         let started = Instant::now();
         let note = self.hook.after(&[FileChange { path, kind }], mode, &self.env).await;
         let took = started.elapsed();
-        // One second for servers, and the rest for a loaded machine; five more for formatters.
+        // Servers take at most one second and formatters five. The rest is for a loaded machine.
         assert!(took < Duration::from_secs(15), "{took:?}");
         note.text
     }
@@ -195,7 +195,7 @@ async fn broken_servers_cost_one_line_and_no_more_than_a_second() {
         let s = Session::new(settings(mode));
         let told = s.edit("a.toy", "ERROR:1").await;
         assert_eq!(told.lines().count(), 1, "{mode}: {told}");
-        // A loaded machine may not see the end within the second.
+        // On a loaded machine the server may take more than a second to fail; the note then says that it is starting.
         assert!(told.contains(says) || told.contains("is starting"), "{mode}: {told}");
     }
 }
@@ -226,7 +226,7 @@ async fn a_silent_server_is_waited_for_three_times() {
         told.push(s.edit("a.toy", &format!("ERROR {n}")).await);
     }
     assert_eq!(told.iter().filter(|t| t.contains("do not wait for it")).count(), 1, "{told:?}");
-    // Less by far than for a server that is believed in; a busy machine may be late once, and not each time.
+    // becket waits far less than for a server that answers. A busy machine may delay one edit, but not all ten.
     let mut least = Duration::MAX;
     for n in 0..10 {
         let started = Instant::now();
@@ -342,7 +342,7 @@ async fn a_confined_formatter_changes_its_file_and_no_other() {
     assert_eq!(s.text("a.txt"), "SOME TEXT\n");
     assert!(!outside.exists() && !s.dir.path().join("by-formatter").exists());
 
-    // Where nothing can confine it: one line, once; or none of it where it must be confined.
+    // No sandbox works: with `IfPossible` one notice is shown, once; with `Always` the formatter does not run.
     let lost = |confine| Settings {
         format: format("tr a-z A-Z"),
         programs: Programs::new(confine, None, None),

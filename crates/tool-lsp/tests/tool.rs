@@ -49,7 +49,7 @@ async fn places_are_found_by_symbol_and_line() {
     for mode in ["", "utf8", "noise"] {
         let (_dir, env) = project();
         let tool = tool(mode, &env);
-        // The server knows of the files it was shown.
+        // The server only knows files that were opened before, so `b.toy` is opened.
         ask(&tool, &env, json!({"action": "hover", "path": "b.toy", "symbol": "stop"})).await;
         for (input, want) in [
             (
@@ -84,7 +84,7 @@ async fn a_rename_names_its_files_before_it_changes_them() {
     let input = json!({"action": "rename", "path": "a.toy", "symbol": "start", "line": 2, "new_name": "go"});
     let mut apply = input.clone();
     apply["apply"] = json!(true);
-    // Nothing is planned: applying is planning.
+    // Without a plan, a call with `apply` only plans, so it needs no right to write.
     assert_eq!(tool.access(&apply, &env).unwrap().effect, Effect::Read);
     let planned = ask(&tool, &env, input.clone()).await;
     assert_eq!(
@@ -96,7 +96,7 @@ async fn a_rename_names_its_files_before_it_changes_them() {
     let access = tool.access(&apply, &env).unwrap();
     assert_eq!(access.effect, Effect::Write);
     assert_eq!(access.paths, [env.cwd.join("a.toy"), env.cwd.join("b.toy")]);
-    // Another rename was not planned.
+    // A plan for one name is no plan for another name.
     let mut other = apply.clone();
     other["new_name"] = json!("run");
     assert_eq!(tool.access(&other, &env).unwrap().effect, Effect::Read);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 
-/// True if there is no process to watch, or it runs. Real servers end where it does not.
+/// True if `process` names no process, or one that runs. Like a real server, this one ends when its client's process is gone.
 fn sees(process: &Value) -> bool {
     process.as_u64().is_none_or(|id| std::path::Path::new(&format!("/proc/{id}")).exists())
 }
