@@ -20,7 +20,7 @@ fn version(word: &str) -> Vec<u8> {
     out
 }
 
-/// Ends the writer also when an assertion fails: else nobody would come back to say so.
+/// Stops the writing thread, also if an assertion fails; otherwise the test would wait for it for ever.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
