@@ -33,7 +33,7 @@ async fn what_the_model_reads() {
     ] {
         let output = room.sh(command).await;
         let exit = output.details["exit_code"].as_i64().unwrap_or(-1);
-        // The shell tells of a killed child with its number.
+        // If a child was killed, the shell prints a line of its own before becket's, with the child's number.
         let told =
             if code == 137 { output.content.lines().last().unwrap_or_default() } else { &output.content };
         assert_eq!((told, exit, output.is_error), (content, code, code != 0), "{command}");
@@ -89,7 +89,8 @@ async fn every_exit_code_and_signal() {
         let details = room.sh(&format!("exit {code}")).await.details;
         assert_eq!((&details["exit_code"], &details["signal"]), (&json!(code), &Value::Null));
     }
-    // Shells ignore SIGQUIT; and what was ignored where this began (in the background of a script, say) is ignored here, too.
+    // SIGQUIT is left out, because shells ignore it. A signal that was ignored when the tests were started, as in the
+    // background of a script, is ignored in the command, too.
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or("0").trim();
     let ignored = u64::from_str_radix(mask, 16).unwrap();
@@ -165,7 +166,7 @@ async fn no_terminal_no_secrets_a_session_of_its_own() {
     for line in ["PLAIN=x", "GIT_TERMINAL_PROMPT=0", "PAGER=cat", "NO_COLOR=1", "TERM=dumb"] {
         assert!(environment.lines().any(|l| l == line), "{line}");
     }
-    // No descriptor of ours: as many as any program started from here has.
+    // The command inherits no descriptor of becket: `ls` sees as many as in any other program that the tests start.
     let listing = std::process::Command::new("ls").arg("/proc/self/fd").output().unwrap().stdout;
     let usual = String::from_utf8(listing).unwrap().lines().count().to_string();
     assert_eq!(room.text("ls /proc/self/fd | wc -l").await, usual);
@@ -210,7 +211,7 @@ async fn an_interrupt_stops_what_runs() {
         }
     });
     let output = room.sh("echo $$ >pids; echo ready; sleep 999").await;
-    // In between bash may say that it can start nothing any more.
+    // Between the two lines, bash may report that it cannot start processes any more.
     let said = output.content.starts_with("ready\n") && output.content.contains("\n[interrupted after");
     assert!(output.interrupted && said, "{}", output.content);
     assert!(room.pids("pids").into_iter().all(ended));
@@ -324,7 +325,7 @@ async fn no_variable_of_a_command_chooses_the_file_that_is_written_after_it() {
     commands.push(format!("for name in {}; do readonly \"$name='{target}'\"; done", names.join(" ")));
     let folder = room.root.join("d");
     for command in commands {
-        // Some names are constants of the shell, so that some commands fail.
+        // The output is not checked, because some of the names are constants of the shell, and their commands fail.
         room.text(&format!("{command}; cd '{}'", folder.display())).await;
         assert_eq!(std::fs::read_to_string(&mine).unwrap(), "as it was", "{command}");
     }
@@ -353,7 +354,7 @@ async fn a_long_output_is_cut_in_the_middle_and_kept_whole() {
     let numbers: Vec<usize> =
         account.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect();
     assert_eq!(numbers[..2], [left.len(), left.lines().count()], "{account}");
-    // Raw bytes are kept where the model sees them cleaned, and nothing is where it sees all.
+    // If the model sees cleaned output, the raw bytes are kept; if the model sees everything, nothing is kept.
     let output = room.sh("printf '\\033[1mx\\033[0m'").await;
     assert_eq!(room.host.kept().blobs[output.spill.unwrap().as_str()], b"\x1b[1mx\x1b[0m");
     assert_eq!(room.sh("echo x").await.spill, None);
@@ -436,7 +437,7 @@ async fn progress_comes_while_the_command_runs() {
     let seen = Arc::clone(&done);
     room.env.progress = Arc::new(move |chunk| {
         if chunk.contains("first") && !seen.swap(true, std::sync::atomic::Ordering::SeqCst) {
-            // Only now can the command go on.
+            // The command waits at the pipe, so it can only end if the progress arrived while it ran.
             std::fs::write(&fifo, "x\n").unwrap();
         }
     });

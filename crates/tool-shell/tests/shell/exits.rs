@@ -5,7 +5,8 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// One of each kind that is known to survive: plain, nohup, own session, twice forked, deaf to TERM. Each gives its number.
+/// One process of each kind that often survives: plain, nohup, session of its own, forked twice, deaf to TERM. Each writes
+/// its number to `pids`.
 const KINDS: &str = r#"
 sleep 999 & echo $! >>pids
 nohup sleep 999 >/dev/null 2>&1 & echo $! >>pids
@@ -17,11 +18,11 @@ echo $$ >>pids
 until [ "$(wc -l <pids)" -eq 7 ]; do :; done
 "#;
 
-/// Known by its parent alone. (In a terminal the parent goes first, when the terminal hangs up.)
+/// A process without becket's variable, known only by its parent. (In a terminal the parent may die first, when the terminal hangs up.)
 const UNMARKED: &str =
     "env -i setsid sh -c 'echo $$ >>pids; exec sleep 999' & until [ \"$(wc -l <pids)\" -eq 8 ]; do :; done;";
 
-/// Ways to end: what the process does of itself, or the signal it gets.
+/// Ways in which the helper process ends: by itself, or by the signal it gets.
 const WAYS: &[&str] = &["exit", "panic", "abort", "-INT", "-TERM", "-HUP", "-KILL"];
 
 #[test]
@@ -102,7 +103,8 @@ async fn a_timeout_ends_every_kind() {
 #[tokio::test]
 async fn a_control_group_finds_whoever_hid_from_everything() {
     let room = room();
-    // It is born after the command joined its group, and leaves nothing by which it could be known again.
+    // The process is started after the command has joined its control group. It keeps no variable, session or parent by
+    // which becket could find it otherwise.
     let command =
         "i=0; while [ $i -lt 20 ]; do sleep 0.1; grep -q becket- /proc/self/cgroup && break; i=$((i+1)); done
         grep -o 'becket-.*' /proc/self/cgroup
@@ -110,7 +112,7 @@ async fn a_control_group_finds_whoever_hid_from_everything() {
         until [ -s pids ]; do :; done; sleep 999";
     let output = room.input(json!({"command": command, "timeout": 6_000})).await;
     if !output.content.starts_with("becket-") {
-        // No group can be made here.
+        // On this machine becket cannot make control groups, so the process is left and the test ends it.
         room.pids("pids").into_iter().for_each(end);
         return;
     }

@@ -48,7 +48,7 @@ async fn until(room: &crate::room::Room, id: u64, word: &str) -> String {
 async fn what_ends_unseen_is_told_once() {
     let room = room();
     room.job("true").await;
-    // Its end comes when it comes; then the next result says so.
+    // The job ends at some moment; the next result reports that.
     let deadline = Instant::now() + Duration::from_secs(90);
     let told = loop {
         let text = room.text("echo x").await;
@@ -71,7 +71,7 @@ async fn a_timeout_can_move_to_the_background() {
     room.sh("echo x >go").await;
     let output = room.output(json!({"id": 1, "wait": 20_000})).await;
     assert!(output.content.starts_with("late\n[job 1 finished"), "{}", output.content);
-    // In time, it is a command like any other.
+    // A command that ends within its time is not moved to the background.
     let output = room.input(json!({"command": "echo x", "background": "on_timeout"})).await;
     assert_eq!(output.content, "x");
 }
@@ -106,7 +106,7 @@ async fn a_daemon_does_not_hold_the_call_and_becomes_a_job() {
 #[tokio::test]
 async fn what_a_daemon_prints_later_is_its_jobs_output() {
     let room = room();
-    // It writes only after the call: the pipe must not be broken then.
+    // The process in the background writes after the call has ended. Its pipe must not be broken then.
     let output = room.sh("mkfifo go; (read x <go; echo late; sleep 999) & echo early").await;
     assert!(output.content.starts_with("early\n[what it started"), "{}", output.content);
     room.sh("echo x >go").await;
@@ -166,7 +166,7 @@ async fn the_table_is_session_state_and_a_resume_names_what_is_lost() {
         assert_eq!((&state[0]["id"], &state[0]["state"]), (&json!(1), &json!(expected)));
     }
     assert_eq!(state[0]["command"], "sleep 999");
-    // Another process takes the session up.
+    // Another process continues the session.
     let later = Tools::new(settings(room.dir.path().join("spill2")));
     let output = run(&later.bash, &room.env, json!({"command": "echo x"})).await;
     assert_eq!(output.content, "x\n[job 1 lost with the earlier process: sleep 999]");
@@ -177,7 +177,7 @@ async fn the_table_is_session_state_and_a_resume_names_what_is_lost() {
     assert_eq!(run(&later.output, &room.env, json!({})).await.content, "job 1 lost: sleep 999");
     let output = run(&later.bash, &room.env, json!({"command": "sleep 999", "background": "now"})).await;
     assert_eq!(output.content, "[started as job 2]");
-    // And a third knows it without telling it again.
+    // A third process reports the job that the second one has lost, and does not report the first job again.
     drop(later);
     let third = Tools::new(settings(room.dir.path().join("spill3")));
     let output = run(&third.bash, &room.env, json!({"command": "echo x"})).await;
@@ -218,7 +218,7 @@ async fn bad_input_is_answered_and_does_nothing() {
         assert!(output.is_error && output.content.contains(want), "{input}: {}", output.content);
     }
     assert_eq!(room.output(json!({"id": 1})).await.details["state"], "running");
-    // Other agents' names.
+    // The name of the parameter in other agents' tools.
     let output = room.kill(json!({"bash_id": "1"})).await;
     assert!(output.content.contains("killed"), "{}", output.content);
 }

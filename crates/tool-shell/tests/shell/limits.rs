@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 async fn a_fork_bomb_is_bounded() {
     let limits = Limits { tasks: 100, ..Limits::default() };
     let room = room_with(|settings| settings.limits = limits);
-    // Harmless by itself if nothing stopped it: two minutes, at most a few thousand. Long, since a machine may pause.
+    // If nothing stopped it, it would end by itself after two minutes, with at most a few thousand processes. It lasts that
+    // long because a busy machine may pause.
     let bomb = "for i in $(seq 1500); do sleep 120 & done; echo all; wait";
     let output = room.sh(bomb).await;
     assert!(output.is_error && output.interrupted);
@@ -23,9 +24,9 @@ async fn a_fork_bomb_is_bounded() {
     assert_eq!(room.text("echo next").await, "next");
 }
 
-/// Until the shell's priority is not the one it began with, a minute at most. The tests themselves may run at any.
+/// Waits until the shell's nice value differs from `began`, for a minute at most. The tests themselves may run at any nice value.
 const AWAITS: &str = r#"for i in $(seq 1200); do set -- $(</proc/$$/stat); [ "${19}" = "$began" ] || break; sleep 0.05; done; echo "nice ${19}""#;
-/// The shell's priority.
+/// Sets `began` to the shell's nice value.
 const NICE: &str = "set -- $(</proc/$$/stat); began=${19}";
 
 #[tokio::test]
@@ -37,14 +38,14 @@ async fn a_crowd_runs_behind_everything_else() {
     let began: i32 = began.trim().parse().unwrap();
     let crowd = format!("{NICE}; for i in $(seq 500); do sleep 300 & done; {AWAITS}; kill $(jobs -p)");
     let output = room.text(&crowd).await;
-    // Its nice value is higher by 10, or the highest there is. Only the crowd's is changed.
+    // The crowd's nice value is higher by 10, or 19, which is the highest. Other commands keep theirs.
     assert!(output.contains(&format!("nice {}", (began + 10).min(19))), "{began}: {output}");
-    // Where the crowd was slow to go, a note about it follows.
+    // If some of the crowd took long to end, a note about that follows.
     let next = room.text(&format!("{NICE}; echo $began")).await;
     assert_eq!(next.lines().next(), Some(began.to_string().as_str()), "{next}");
 }
 
-/// Starts 4,000 processes, a few at a time, and says which could not be started.
+/// Starts 4,000 processes, four at a time. The shell prints an error for each that cannot be started.
 const STARTS: &str = "for i in 1 2 3 4; do for j in $(seq 1000); do /bin/true; done & done; wait; echo all";
 
 #[tokio::test]
@@ -52,7 +53,7 @@ async fn a_command_can_start_others_while_somebody_else_multiplies() {
     let _crowd = CROWD.lock().await;
     let room = room_with(|settings| settings.limits.tasks = 100);
     let other = self::room();
-    // As many as would be too many for the first command, for as long as it runs.
+    // More processes than the first command may have, running as long as that command.
     let crowd = "for i in $(seq 300); do sleep 600 & done; wait";
     let crowd = other.input(json!({"command": crowd, "timeout": 600_000}));
     tokio::select! {
@@ -62,7 +63,7 @@ async fn a_command_can_start_others_while_somebody_else_multiplies() {
     }
 }
 
-/// Doubles until there are 256, which is more than is allowed, and then would stay for a while.
+/// Each process starts two more, until there are about 255. That is more than the limit; without it they would stay for 20 seconds.
 const DOUBLES: &str = "f() { [ $1 -eq 0 ] || { f $(($1 - 1)) & f $(($1 - 1)) & }; sleep 20; }; f 7";
 
 #[tokio::test]
@@ -78,14 +79,14 @@ async fn what_doubles_is_bounded_and_ends() {
     );
     assert!(group_is_empty(room.pids("group")[0]));
     assert_eq!(room.text("echo next").await, "next");
-    // Without such a limit it is ended like anything else.
+    // With a limit that is not reached, the processes end with the command's timeout.
     let room = room_with(|settings| settings.limits.tasks = 5_000);
     let output = room.input(json!({"command": format!("echo $$ >group; {DOUBLES}"), "timeout": 1_000})).await;
     assert_eq!(output.details["timed_out"], true, "{}", output.content);
     assert!(group_is_empty(room.pids("group")[0]));
 }
 
-/// Finite by itself: some hundred processes, each in a session of its own.
+/// 400 processes, each in a session of its own. They end by themselves after 30 seconds.
 const SESSIONS: &str =
     "for i in $(seq 400); do setsid sleep 30 </dev/null >/dev/null 2>&1 & done; wait; sleep 30";
 
@@ -101,13 +102,13 @@ async fn sessions_of_their_own_are_no_way_around_the_limit() {
         output.content
     );
     assert!(group_is_empty(room.pids("group")[0]));
-    // Where the kernel holds the limit, nobody is left even of those that it does not know any more.
+    // If the kernel enforces the limit by a control group, even processes that becket can no longer find are killed.
     let held = room.text("cat /proc/self/cgroup").await.contains("becket-");
     let room = room_with(|settings| settings.limits = limits);
     let bomb = "echo $$ >group; for i in $(seq 300); do (exec env -i setsid setsid sleep 31.7 </dev/null >/dev/null 2>&1 &) ; done; sleep 30";
     let output = room.input(json!({"command": bomb, "timeout": 20_000})).await;
     assert!(output.is_error, "{}", output.content);
-    // They are killed together; the last ones are still on their way.
+    // All are killed at once, but the kernel needs a moment to remove the last ones.
     let deadline = Instant::now() + Duration::from_mins(1);
     while held && lives("31.7") {
         assert!(Instant::now() < deadline, "somebody is left");

@@ -91,7 +91,8 @@ async fn whatever_a_command_does_it_is_bounded_and_nobody_is_left() {
             if left {
                 fail.push(format!("is left; jobs: {lines:?}"));
             }
-            // A folder that a command removed or locked is the user's to mend; only root enters a locked one.
+            // A command may remove or lock its folder, which is the user's to repair; here the test does it. Only root can
+            // enter a locked folder.
             let _ = std::fs::create_dir(&room.env.cwd);
             let _ = std::fs::set_permissions(&room.env.cwd, Permissions::from_mode(0o700));
             let next = room.text("echo next").await;

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Held by what fills the machine with processes, and by what has to end within seconds.
+/// Held by tests that fill the machine with processes, and by tests in which processes must end within seconds.
 pub(crate) static CROWD: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 pub(crate) struct Room {

@@ -20,9 +20,9 @@ async fn it_is_a_terminal_and_what_is_typed_arrives() {
     assert_eq!(pty(&room, "read x </dev/tty; echo \"got $x\"", "hello\n").await, "hello\ngot hello");
     assert_eq!(pty(&room, "cat; echo end", "text\n\u{4}").await, "text\ntext\nend");
     assert_eq!(pty(&room, "exit 4", "").await, "(no output)\n[exit code 4]");
-    // Without asking for it, there is none.
+    // If no terminal is asked for, the command has none.
     assert_eq!(room.text("test -t 0 || test -t 1 || echo none").await, "none");
-    // Secrets stay out, and it is a session of its own.
+    // The environment has no secrets, and the command runs in a session of its own.
     assert!(!pty(&room, "env", "").await.contains("canary-123"));
     assert_eq!(
         pty(&room, "[ \"$(cut -d' ' -f6 /proc/$$/stat)\" = $$ ] && echo own; echo $TERM", "").await,
@@ -32,7 +32,7 @@ async fn it_is_a_terminal_and_what_is_typed_arrives() {
 
 #[tokio::test]
 async fn a_job_in_a_terminal_takes_input_later() {
-    // As becket does: the tests may have been started with this signal ignored, which commands would inherit.
+    // becket handles this signal, too. If the tests were started with the signal ignored, commands would inherit that.
     let _heard = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::interrupt()).unwrap();
     let room = room();
     let command = "stty -echo; printf 'name? '; read n; printf 'age? '; read a; trap 'echo interrupted; exit 5' INT; echo \"$n is $a\"; sleep 999";
