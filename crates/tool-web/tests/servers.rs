@@ -25,7 +25,7 @@ impl Server {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let asked: Arc<Mutex<Vec<String>>> = Arc::default();
         let (seen, answer) = (Arc::clone(&asked), Arc::new(answer));
-        // Ends with the test's process; nobody waits for it.
+        // The thread ends with the test's process; nobody joins it.
         std::thread::spawn(move || {
             for mut stream in listener.incoming().flatten() {
                 let (seen, answer) = (Arc::clone(&seen), Arc::clone(&answer));
@@ -339,7 +339,7 @@ async fn a_proxy_is_used_and_what_is_private_stays_refused() {
     let tool = fetcher(&["127.0.0.1", "own.test"], proxies("own.test"));
     for (url, want) in [
         ("http://a.public.test/x", "by the proxy: GET http://a.public.test/x"),
-        // Known to the proxy alone: it judges.
+        // Only the proxy can resolve this name, so the proxy decides about it.
         ("http://intranet.example/x", "by the proxy: GET http://intranet.example/x"),
         ("https://a.public.test/x", "cannot be reached through the proxy"),
         ("http://rebound.test/", "a loopback address"),
@@ -361,7 +361,7 @@ async fn a_proxy_is_used_and_what_is_private_stays_refused() {
         "{asked:?}"
     );
     assert!(asked[0].contains("proxy-authorization: Basic"), "{asked:?}");
-    // A redirect to an internal address by the proxy is reported, not followed.
+    // If the proxy redirects to an internal address, the redirect is reported and not followed.
     let inward =
         Server::fixed("HTTP/1.1 302 Found\r\nlocation: http://169.254.169.254/\r\ncontent-length: 0\r\n\r\n");
     let through = Proxies { http: Some(inward.url.clone()), ..Proxies::default() };
@@ -377,7 +377,7 @@ async fn a_proxy_is_used_and_what_is_private_stays_refused() {
         "{}",
         output.content
     );
-    // A search goes the same way.
+    // A search goes through the proxy, too.
     let results =
         Server::fixed(ok("application/json", "", br#"{"results": [{"title": "t", "url": "http://u/"}]}"#));
     let through = Proxies { http: Some(results.url.clone()), ..Proxies::default() };

@@ -125,7 +125,7 @@ async fn nothing_that_is_not_on_the_internet_is_reached() {
     }
     let looked = asked.lock().unwrap().iter().filter(|n| *n == "site.test").count();
     assert_eq!(looked, 1, "looked up once, where it connects");
-    // The same names, allowed by the user.
+    // Hosts that are refused above are reached if the user allows them.
     for (allow, host) in
         [("site.test", "site.test"), ("*.test", "deep.site.test"), ("127.0.0.1", "2130706433")]
     {
