@@ -135,7 +135,7 @@ fn the_menu_is_for_what_is_typed_and_not_for_the_history() {
     assert!(stage.screen().contains("› /mode plan") && !stage.screen().contains('❯'));
     stage.key(KeyCode::Up);
     assert!(stage.screen().contains("› first"));
-    // A text that is typed after a prompt was emptied is not the history.
+    // After an earlier prompt was deleted, typed text is a new prompt, so the menu opens.
     stage.ctrl('u');
     stage.type_text("/");
     assert!(stage.screen().contains("❯ /help"), "{}", stage.screen());
@@ -174,7 +174,8 @@ fn a_list_says_how_long_it_is_and_what_its_keys_do() {
     assert!(stage.screen().contains("❯ /help"), "{}", stage.screen());
 }
 
-/// An earlier prompt that was edited is a draft: it is not lost when browsing begins again, and a command in it is completed.
+/// An earlier prompt that was edited is a draft: it is not lost when the user goes through the history again, and a command
+/// in it is completed.
 #[test]
 fn an_edited_earlier_prompt_is_a_draft_of_its_own() {
     let mut stage = stage();
@@ -194,7 +195,7 @@ fn an_edited_earlier_prompt_is_a_draft_of_its_own() {
     assert!(stage.screen().contains("› my new draft"), "{}", stage.screen());
     stage.key(KeyCode::Up);
     stage.update(Input::Paste("!".into()));
-    // The draft of the walk before is the newest entry of the history.
+    // The draft that was typed before the last walk through the history is its newest entry.
     stage.key(KeyCode::Up);
     assert!(stage.screen().contains("› my new draft"), "{}", stage.screen());
     stage.key(KeyCode::Down);
@@ -695,7 +696,7 @@ fn an_earlier_prompt_has_the_chips_of_its_pastes() {
         _ => None,
     });
     assert_eq!(sent(effects), Some(whole));
-    // Another process reads it from the history.
+    // Another process reads the prompt from the history.
     let mut stage = self::stage();
     stage.update(Input::Reply(Reply::History(vec!["older".into(), kept.unwrap()])));
     stage.key(KeyCode::Up);
@@ -747,7 +748,7 @@ fn a_question_of_a_subagent_in_the_background_outlives_the_turn() {
     stage.event(Event::Subagent { call_id: CallId("t".into()), what });
     stage.event(support::turn_end(becket_types::TurnEnd::Completed));
     assert!(stage.screen().contains("make"), "{}", stage.screen());
-    // Its work is not a turn of the session.
+    // A subagent's work is not a turn of the session.
     let started = Event::ToolStarted { call_id: CallId("c".into()), name: "bash".into(), input: json!({}) };
     stage.event(Event::Subagent { call_id: CallId("t".into()), what: Box::new(started) });
     assert!(!stage.screen().contains("Ctrl-C interrupts"), "{}", stage.screen());

@@ -111,7 +111,7 @@ fn keys_typed_ahead_answer_nothing() {
     assert!(stage.screen().contains("148k → 21k tokens"));
     // An answer covers only text that was shown.
     assert_eq!(stage.answer('1'), []);
-    // It turned the page, and the frame that shows the end says that an answer counts now.
+    // The key has turned the page. The frame that shows the end says that an answer counts now.
     let screen = stage.screen();
     assert!(screen.contains("14–30 of 30") && screen.contains("Enter takes it"), "{screen}");
     assert_eq!(stage.key(KeyCode::Enter), [], "a key that turned the page and is held down");
@@ -218,7 +218,7 @@ fn an_old_compaction_says_what_it_lost_too() {
             _ => None,
         }));
     };
-    // Only the older compaction is opened.
+    // Opens only the block of the older compaction.
     stage.screen();
     for _ in 0..3 {
         stage.update(Input::Key(KeyEvent::new(KeyCode::Up, KeyModifiers::ALT)));

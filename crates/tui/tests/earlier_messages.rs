@@ -292,7 +292,7 @@ fn a_search_goes_on_in_what_is_not_here() {
     assert!(screen.contains("› question 101"), "{screen}");
     assert!(screen.contains("1 of 1"), "{screen}");
     let asked = reader.asked;
-    // Searching again finds no other match, not even in the unloaded part.
+    // Searching on finds no other match, not even in the unloaded part.
     reader.key(KeyCode::Up);
     let screen = reader.screen();
     assert!(screen.contains("› question 101") && screen.contains("1 of 1"), "{screen}");

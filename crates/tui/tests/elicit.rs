@@ -71,7 +71,7 @@ fn a_form_is_filled_in_checked_and_sent() {
     stage.key(KeyCode::Tab);
     stage.type_text("B");
     stage.key(KeyCode::Enter);
-    // In the field `days`.
+    // The keyboard is in the field `days` now.
     stage.key(KeyCode::Backspace);
     stage.type_text("40");
     stage.key(KeyCode::Down);
@@ -101,7 +101,7 @@ fn a_form_is_filled_in_checked_and_sent() {
 fn typing_never_accepts() {
     let mut stage =
         stage(ServerForm::Fields(json!({ "properties": { "a": { "type": "string", "default": "x" } } })));
-    // Typed before the question was read: it stays in the composer, whatever it says.
+    // Text that was typed before the question was read stays in the composer, whatever it says.
     let mut effects = Vec::new();
     for c in "1y".chars() {
         effects.extend(stage.update(Input::Key(support::key(c))));

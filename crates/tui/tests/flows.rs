@@ -86,7 +86,7 @@ fn a_change_is_taken_by_hunks() {
     assert_eq!(stage.key(KeyCode::Enter), [], "the key that was held to leave the hunks answers nothing");
     stage.read_question();
     assert_eq!(stage.key(KeyCode::Enter), decided(Decision::AllowWithout { rejected: vec![1] }));
-    // Without any hunk, only no is left.
+    // If all hunks are rejected, the only answer left is no.
     asked(&mut stage, question(2));
     stage.answer('4');
     stage.key(KeyCode::Char(' '));
@@ -732,7 +732,7 @@ fn modes_keys_and_vim() {
     stage.type_text("three");
     let screen = stage.screen();
     assert!(screen.contains("› one three") && screen.contains("INSERT"), "{screen}");
-    // In normal mode Esc interrupts again.
+    // In Vim's normal mode, Esc interrupts again.
     stage.event(Event::StepStarted { step: 1 });
     assert_eq!(stage.key(KeyCode::Esc), []);
     assert_eq!(stage.key(KeyCode::Esc), [Effect::Send(Command::Interrupt)]);
@@ -750,7 +750,7 @@ fn the_status_line_says_what_fills_the_context_and_sheds_what_has_no_room() {
         kinds: vec![(SpanKind::System, Tokens(10_000)), (SpanKind::ToolOutput, Tokens(40_000))],
     });
     let last = |stage: &mut Stage| stage.screen().lines().last().unwrap_or_default().to_owned();
-    // Until the first message, the header has these facts.
+    // Until the first message, the header shows model, mode and folder, so the status line shows other things.
     assert_eq!(last(&mut stage), "Ctrl-P finds a command · Ctrl-R finds an earlier prompt · Ctrl-S details");
     say(&mut stage, "go");
     assert_eq!(
@@ -759,7 +759,7 @@ fn the_status_line_says_what_fills_the_context_and_sheds_what_has_no_room() {
     );
     stage.resize(80, 12);
     assert_eq!(last(&mut stage), "demo · default mode · context 50% · project (dev) · Ctrl-S details");
-    // The usual mode makes room for the context, which matters more the fuller it is.
+    // On a narrow screen the name of the default mode is left out first, because the size of the context matters more.
     stage.resize(27, 12);
     assert_eq!(last(&mut stage), "demo · context 50%");
     stage.resize(120, 12);

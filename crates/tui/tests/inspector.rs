@@ -217,7 +217,7 @@ fn an_item_is_dropped_after_one_question_and_that_is_undone() {
     assert_eq!(stage.key(KeyCode::Char('p')), change(ContextChange::Pin { items: items.clone() }));
     assert_eq!(stage.key(KeyCode::Char('d')), change(ContextChange::Drop { items }));
     stage.event(Event::ContextPlanned(Box::new(plan())));
-    // Typed ahead: the question was not on the screen yet.
+    // Keys that were typed before the question was on the screen have no effect.
     assert_eq!(stage.key(KeyCode::Tab), []);
     assert_eq!(stage.key(KeyCode::Char('1')), []);
     let screen = stage.screen();

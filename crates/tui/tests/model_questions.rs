@@ -116,7 +116,7 @@ fn a_question_without_an_answer_is_not_sent() {
 #[test]
 fn typing_never_answers() {
     let mut stage = stage(request("ask_user", questions()));
-    // Typed before the questions were read, and pasted: it stays in the composer.
+    // Text that was typed before the questions were read, or pasted, stays in the composer.
     let mut effects = Vec::new();
     for c in "1yes".chars() {
         effects.extend(stage.update(Input::Key(support::key(c))));

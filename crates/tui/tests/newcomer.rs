@@ -103,7 +103,7 @@ fn the_status_line_says_what_the_mode_does() {
     }
 }
 
-/// The same words for people who listen.
+/// A screen reader gets the same words.
 #[test]
 fn a_change_of_the_mode_is_said_in_words() {
     let mut speaker = Speaker::default();
@@ -342,7 +342,7 @@ fn each_kind_of_work_is_one_line() {
         assert_eq!(lines.len(), 1, "{name}: {lines:?}");
         assert!(lines[0].contains(said), "{name}: {lines:?}");
     }
-    // A message that waits.
+    // A message that waits for the next step.
     let (mut stage, mut speaker) = (stage(80, 24), Speaker::default());
     stage.event(Event::StepStarted { step: 1 });
     stage.type_text("and then this");

@@ -251,7 +251,7 @@ enum Kind {
     /// A custom command that is shown before it runs.
     Custom,
     Context,
-    /// The same change, requested in the inspector.
+    /// The same change of the context, requested in the inspector.
     Inspector,
     /// The mode in which nothing is asked about.
     Mode,
@@ -503,7 +503,7 @@ impl Kind {
                 let number = if self == Self::InHunks { '4' } else { '3' };
                 desk.deliberately(KeyCode::Char(number));
             }
-            // A digit alone would be an answer here, as intended.
+            // Begins the text with a letter, because a digit alone would be an answer here, as intended.
             desk.press(KeyCode::Char('w'));
         }
     }
@@ -630,7 +630,7 @@ proptest! {
         let mut desk = Desk::new(size, vim);
         kind.prepare(&mut desk);
         let appears = match kind {
-            // These are opened with keys. The composer is empty then, and the inspector takes letters itself.
+            // The user opens these with keys, so no text was typed before: the composer is empty, and the inspector takes letters itself.
             Kind::Rewind
             | Kind::Inspector
             | Kind::Focused

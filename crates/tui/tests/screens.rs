@@ -645,7 +645,7 @@ fn code_and_headings_of_an_answer_are_told_apart() {
 fn the_title_of_the_session_is_on_the_screen() {
     let mut stage = Stage::new(60, 24);
     stage.event(started());
-    // Its first message gives the session a title, which is not reported.
+    // The first message gives the session a title, and no line reports that.
     stage.event(Event::Renamed { title: "fix the parser".into() });
     assert!(stage.screen().contains("── fix the parser ──"), "{}", stage.screen());
     assert!(!stage.screen().contains("is now called"), "{}", stage.screen());

@@ -21,7 +21,7 @@ fn first_run() -> Welcome {
     })
 }
 
-/// Opens the line for the key.
+/// Opens the input line for an API key.
 fn pasting() -> Welcome {
     let mut page = first_run();
     page.arm();
