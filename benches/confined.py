@@ -34,7 +34,7 @@ CASES = {
 
 def run(dir, calls, words, flags):
     """Milliseconds of one run: on the clock, and of the CPU."""
-    # becket stops a model that repeats the same call.
+    # becket stops a model that repeats the same call, so each call is different.
     call = lambda n: {"text": "t", "calls": [{"name": "bash", "input": {"command": f"/bin/true {n}"}}]}
     steps = [call(n) for n in range(calls)]
     script = dir / f"{calls}.json"

@@ -86,7 +86,7 @@ def terminal(environment, project):
         if not asked and b"/help" in tail:
             os.write(fd, b"go\r")
             asked = True
-        # The end of a turn has a line with its duration.
+        # becket ends a turn with a line that begins with ✓ and shows the duration.
         if "✓".encode() in tail:
             break
     else:

@@ -45,7 +45,7 @@ def run(answers, arguments, last=0):
         for n in range(1, 1001):
             with open(f"{project}/f{n}.txt", "w") as file:
                 file.write(f"file {n}\n" + "some text in a line\n" * 20)
-        # The files' own way to the disk is not becket's to pay for when it syncs its ledger.
+        # Writes the project's files to the disk now, or becket's sync of its ledger would wait for them, too.
         os.sync()
         server = Watched(answers, last)
         environment = {"PATH": os.environ["PATH"], "HOME": home,

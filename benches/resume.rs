@@ -43,11 +43,11 @@ fn open(dir: &Path) -> Session {
     Session::open(dir, Policy::default(), scope()).expect("the session opens")
 }
 
-/// A session that grows as one does under the agent.
+/// A session that grows in steps, as sessions of the agent do.
 struct Grower {
     session: Session,
     steps: u64,
-    /// Length of an output.
+    /// Bytes of the output of a step.
     output: usize,
     compacted_at: u64,
 }

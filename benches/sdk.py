@@ -285,7 +285,7 @@ def kill_servers(becket, rounds, dice):
 
     def answer(body):
         asked = sum(message["role"] == "tool" for message in body["messages"])
-        # Six calls a turn.
+        # A turn makes six calls and then ends.
         if asked % 6 == 0 and body["messages"][-1]["role"] == "tool":
             return text_answer("done", 20)
         return call_answer(asked, "mcp__own__tool_1", {"text": f"call {asked}"})

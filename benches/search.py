@@ -44,7 +44,7 @@ def make_tree(root, files):
             lambda: "",
         ])() + "\n")
     kinds = [k for k, weight in KINDS for _ in range(weight)]
-    # One block holds many lines: a file is a stretch of it.
+    # A file is a part of one of these blocks of lines.
     blocks = ["".join(rng.choices(lines, k=8_000)) for _ in range(24)]
     os.makedirs(os.path.join(root, ".git"))
     with open(os.path.join(root, ".gitignore"), "w") as f:

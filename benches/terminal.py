@@ -138,7 +138,7 @@ class Terminal:
     def type(self, keys):
         view = memoryview(keys.encode() if isinstance(keys, str) else keys)
         while view:
-            # Both ways at once, or a full terminal would wait for us.
+            # Reads while it writes. becket stops reading keys when the terminal's buffer is full of its output, and both would wait.
             ready, writable, _ = select.select([self.fd], [self.fd], [], WAIT)
             if ready:
                 self.read(0)
@@ -212,7 +212,7 @@ def short(_):
 
 def first_frame():
     home, project = place()
-    # Once for what the kernel has to read.
+    # The first run is not counted, because the kernel reads the files from the disk.
     times, typed = [], []
     for run in range(RUNS * 2 + 1):
         keys = b"kept" if run % 2 else b""
@@ -274,7 +274,7 @@ def keys(terminal, count):
         sent = terminal.type("z")
         at = terminal.until(lambda screen: any("".join(r).rstrip() == wanted for r in screen.rows))
         out.append((at - sent) * 1e3)
-        # As people type: not in step with frames.
+        # A pause of varying length, as between keys of a person, so that keys do not fall into step with frames.
         terminal.watch(0.011 + (n * 7 % 13) / 1000)
     return out
 
@@ -419,7 +419,7 @@ def resume():
         terminal.settle(1)
         held.append(terminal.memory()[1])
         if len(times) == 1:
-            # A session that was left as it should be has its checkpoint.
+            # The first run ends becket properly, so that it writes a checkpoint for the others.
             terminal.type("\x04")
             time.sleep(5)
         terminal.close()
@@ -443,11 +443,11 @@ def completion():
     terminal.settle(5)
     times, before = [], terminal.cpu()
     for n in range(100):
-        # Never the first one before the last key.
+        # A name that is not the first of the list until its last letter is typed.
         name = f"name{n * 7 % 1000:03}_{n * 13 % 10}{1 + n % 9}"
         terminal.type("\x15")
         terminal.settle(0.05)
-        # The time of the last key alone, as people type.
+        # Only the last key is timed: people type the keys before it with pauses.
         terminal.type("@" + name[:-1])
         terminal.settle(0.15)
         sent = terminal.type(name[-1])

@@ -93,23 +93,24 @@ fn per_step(c: &mut Criterion) {
     for entries in [100u64, 1_000, 10_000, 100_000] {
         group.bench_with_input(BenchmarkId::from_parameter(entries), &entries, |b, entries| {
             b.iter_custom(|iterations| {
-                // A view grows as it is measured, so it is made again after a tenth of its length; and every view takes a
-                // whole batch of steps, whatever is asked for, so that long ledgers are not measured by their first step
-                // alone, behind the caches that making them has emptied.
+                // A view grows while it is measured, so it is built again after a tenth of its length. Every view takes a
+                // whole batch of steps, even if fewer are asked for: building a long view empties the CPU's caches, and its
+                // first step alone would be slow.
                 let batch = (entries / 60).clamp(4, 100);
                 let (mut spent, mut left) = (Duration::ZERO, iterations);
                 while left > 0 {
                     let (mut view, mut seq) = view(*entries);
                     let _plug = touch(batch);
-                    // Making a long view has walked all its memory; who comes first pays for that, and is not timed.
+                    // Building a long view has filled the caches with other memory. The first step is slow for that reason
+                    // and is not timed.
                     for entry in step(&mut seq) {
                         view.apply_owned(entry);
                     }
                     view.context();
                     let mut taken = Duration::ZERO;
                     for _ in 0..batch {
-                        // Right before they are folded, as the driver makes them: made ahead, a hundred steps are half a
-                        // megabyte that a long ledger has pushed out of the caches and a short one has not.
+                        // Each step is made directly before it is applied, as the driver does. A hundred steps made ahead are half a
+                        // megabyte, which would no longer be in the CPU's caches for a long ledger, and still there for a short one.
                         let step = step(&mut seq);
                         let start = Instant::now();
                         for entry in step {

@@ -22,7 +22,7 @@ pub(crate) const FLOOR: u64 = 6_000;
 /// A summary of usual length, in tokens.
 pub(crate) const SUMMARY: u64 = 1_200;
 
-/// The decision at a pause.
+/// The decision of a run at one pause between two requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AtPause {
     Nothing,
@@ -32,12 +32,12 @@ pub(crate) enum AtPause {
     Compact,
 }
 
-/// The decisions of a run.
+/// The decisions of a run at its pauses.
 #[derive(Clone, Debug)]
 pub(crate) enum Plan {
     /// becket's own rules, with these settings.
     Own { ttl: CacheTtl, warm: CacheWarm, idle_compaction: bool },
-    /// One for each pause of more than five minutes.
+    /// One decision for each pause of more than five minutes, in order.
     Given(Vec<AtPause>),
 }
 
@@ -133,7 +133,7 @@ impl Becket {
         Meter::default().used(self.session.view().estimated_tokens() + Tokens(FLOOR))
     }
 
-    /// The end of a turn before a pause that the shorter lifetime does not cover.
+    /// Compacts at the end of a turn before a pause of more than five minutes, if the plan says so or if the compaction saves money.
     fn pause(&mut self, plan: &Plan, at: Option<AtPause>) -> Result<(), String> {
         let compacts = match plan {
             Plan::Own { idle_compaction, .. } => {
@@ -194,7 +194,7 @@ impl Becket {
         })
     }
 
-    /// An answer, and the output of its call. `slot`: the call replaces an earlier one.
+    /// Appends an answer of the model and the output of its call. `slot`: the index in `calls` of the call that this one replaces.
     fn answer(&mut self, tokens: u64, output: u64, slot: Option<usize>) -> Result<(), String> {
         if output == 0 {
             self.calls.push(None);
@@ -297,7 +297,7 @@ impl Becket {
     }
 }
 
-/// A text of so many tokens by the engine's own estimate.
+/// A text of this many tokens by the engine's own estimate.
 fn text(tokens: u64) -> String {
     let mut text = "a line of the file with some words in it\n".repeat(tokens as usize * 36 / 410 + 1);
     text.truncate((tokens as usize * 36 / 10).max(1));

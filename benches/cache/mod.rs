@@ -58,7 +58,7 @@ pub(crate) const WAYS: [(Way, &str); 13] = [
     (Way::Other(Rules::ClaudeCode, Hour), "Claude Code's, 1 h"),
 ];
 
-/// Dollars, and how often the model had what it needed, in percent.
+/// Cost of a session in dollars, how many outputs the model needed, and how many of these were in its context.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cost {
     pub(crate) usd: f64,
@@ -85,7 +85,7 @@ impl Cost {
 /// One shape of session: the cost of each way, and of the best policies in hindsight.
 pub(crate) struct Row {
     pub(crate) ways: Vec<Cost>,
-    /// The best that keeps as much of what the model needs in its context as becket does, within two points.
+    /// The cheapest policy under which at most two percentage points fewer of the needed outputs are in the context than under becket's.
     pub(crate) alike: Cost,
     pub(crate) cheapest: Cost,
 }
@@ -93,11 +93,11 @@ pub(crate) struct Row {
 /// The search for the best policies in hindsight. It takes most of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Search {
-    /// becket's own policy stands for the best.
+    /// No search: becket's own policy counts as the best one.
     No,
     /// A decision for each pause.
     Each,
-    /// A decision for each of so many groups of neighbouring pauses.
+    /// One decision for each group of neighbouring pauses, with this number of groups.
     Groups(u32),
 }
 

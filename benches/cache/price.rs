@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// A request, in tokens.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
-    /// Seconds since the previous one.
+    /// Seconds since the previous request.
     pub(crate) gap: u64,
     pub(crate) total: u64,
     /// Tokens at its beginning that the previous request of the conversation had, too.
@@ -22,7 +22,7 @@ pub(crate) struct Request {
     pub(crate) begins: bool,
 }
 
-/// Seconds before the end of a lifetime at which a warming request goes out.
+/// Seconds after the last use of the cache at which a warming request goes out, shortly before the lifetime ends.
 pub(crate) fn warm_every(of: CacheLifetime) -> u64 {
     (of.duration().0 - ahead(of.duration()).0) / 1_000
 }
@@ -30,7 +30,7 @@ pub(crate) fn warm_every(of: CacheLifetime) -> u64 {
 /// The prefix in the cache, in tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Kept {
-    /// Kept for an hour.
+    /// Tokens at the beginning of the prefix that are kept for an hour; the rest is kept for five minutes.
     hour: u64,
     all: u64,
 }

@@ -22,7 +22,7 @@ pub(crate) enum Rules {
 struct Item {
     tokens: u64,
     user: bool,
-    /// The step of a result.
+    /// The step whose output this item is. `None` for other messages and for cleared outputs.
     step: Option<usize>,
     key: u64,
 }
@@ -153,7 +153,8 @@ impl Plain {
         self.items.extend(kept.into_iter().rev());
     }
 
-    /// Clears the outputs beyond the newest `protected` tokens and `count` outputs, if that frees so many.
+    /// Clears old outputs, if that frees more than `worth` tokens. Old are those beyond the newest `count` outputs, or, if
+    /// `count` is `usize::MAX`, beyond the newest `protected` tokens of outputs.
     fn clear(&mut self, protected: u64, worth: u64, count: usize) {
         let (mut seen, mut number, mut old) = (0, 0, Vec::new());
         for (at, item) in self.items.iter().enumerate().rev().filter(|(_, item)| item.step.is_some()) {

@@ -11,14 +11,14 @@ pub(crate) struct Step {
     pub(crate) answer: u64,
     /// Tokens of the tool's output; 0 at the end of a turn.
     pub(crate) output: u64,
-    /// The step whose output the model needs here, counted backwards.
+    /// The model needs the output of an earlier step here: the distance to that step, in steps.
     pub(crate) needs: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Shape {
     pub(crate) name: &'static str,
-    /// Minutes between turns.
+    /// Minutes between turns, give or take a fifth.
     pause: u64,
     /// Tokens of an output on average.
     output: u64,

@@ -112,7 +112,7 @@ class OpenAi(Family):
     vocabulary = "gpt4o"
 
     def image(self, width, height):
-        # Of gpt-5: scaled to at most 2048, then to a short side of 768; 70 tokens and 140 for each tile of 512.
+        # gpt-5 scales an image to at most 2,048 pixels, then to a short side of 768, and counts 70 tokens and 140 for each tile of 512.
         scale = min(1, 2048 / max(width, height))
         width, height = width * scale, height * scale
         scale = min(1, 768 / min(width, height))

@@ -86,7 +86,7 @@ class Session:
 
     def text(self, kind, least, most):
         size = self.size(least, most)
-        # So many bytes, not letters.
+        # `size` is in bytes, not in letters.
         piece = material.piece(self.kinds[kind], size, self.rng)
         return piece.encode()[:size].decode(errors="ignore")
 

@@ -33,7 +33,7 @@ pub(crate) struct Becket<'a> {
     sent: Vec<Arc<ContextMessage>>,
     /// Results of the last step, by call.
     unseen: Vec<(CallId, String)>,
-    /// Messages with pictures, by the picture's name.
+    /// The message with each picture, by the picture's name.
     pictures: HashMap<String, Seq>,
     _dir: tempfile::TempDir,
 }
@@ -124,7 +124,7 @@ impl<'a> Becket<'a> {
         Meter::default().used(self.session.view().estimated_tokens() + self.floor().total())
     }
 
-    /// Compacts while that is owed, and sends the request.
+    /// Compacts as long as the rules demand a compaction, then sends the request.
     fn request(&mut self) -> Result<(), String> {
         let budget = budget(self.window);
         loop {

@@ -14,7 +14,7 @@ use becket_types::{CallId, Message, Part};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Engine {
     Becket,
-    /// becket without the assistant's last words before the cut.
+    /// becket without the anchor, the assistant's last words before the cut.
     NoAnchor,
     /// becket with another threshold, and another share of the window for its tail; for the best policy in hindsight.
     Tuned {
@@ -41,7 +41,7 @@ pub(crate) const ENGINES: [(Engine, &str); 6] = [
     (Engine::Sliding, "sliding window"),
 ];
 
-/// Steps without a compaction after which the model writes instead of reading.
+/// Number of filler steps without a compaction after which the model writes instead of reading.
 const PRUNED: u64 = 200;
 
 /// System prompt and tools, in tokens.
@@ -53,11 +53,11 @@ pub(crate) fn budget(window: u64) -> Budget {
     Budget::new(window, 0, 8_192)
 }
 
-/// A session under some rules.
+/// A session under the rules of one engine.
 pub(crate) trait Session {
-    /// Takes the next act. Before an answer of the model a request goes out, and a compaction if one is owed.
+    /// Takes the next act. Before an answer of the model a compaction is made, if one is due, and a request is sent.
     fn act(&mut self, act: &Act) -> Result<(), String>;
-    /// The context as text.
+    /// All messages of the context as one text.
     fn shown(&mut self) -> String;
     /// True if one search with these words shows the fact.
     fn finds(&mut self, fact: &Fact, question: &str) -> Result<bool, String>;
@@ -89,7 +89,7 @@ fn session<'a>(
     })
 }
 
-/// The summariser of a session, with everything that it is given.
+/// The summariser of one session, with what it needs to know of the task.
 pub(crate) struct By<'a> {
     number: u64,
     language: usize,
@@ -103,21 +103,21 @@ impl By<'_> {
     }
 }
 
-/// The state at the end of a task, fact by fact.
+/// The state at the end of a task. `present` and `reachable` have one value for each fact.
 pub(crate) struct Left {
     pub(crate) present: Vec<bool>,
-    /// In the context, or in what one search shows.
+    /// True if the fact is in the context, or in the results of one search.
     pub(crate) reachable: Vec<bool>,
-    /// Kinds of the facts that are neither.
+    /// Kinds of the facts that are not reachable.
     pub(crate) lost: Vec<Kind>,
     /// Commands of which the model can no longer learn that they ran: it would run them again.
     pub(crate) repeated: u64,
-    /// The model's own plan from right before the last cut.
+    /// True if the model's plan from directly before the last cut is in the context.
     pub(crate) plan: bool,
     pub(crate) spent: Spent,
 }
 
-/// A task until so many compactions are over, each after the facts of its part.
+/// Plays a task until it was compacted `compactions` times, each time after the facts of one part of the task.
 pub(crate) fn run(
     engine: Engine,
     number: u64,
@@ -141,7 +141,7 @@ pub(crate) fn run(
             if filler > 1_000 {
                 return Err(format!("task {number}: no compaction in {filler} steps"));
             }
-            // In a large window pruned outputs alone may make room for ever.
+            // In a large window, pruning alone may free enough tokens for ever, so that no compaction would come.
             let act = if filler < PRUNED { script.silent() } else { script.writing() };
             session.act(&act)?;
         }

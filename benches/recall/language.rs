@@ -154,7 +154,7 @@ pub(crate) const CONSTRAINT: [&str; 5] = [
     "بالنسبة إلى {s} لا تلمس `{k}` أبدا.",
 ];
 
-/// The same in the words of a summariser.
+/// The sentences of [`CONSTRAINT`] in the words of a summariser.
 pub(crate) const CONSTRAINT_PUT: [&str; 5] = [
     "`{k}` is off limits ({s}).",
     "`{k}` ist tabu ({s}).",

@@ -15,20 +15,20 @@ use serde_json::{Value, json};
 use summariser::Summariser;
 use task::Kind;
 
-/// Result of one engine with one summariser after so many compactions, over all tasks. Shares are in percent.
+/// Result of one engine with one summariser after `compactions` compactions, over all tasks. Shares are in percent.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) compactions: usize,
-    /// Facts that are in the context, and those that are there or in the results of one search.
+    /// Share of the facts that are in the context, and of those that are there or in the results of one search.
     pub(crate) present: f64,
     pub(crate) reachable: f64,
     pub(crate) plan: f64,
     /// Commands that would be run a second time, over all tasks.
     pub(crate) repeated: u64,
     pub(crate) per_hundred: f64,
-    /// Of the usable window, on average over the requests.
+    /// Share of the usable window that a request fills, on average.
     pub(crate) used: f64,
-    /// Results of which the model was shown at least a line in the next request.
+    /// Share of the results of which the next request showed the model at least a line.
     pub(crate) seen: f64,
     /// Kinds of the facts that are neither in the context nor found.
     pub(crate) lost: Vec<Kind>,
@@ -62,7 +62,8 @@ impl Row {
     }
 }
 
-/// One engine with one summariser: a row for each number of compactions. Task numbers say the languages too.
+/// Runs these tasks with one engine and one summariser. Returns a row for each number of compactions. A task's number also
+/// decides its language.
 pub(crate) fn table(
     engine: Engine,
     tasks: &[u64],
@@ -83,9 +84,9 @@ pub(crate) fn table(
 #[derive(Clone, Debug)]
 pub(crate) struct Cost {
     pub(crate) policy: String,
-    /// On average over the tasks.
+    /// Average cost of a task, in input tokens at list price (see [`spent`]).
     pub(crate) tokens: f64,
-    /// Percent.
+    /// Percentage of the needed facts and outputs that were in the context.
     pub(crate) met: f64,
 }
 

@@ -31,9 +31,9 @@ pub(crate) struct Plain<'a> {
     rounds: u64,
     keys: u64,
     used: u64,
-    /// Keys of the last request.
+    /// Keys of the items in the last request.
     sent: Vec<u64>,
-    /// Results of the last step.
+    /// Keys of the results of the last step.
     unseen: Vec<u64>,
     spent: Spent,
 }
@@ -120,7 +120,7 @@ impl<'a> Plain<'a> {
         Ok(())
     }
 
-    /// The newest messages within so many tokens, and always the user's last one.
+    /// Keeps the newest messages within `tokens` tokens, and always the user's last message.
     fn keep(&mut self, tokens: u64) {
         let mut left = tokens;
         let mut from = self.items.len();
@@ -130,7 +130,7 @@ impl<'a> Plain<'a> {
             }
             (left, from) = (left - item.tokens, at);
         }
-        // No result without its call.
+        // The kept part must not begin with results whose calls are removed.
         while self.items.get(from).is_some_and(|item| item.message.result_of().is_some()) {
             from += 1;
         }
@@ -140,7 +140,7 @@ impl<'a> Plain<'a> {
         self.used = self.items.iter().map(|item| item.tokens).sum();
     }
 
-    /// The user's messages alone, the newest that fit.
+    /// Keeps only messages of the user: the newest within `tokens` tokens.
     fn keep_users(&mut self, tokens: u64) {
         let mut left = tokens;
         let mut kept: Vec<Item> = Vec::new();

@@ -4,9 +4,9 @@
 //! In input tokens at list price; an output token counts as five. A compaction changes all text after the removed part, so
 //! that text is paid in full once more.
 
-/// Share of the price for what the provider holds already.
+/// Price of an input token that the provider has cached, in prices of an uncached one.
 const CACHED: f64 = 0.1;
-/// Price of an output token.
+/// Price of an output token, in prices of an uncached input token.
 const OUTPUT: f64 = 5.0;
 
 #[derive(Clone, Debug, Default)]
@@ -25,19 +25,19 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    /// A request, with the number of its tokens that the previous one had too.
+    /// Counts a request of `all` tokens, of which the previous request had the first `same`.
     pub(crate) fn request(&mut self, all: u64, same: u64, usable: u64) {
         self.steps += 1;
         self.tokens += same as f64 * CACHED + (all - same.min(all)) as f64;
         self.share += all as f64 / usable as f64;
     }
 
-    /// A request for a summary.
+    /// Counts a request for a summary.
     pub(crate) fn summary(&mut self, input: u64, cached: u64, output: u64) {
         self.tokens += input as f64 + cached as f64 * CACHED + output as f64 * OUTPUT;
     }
 
-    /// The model needs something; true if it must be found first.
+    /// Counts a fact or output that the model needs. `there`: it is in the context. Returns true if the model must find it first.
     pub(crate) fn need(&mut self, there: bool) -> bool {
         self.needs += 1;
         self.met += u64::from(there);

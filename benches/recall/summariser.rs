@@ -4,7 +4,7 @@ use crate::recall::task::{Fact, Kind, dice};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-/// The goal in five languages, none in the user's words.
+/// The goal of the task in five languages, in other words than the user's.
 const GOAL: [&str; 5] = [
     "Move the module over to the new persistence layer.",
     "Das Modul auf die neue Persistenzschicht umziehen.",
@@ -41,7 +41,7 @@ impl Summariser {
     }
 }
 
-/// All that a summary is made of.
+/// Everything that a scripted summary is made from.
 struct Asked<'a> {
     task: u64,
     round: u64,
@@ -82,7 +82,7 @@ fn ask(command: &str, prompt: &str) -> Result<String, String> {
     let prompt = prompt.to_owned();
     let sending = std::thread::spawn(move || input.write_all(prompt.as_bytes()));
     let output = child.wait_with_output().map_err(say)?;
-    // A command that does not read its whole input is its own business.
+    // Errors of writing are ignored: a command may end without reading its whole input.
     let _ = sending.join();
     if output.status.success() {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())

@@ -16,11 +16,11 @@ pub(crate) enum Kind {
     Number,
     Command,
     File,
-    /// Is in the output of a tool and was never said.
+    /// A fact that is only in the output of a tool: neither user nor model has said it.
     Output,
-    /// Said by the user, with an identifier.
+    /// A rule that the user gave, with an identifier in it.
     Constraint,
-    /// Said by the user, without one.
+    /// A wish that the user expressed, without an identifier.
     Wish,
     /// A picture that the user sent.
     Image,
@@ -43,8 +43,9 @@ pub(crate) const KINDS: [(Kind, usize); 10] = [
 pub(crate) struct Fact {
     pub(crate) kind: Kind,
     pub(crate) subject: String,
-    /// Of a wish: its number.
+    /// Random letters by which the fact is recognised; empty for a wish.
     pub(crate) key: String,
+    /// Index in [`WISHES`], for a fact of the kind [`Kind::Wish`].
     wish: usize,
 }
 
@@ -54,7 +55,7 @@ pub(crate) enum Act {
     /// Words of the user, and the name of a picture with them.
     User(String, Option<String>),
     Says(String),
-    /// Calls of one message, side by side.
+    /// Parallel calls of one message.
     Step(Vec<Call>),
 }
 
@@ -63,7 +64,7 @@ pub(crate) struct Call {
     /// Words of the model beside the call.
     pub(crate) text: String,
     pub(crate) tool: &'static str,
-    /// The command, the path, the pattern.
+    /// The command, path, pattern or text of the call.
     pub(crate) subject: String,
     pub(crate) output: String,
 }
@@ -97,7 +98,7 @@ pub(crate) fn dice(seed: &[u64]) -> u64 {
     })
 }
 
-/// Steps of filler in a window.
+/// Number of filler steps that fill a window.
 pub(crate) const STEPS: usize = 60;
 
 const PLACES: [&str; 8] = ["harbour", "meadow", "canyon", "island", "glacier", "orchard", "lagoon", "summit"];
@@ -122,7 +123,7 @@ fn fact(task: u64, n: usize, kind: Kind) -> Fact {
 }
 
 impl Fact {
-    /// True if the text tells the fact, in the words of anybody.
+    /// True if the text contains the fact, in the words of the user or of the summariser, in any language.
     pub(crate) fn stands_in(&self, text: &str) -> bool {
         match self.kind {
             Kind::Wish => {
@@ -133,7 +134,7 @@ impl Fact {
         }
     }
 
-    /// The fact as whoever tells it first says it.
+    /// The fact in the words of whoever says it first: the user or the model.
     fn said(&self, language: usize) -> String {
         let Self { subject, key, .. } = self;
         match self.kind {
@@ -182,7 +183,7 @@ impl Fact {
 /// A task: facts by the part of the history in which they come up, and filler without end.
 pub(crate) struct Task {
     pub(crate) number: u64,
-    /// Of the user, and of the summariser.
+    /// Languages of the user and of the summariser, as indexes into [`LANGUAGES`].
     pub(crate) language: usize,
     pub(crate) other: usize,
     pub(crate) facts: Vec<Fact>,
@@ -236,7 +237,7 @@ impl Task {
         format!("Next step: wire `plan_{:08x}` into the tests.", dice(&[self.number, part as u64, 9]) as u32)
     }
 
-    /// A step that tells nothing: about a sixtieth of the window.
+    /// A step without a fact. It fills about a sixtieth of the window.
     pub(crate) fn filler(&mut self) -> Act {
         self.fillers += 1;
         let n = self.fillers as usize;
@@ -244,7 +245,7 @@ impl Task {
         Act::Step(vec![look(n, output)])
     }
 
-    /// The same without a word of the model.
+    /// A filler step without text of the model beside its call.
     pub(crate) fn silent(&mut self) -> Act {
         match self.filler() {
             Act::Step(calls) => {
@@ -254,7 +255,7 @@ impl Task {
         }
     }
 
-    /// The same the other way round: the model writes much and gets a word back, which no pruning of outputs makes room for.
+    /// A filler step in which the model writes a long input and gets one word back. Pruning of outputs frees nothing of that.
     pub(crate) fn writing(&mut self) -> Act {
         match self.silent() {
             Act::Step(calls) => {
@@ -306,7 +307,7 @@ impl Task {
         }
     }
 
-    /// The words somewhere in the middle of small talk: 1.5 % of the window, at most 6,000 bytes.
+    /// The words in the middle of small talk, which has 1.5 % of the window: at least 240 and at most 6,000 bytes.
     fn chat(&mut self, words: &str) -> String {
         let bytes = (self.usable as usize * 4 * 15 / 1_000).clamp(240, 6_000);
         let at = bytes * (20 + dice(&[self.number, self.fillers, 3]) as usize % 60) / 100;
