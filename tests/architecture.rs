@@ -1,4 +1,5 @@
-//! The house and who may know whom. Boundaries that nothing enforces decay; these are enforced.
+//! Checks the rules of `docs/architecture.md`: dependencies of crates, comments, sizes, circles, and places of some kinds of code.
+//! Boundaries that nothing enforces decay.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -24,7 +24,7 @@ const LOOKS_FOR: &[&str] = &[
     "== ",
     "!= ",
 ];
-/// Shorter literals are separators.
+/// Bytes of the shortest literal that is looked at. Shorter ones are separators.
 const LEAST: usize = 10;
 /// Texts that no crate of becket makes up, and where they come from.
 const FORMATS: &[(&str, &str)] = &[

@@ -11,7 +11,7 @@ pub(crate) fn tokens(source: &str) -> Vec<String> {
     numbered_tokens(source).into_iter().map(|(_, token)| token).collect()
 }
 
-/// The same, each with the number of its line.
+/// The same tokens, each with the number of its line.
 pub(crate) fn numbered_tokens(source: &str) -> Vec<(usize, String)> {
     let chars: Vec<char> = source.chars().collect();
     let is_word = |c: char| c.is_alphanumeric() || c == '_';

@@ -88,7 +88,7 @@ fn a_session_runs_as_an_agent_and_stays_one() {
     let first = &server.requests()[0];
     assert_eq!(first.tool_names(), ["grep", "read", "task"]);
     assert!(first.text().contains("Be very strict."));
-    // A subagent does not inherit the text.
+    // A subagent does not inherit the prompt of the session's agent.
     let server = MockServer::start([
         task("t1", "explore", "look"),
         Answer::text("looked"),
@@ -322,7 +322,7 @@ fn a_hook_asks_a_tool_of_a_server() {
     run(bench.print(Api::Anthropic, &server).args(["--mcp-config", &servers, "--", "what now"])).expect(0);
     let first = server.requests()[0].text().to_owned();
     assert!(first.contains("Echo: you asked: what now") && first.contains("<hook event"), "{first}");
-    // Without the server, the hook is one line, and the work goes on.
+    // If there is no such server, one line reports the hook, and the run continues.
     let server = MockServer::start([Answer::text("done")]);
     let ran = run(bench.print(Api::Anthropic, &server).arg("what now")).expect(0);
     assert!(ran.stderr.contains("there are no MCP servers here"), "{}", ran.stderr);
@@ -429,7 +429,7 @@ fn the_examples_of_the_guide_work() {
     let bin = bench.home.path("bin");
     std::fs::create_dir(&bin).unwrap();
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_becket"), bin.join("becket")).unwrap();
-    // The book's step runs the blocks of the other kind, `console`.
+    // Blocks of the kind `console` are run by `cargo xtask book`; this test runs those of the kind `sh`.
     let lines: Vec<String> = blocks("sh").concat().lines().map(str::to_owned).collect();
     assert_eq!(lines.len(), 1, "{lines:?}");
     for (line, words) in lines.iter().zip(["- namer: Finds names."]) {

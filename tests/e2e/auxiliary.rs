@@ -28,7 +28,7 @@ fn a_title_is_written_by_its_model_and_has_a_line_in_the_cost() {
     let bench = Bench::new(&[]);
     let server = MockServer::with(|request| match request.json()["model"].as_str() {
         Some("small") => Answer::text("\"Needle in a haystack.\"").usage(50, 5).into(),
-        // The title has time to come before the answer.
+        // The command of the first step gives the title time to arrive before the answer.
         _ if request.text().contains("step-one") => Answer::text("fine").usage(100, 10).into(),
         _ => Answer::tool("c1", "bash", json!({ "command": "echo step-one" })).into(),
     });
@@ -92,7 +92,7 @@ fn subagents_and_summaries_have_models_of_their_own() {
 fn a_chain_works_without_a_key_for_its_first_model() {
     for (config, args) in [
         ("model = \"anthropic/claude-sonnet-4-5\"\n[models]\nfallback = [\"mine/small\"]\n", &[][..]),
-        // The older name of the key.
+        // `fallback_models` is the older name of `models.fallback`.
         ("fallback_models = [\"mine/small\"]\n", &["--model", "groq/large"]),
         ("", &["--model", "anthropic/claude-sonnet-4-5", "--fallback-model", "groq/large,mine/small"]),
     ] {
@@ -102,7 +102,7 @@ fn a_chain_works_without_a_key_for_its_first_model() {
         assert_eq!((ran.stdout.as_str(), asked(&server)), ("fine\n", vec!["small".to_owned()]), "{config}");
         assert!(ran.stderr.contains("The session runs with mine/small"), "{}", ran.stderr);
     }
-    // A first model without an address.
+    // The first model has a key, but no address.
     let bench = Bench::new(&[]);
     let server = MockServer::start([Answer::text("fine")]);
     let mut command = mine(&bench, &server, "[models]\nfallback = [\"mine/small\"]\n");
@@ -166,7 +166,7 @@ fn a_missing_model_beside_the_session_names_key_and_variable() {
         let named = if key == "fallback" { "the fallback model groq/x" } else { &format!("models.{key}: ") };
         assert!(note.contains(named) && !note.contains(".."), "{note}");
     }
-    // A name that is no model's ends the start, with the key that has it.
+    // A value that is no model's name ends the start. The message names its key in the configuration.
     for (key, value) in [
         ("summary", "\"grok/x\""),
         ("title", "\"qqq\""),

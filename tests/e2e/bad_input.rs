@@ -147,7 +147,7 @@ fn an_environment_that_makes_no_sense_is_told() {
             "or unset it",
         ),
     ];
-    // Another build has that store, and says that it cannot be reached.
+    // A build with the feature `postgres` has this store, and reports that it cannot be reached.
     if !cfg!(feature = "postgres") {
         let store = vec![("BECKET_STORE", "postgres://127.0.0.1:1/x"), ("BECKET_MODEL", "openai/x")];
         rows.push((store, 2, "built without PostgreSQL", "unset BECKET_STORE"));
@@ -253,7 +253,7 @@ fn a_session_that_stays_as_it_is() {
     assert_eq!(std::fs::read(&bench.ledgers()[0]).unwrap(), before);
 }
 
-/// `-` is what is piped in, alone.
+/// With `-` as the prompt, the prompt is the piped text alone.
 #[test]
 fn the_prompt_dash_is_what_is_piped_in() {
     let bench = Bench::new(&[]);

@@ -98,7 +98,7 @@ fn images_become_notes_oldest_first_and_the_limit_is_remembered() {
     assert!(!ran.stderr.contains("compact"), "bytes are no tokens: {}", ran.stderr);
     assert!(!ran.stderr.contains("pruned"), "bytes are no tokens: {}", ran.stderr);
 
-    // Another process knows what was refused, and does not try it.
+    // The next process knows the size that was refused, and does not send it again.
     let server_again = limited(LIMIT, nginx(), vec![look("d"), look("e")]);
     let home = bench.home.files();
     let (path, known) = home.iter().find(|(path, _)| path.ends_with("server-body-limits.json")).unwrap();
@@ -183,7 +183,7 @@ fn a_server_that_refuses_every_size_is_not_asked_for_ever() {
         assert!(requests.len() <= 10, "{api:?}: {:?}", sizes(&requests));
         assert!(ran.stderr.contains("would still have"), "{api:?}: {}", ran.stderr);
 
-        // Within the limit that it names, there is nothing to try.
+        // If the server refuses a request that is within the limit it names, becket does not try a smaller one.
         let bench = Bench::new(&[]);
         let server = limited(0, express(10 << 20), Vec::new());
         let ran = run(bench.print(api, &server).arg("go")).expect(7);

@@ -5,7 +5,7 @@ use crate::support::{Api, Bench, request, run, run_with, says};
 use becket_testkit::{Answer, MockServer};
 use serde_json::{Value, json};
 
-/// Model, effort and limits are those of the session, not those that a new one would begin with.
+/// Model, effort and limits are those of the session, not those with which a new session would begin.
 #[test]
 fn a_continued_session_keeps_its_model_effort_mode_and_limits() {
     let bench = Bench::new(&[]);
@@ -30,7 +30,7 @@ fn a_continued_session_keeps_its_model_effort_mode_and_limits() {
         ["--model", "openai/small", "--effort", "high", "--max-turns", "1", "--permission-mode", "plan"];
     run(&mut command(&[&first[..], &["one"]].concat())).expect(0);
     assert_eq!(sent(), (chat.clone(), json!("small")));
-    // Also in a copy, and in a process that has no key for the default model.
+    // The same in a copy, and in a process that has no key for the default model.
     for arguments in [&["-c", "two"][..], &["-c", "--fork-session", "three"]] {
         let ran = run(command(arguments).env_remove("ANTHROPIC_API_KEY")).expect(0);
         assert_eq!(sent(), (chat.clone(), json!("small")), "{arguments:?} {}", ran.stderr);

@@ -222,7 +222,7 @@ fn what_was_pinned_between_an_undo_and_a_redo_stays() {
     run(bench.command().args(["compact", "--verify"])).expect(0);
 }
 
-/// An instruction that is a tool's text word for word is left out of the summary; it is shown, also later.
+/// An instruction that repeats a tool's text word for word is left out of the summary. `compact --verify` shows it, also later.
 #[test]
 fn what_is_left_out_of_a_summary_is_shown_by_verify() {
     let (bench, _) = session();
@@ -299,7 +299,7 @@ fn on_a_full_disk_an_undo_says_that_nothing_was_changed_and_a_search_finds() {
 fn a_preview_is_the_plan_that_the_session_itself_makes() {
     let (bench, server) = session();
     for setting in ["tail_turns = 1", "tail_turns = 4", "reattach = 0.0", "keep_recent_tokens = 4000"] {
-        // Only a program that drives becket is offered this tool.
+        // This tool is only offered to a program that drives becket, and would change the size of the plan.
         let tools = "[tools]\ndisabled = [\"notebook_edit\"]\n";
         bench.home.write(".config/becket/config.toml", format!("[context]\n{setting}\n{tools}"));
         let shown = run(&mut compact(&bench, &server, &["--preview", "--json"])).expect(0);

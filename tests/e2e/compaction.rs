@@ -280,8 +280,8 @@ fn the_turn_goes_on_while_its_summary_is_prepared() {
     assert!(prefix_breaks(&turns).len() <= compactions.len());
 }
 
-/// The boundary itself asks no model: the summary is whole before the last step ahead of it begins, and whatever else is
-/// asked for a summary gets no answer until the turn has continued after the boundary.
+/// The boundary waits for no request: the summary is complete before the last step ahead of the boundary, and the server
+/// answers no other request for a summary until the turn has continued.
 #[test]
 fn a_boundary_with_a_prepared_summary_waits_for_no_request() {
     let bench = Bench::new(&[]);

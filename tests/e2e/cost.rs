@@ -48,7 +48,7 @@ fn a_request_that_would_exceed_the_budget_is_not_sent() {
     run(bench.print(Api::Anthropic, &server).args(["-c", "--max-budget-usd", "0.1", "go on"])).expect(4);
     assert!(server.requests().len() > sent);
 
-    // A budget for which nothing can be had costs nothing.
+    // A budget that is too small for any request sends none.
     let bench = Bench::new(&[]);
     let server = endless();
     run(bench.print(Api::Anthropic, &server).args(["--max-budget-usd", "0.001", "go"])).expect(4);
@@ -244,7 +244,7 @@ fn tokens_that_a_server_does_not_report_are_estimated() {
     let bill: Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(bill["sum"]["estimated"], sent, "{bill}");
 
-    // A server that reports them is taken at its word.
+    // If a server reports usage, becket counts exactly that.
     let bench = Bench::new(&[]);
     run(bench.print(Api::Chat, &MockServer::start([Answer::text("done")])).arg("go")).expect(0);
     let shown = run(bench.command().arg("cost")).expect(0).stdout;
@@ -318,7 +318,7 @@ fn a_program_gets_the_costs_that_the_list_prices_give() {
     };
     assert_eq!(usage(&first), [1_050, 300, 4_000, 4_900]);
 
-    // Sums over the turns of the process.
+    // `total_cost_usd` adds up the turns of the process; `usage` does not.
     let second = turn("more");
     of_sonnet += cost(SONNET, [10, 20, 4_900, 0]);
     assert!(near(usd(&second["total_cost_usd"]), of_sonnet + of_haiku), "{second}");

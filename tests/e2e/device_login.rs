@@ -154,7 +154,7 @@ fn a_code_logs_in_and_the_tokens_stay_in_their_place() {
 #[test]
 fn one_process_renews_the_login() {
     let bench = Bench::new(&[]);
-    // Two minutes are enough for all processes. The first token is made old by hand.
+    // A lifetime of two minutes is enough for all processes. The test makes the first token expire by hand.
     let server = server(120);
     work(&bench, &server);
     run(bench.command().args(["login", "work"])).expect(0);
@@ -275,7 +275,7 @@ fn the_terminal_shows_the_code_and_waits_for_it() {
     assert_eq!(model.header("authorization"), Some(&*format!("Bearer {PLANTED}-access-0")));
     let written = String::from_utf8_lossy(&terminal.bytes).into_owned();
     assert!(!written.contains(PLANTED));
-    // Another process has the login, too.
+    // Another process finds the saved login.
     run(bench.command().args(["auth", "status", "work"])).expect(0);
 }
 
@@ -325,7 +325,7 @@ fn a_named_model_without_a_login_shows_the_code_and_then_the_session() {
     terminal.send("\x04");
     terminal.is_given_back();
     assert!(!String::from_utf8_lossy(&terminal.bytes).contains(PLANTED));
-    // The next start asks nothing.
+    // The next start asks nothing, because the login is saved.
     let mut terminal = Terminal::start(named(&bench));
     terminal.shows("Describe a task");
 }
@@ -365,7 +365,7 @@ fn a_named_model_without_a_key_takes_one_that_its_provider_accepts() {
     let mut terminal = Terminal::start(named(&bench));
     terminal.shows("Describe a task");
     drop(terminal);
-    // Without a terminal the same model works now, too.
+    // A headless run with the same model works now, too.
     run(bench.command().args(["-p", "--model", "work/one", "go"])).expect(0);
 }
 

@@ -75,7 +75,7 @@ fn every_command_on_a_page_exists_and_every_command_is_on_a_page() {
     let mut named = BTreeSet::new();
     for (page, text) in pages() {
         for line in code(&text).lines() {
-            // The command itself, at the start of a line or after a prompt, a variable, a pipe.
+            // `becket` and a word count as a command wherever they stand in a line: at its start, or after a prompt, a variable, a pipe.
             let words: Vec<&str> = line.split('#').next().unwrap_or_default().split_whitespace().collect();
             for pair in words.windows(2) {
                 let [program, word] = pair else { continue };

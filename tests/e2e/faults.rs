@@ -192,7 +192,7 @@ fn arguments_that_are_not_json_are_reported_to_the_model_and_not_run() {
         run(bench.print(api, &server).args(["--permission-mode", "bypassPermissions", "go"])).expect(0);
         assert!(!bench.project.exists("effects.txt"), "{api:?}");
         assert!(server.requests()[1].text().contains("JSON"), "{api:?}: {}", server.requests()[1].text());
-        // The session is not bricked.
+        // The session can be continued.
         run(bench.print(api, &server).args(["-c", "more"])).expect(0);
     }
 }
@@ -240,7 +240,7 @@ fn a_stream_torn_in_its_last_event_broke_off() {
         let answer = || Reply::from(Answer::text("🦀🦀🦀🦀").deltas(1));
         let bytes = answer().body_bytes(wire(api));
         let crab = bytes.windows(4).position(|w| w == "🦀".as_bytes());
-        // Inside a character where there is one on the wire, else inside JSON.
+        // Cuts inside a character if the wire has it as UTF-8, otherwise inside JSON.
         let cut = crab.map_or(bytes.len() / 2, |at| at + 2);
         let server = MockServer::start([answer().cut_at(cut), Answer::text("whole").into()]);
         let ran = run(bench.print(api, &server).arg("go")).expect(0);
@@ -299,7 +299,7 @@ fn limits_end_the_run_with_their_own_codes() {
     let ran = run(bench.print(Api::Anthropic, &server).args(limited)).expect(4);
     assert_eq!(ran.lines()[0]["subtype"], "error_max_tokens");
 
-    // Time is not money: a code and a sub-type of its own.
+    // A limit in time has an exit code and a sub-type of its own, apart from limits in money and tokens.
     let server = MockServer::start([Answer::tool("c1", "bash", json!({ "command": "sleep 60" }))]);
     let limited =
         ["--max-wall", "2", "--output-format", "json", "--allowedTools", "Bash(sleep *)", "--", "go"];

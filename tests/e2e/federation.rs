@@ -96,7 +96,7 @@ fn google_s_credentials_become_tokens() {
             command
         };
         ask(&mut with(), "vertex/gemini-2.5-pro");
-        // Another process takes the token of the first one.
+        // A second process reuses the token that the first one got.
         ask(&mut with(), "vertex/gemini-2.5-pro");
         let requests = server.requests();
         let exchanges: Vec<_> = requests.iter().filter(|request| !is_model(request)).collect();
@@ -399,7 +399,7 @@ fn identities_of_azure_and_anthropic_become_tokens() {
         }
         let kept: Vec<u8> = everything(bench.home.root());
         let text = String::from_utf8_lossy(&kept);
-        // The token itself is kept only where the next process looks for it.
+        // The token is in one file only: the cache from which the next process takes it.
         assert_eq!(text.matches("given-token").count(), 1, "{way}");
     }
 }

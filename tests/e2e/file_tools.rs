@@ -229,7 +229,7 @@ impl Ground {
         std::fs::hard_link(outside.join("hard.txt"), project.join("hard.txt")).unwrap();
         std::fs::File::create(project.join("huge")).unwrap().set_len(1 << 40).unwrap();
         mknodat(CWD, project.join("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        // Only root can make one.
+        // Only root can make a device; without it, the name does not exist.
         let zero = rustix::fs::makedev(1, 5);
         let _ =
             mknodat(CWD, project.join("device"), FileType::CharacterDevice, Mode::RUSR | Mode::WUSR, zero);
@@ -295,7 +295,7 @@ impl Ground {
         let begun = Instant::now();
         let ran = run(&mut command);
         assert!(begun.elapsed() < LONGEST, "{mode}: {:?}", begun.elapsed());
-        // Calls that bring nothing new end a turn at last.
+        // becket ends a turn whose calls bring nothing new, with exit code 8.
         assert!(ran.stdout.contains("the end") || ran.code == 8, "{mode}: {ran:?}");
         server.requests().last().unwrap().text().to_owned()
     }

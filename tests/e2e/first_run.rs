@@ -49,7 +49,7 @@ fn the_address_of_a_server_is_taken() {
     terminal.send("127.0.0.1:1\r");
     terminal.shows_words("no model server answers at http://127.0.0.1:1/v1. Start it, and it appears here;");
     terminal.press_until("\x1b[B", "❯ 2 enter an address");
-    // The address is there again, to be corrected.
+    // The wrong address is shown again, to be corrected.
     terminal.press_until("\r", "the address: 127.0.0.1:1");
     terminal.send("\x15");
     terminal.send(server.url().trim_start_matches("http://"));
@@ -59,7 +59,7 @@ fn the_address_of_a_server_is_taken() {
     terminal.press_until("\r", "Describe a task");
     terminal.send("go\r");
     terminal.shows("Done.");
-    // The hint of a composer that begins a turn: while the turn runs, nothing can be forked.
+    // The hint of an empty composer shows that the turn has ended: while a turn runs, nothing can be forked.
     terminal.shows("Describe a task");
     // The next session of the same process uses the choice too.
     terminal.send("/fork\r");
@@ -98,7 +98,7 @@ fn a_key_is_pasted_kept_for_its_owner_and_never_shown() {
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(std::fs::read_to_string(&file).unwrap().contains("sk-ant-api03-SECRETSECRET"));
     assert!(bench.home.read(".config/becket/config.toml").starts_with("model = \"anthropic/"));
-    // The next time nothing is asked.
+    // The next start asks nothing.
     let mut terminal = start();
     terminal.shows("Describe a task");
     terminal.send("again\r");
@@ -146,7 +146,7 @@ fn nothing_of_a_project_is_used_before_it_is_trusted() {
     terminal.shows("Describe a task");
     drop(terminal);
 
-    // It is trusted from now on; what a command runs is still shown first.
+    // The project is trusted from now on. A custom command that would run a program is still shown first.
     let mut terminal = start();
     terminal.shows("Describe a task");
     terminal.send("go\r");

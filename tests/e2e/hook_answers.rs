@@ -54,7 +54,7 @@ fn a_deferred_call_ends_the_turn_and_is_named_in_the_result() {
     assert_eq!(result["deferred_tool_use"], call);
     assert_eq!(server.requests().len(), 1);
     assert!(!bench.project.exists("made") && !bench.project.exists("b.txt"));
-    // The session continues with the same call, and the hook is asked again: first it defers once more.
+    // A continued session makes the same call and asks the hook again. First the hook defers the call once more.
     let next = MockServer::start([Answer::text("later"), Answer::text("never")]);
     let go_on = |text: &str| {
         run(bench.print(Api::Anthropic, &next).args(BYPASS).args([
@@ -75,7 +75,7 @@ fn a_deferred_call_ends_the_turn_and_is_named_in_the_result() {
     assert_eq!(seen(&bench, "PreToolUse").len(), 3);
     let asked = next.requests()[0].text().to_owned();
     assert!(asked.contains("a hook deferred this call") && asked.contains("again_"), "{asked}");
-    // It is made once.
+    // The call runs once.
     assert_eq!(go_on("and then?")["result"], "never");
     assert_eq!(seen(&bench, "PreToolUse").len(), 3);
 }

@@ -158,7 +158,7 @@ fn hooks_are_told_of_rules_folders_and_models_and_may_refuse_a_model() {
 
 #[test]
 fn hooks_are_told_of_changed_files_of_settings() {
-    // One write for each event: hooks run side by side.
+    // The hook writes each event with one call of `printf`, because hooks run in parallel.
     let record = "printf '%s\\n' \"$(cat)\" >> events.jsonl";
     let bench = with_hooks(command("ConfigChange", "user_settings|project_settings", record));
     let server = MockServer::start(["one", "two", "three"].map(Answer::text));
@@ -339,7 +339,7 @@ fn hooks_of_a_project_run_only_when_they_are_trusted() {
         assert!(lines[0].contains(&format!("hooks {file}")) && lines[0].contains("--trust"), "{lines:?}");
         project_run(&bench, &["--trust"]);
         assert!(bench.project.exists("ran"), "{file}");
-        // For that run alone.
+        // `--trust` counts for one run only.
         std::fs::remove_file(bench.project.path("ran")).unwrap();
         project_run(&bench, &[]);
         assert!(!bench.project.exists("ran"), "{file}");

@@ -36,7 +36,7 @@ fn every_request_can_be_printed_byte_for_byte_summaries_included() {
             .collect();
         assert!(!summaries.is_empty(), "{api:?}: a summary was asked for");
         assert!(rows.iter().any(|r| r["boundary"].to_string().contains("compaction")), "{api:?}");
-        // Every seventh, all summaries and what follows them.
+        // Looks at every seventh request, all summaries, and the requests after them.
         let chosen = rows
             .iter()
             .map(|r| r["request"].as_u64().unwrap())
@@ -129,13 +129,13 @@ fn items_are_dropped_collapsed_and_pinned_and_all_of_it_can_be_taken_back() {
         run(command.arg("context").args(arguments))
     };
 
-    // Shown first: nobody to ask, nothing done.
+    // A dry run only shows the change. Without a terminal and without `--yes` nothing is changed either.
     let shown = edit(&["--drop", &seq("user", "first question"), "--dry-run"]).expect(0);
     assert!(shown.stdout.contains("Cache: the first 0 of"), "{}", shown.stdout);
     assert!(edit(&["--drop", &seq("user", "first question")]).expect(2).stderr.contains("--yes"));
     assert_eq!(spans(&bench), before);
 
-    // A call and its result are one; the last user message stays.
+    // A call is dropped together with its result. The last user message cannot be dropped.
     edit(&["--drop", &seq("tool_output", "small"), "--yes"]).expect(0);
     let dropped = spans(&bench);
     assert!(!dropped.iter().any(|s| s["preview"].as_str().unwrap().contains("b.txt")), "{dropped:#?}");
@@ -176,7 +176,7 @@ fn items_are_dropped_collapsed_and_pinned_and_all_of_it_can_be_taken_back() {
     assert_eq!(exact.stdout.as_bytes(), server.requests().last().unwrap().body);
 }
 
-/// Other front ends do it by control requests, between turns; the next request is what the plan said.
+/// Other front ends change the context by control requests, between turns. The next request is what the plan said.
 #[test]
 fn the_context_is_changed_by_control_requests() {
     for api in BOTH {

@@ -193,7 +193,7 @@ fn an_agent_begins_with_its_own_prompt() {
     let server = MockServer::with(|_| Answer::text("fine").into());
     let last = || last_message(server.requests().last().unwrap());
 
-    // As a prompt of its own, and in front of the user's. A continued session has begun already.
+    // The agent's first prompt is sent as a turn of its own, or in front of the user's prompt. In a continued session it is not sent again.
     run(bench.print(Api::Anthropic, &server).args(as_x)).expect(0);
     assert!(last().ends_with("BEGIN"), "{}", last());
     run(bench.print(Api::Anthropic, &server).args(as_x).arg("and more")).expect(0);
@@ -203,14 +203,14 @@ fn an_agent_begins_with_its_own_prompt() {
     run(bench.print(Api::Anthropic, &server).args(["--agents", &agents, "hello"])).expect(0);
     assert!(!last().contains("BEGIN"), "only for the session's own agent: {}", last());
 
-    // An agent without such a prompt needs one of the user, and leaves no session behind.
+    // An agent without such a first prompt needs a prompt of the user. Without one, no session is made.
     let before = bench.ledgers().len();
     let plain = json!({ "y": { "description": "d", "prompt": "p" } }).to_string();
     let ran = run(bench.print(Api::Anthropic, &server).args(["--agents", &plain, "--agent", "y"])).expect(2);
     assert!(ran.stderr.contains("there is no prompt"), "{}", ran.stderr);
     assert_eq!(bench.ledgers().len(), before);
 
-    // It may be a command.
+    // The first prompt may be a command.
     bench.home.write(".config/becket/commands/greet.md", "Greet in the style of: $ARGUMENTS\n");
     let commands =
         json!({ "x": { "description": "d", "prompt": "p", "initialPrompt": "/greet" } }).to_string();
@@ -235,7 +235,7 @@ fn a_program_gets_the_turn_with_which_an_agent_begins() {
     };
     let last = || last_message(server.requests().last().unwrap());
 
-    // Without a message, as a turn of its own.
+    // If the program sends no message, the first prompt is a turn of its own.
     let mut running = started("sdk-ts");
     running.line(|line| line.contains("\"type\":\"result\""));
     assert!(last().ends_with("BEGIN"), "{}", last());
@@ -244,7 +244,7 @@ fn a_program_gets_the_turn_with_which_an_agent_begins() {
     let ran = running.wait().expect(0);
     assert_eq!(ran.lines().iter().filter(|line| line["type"] == "result").count(), 2);
 
-    // The Python SDK reads one result for each message, so it belongs to the first.
+    // The Python SDK reads one result for each message, so the first prompt is put in front of the first message.
     let mut running = started("sdk-py");
     ask(&mut running, &says("hello"), "\"type\":\"result\"");
     assert!(last().ends_with("BEGIN\n\nhello"), "{}", last());

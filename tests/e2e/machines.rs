@@ -7,13 +7,13 @@ use serde_json::json;
 use std::path::Path;
 use std::process::Command;
 
-/// The same command on a machine whose kernel lacks something: a list for `tests/fixtures/lacking.py`.
+/// `command` on a machine whose kernel lacks something. `lacking`: the list for `tests/fixtures/lacking.py`.
 pub(crate) fn on_machine(lacking: &str, command: &Command) -> Command {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/lacking.py");
     behind(&["python3".as_ref(), script.as_os_str(), lacking.as_ref()], command)
 }
 
-/// The same command with these words before it.
+/// `command` with these words before it.
 fn behind(words: &[&std::ffi::OsStr], command: &Command) -> Command {
     let mut out = Command::new(words[0]);
     out.args(&words[1..]).arg(command.get_program()).args(command.get_args()).env_clear();
@@ -56,7 +56,7 @@ fn each_machine_is_described_in_one_line_and_its_commands_stay_inside() {
     let bench = Bench::new(&[("a.txt", "hello\n")]);
     let whole = doctor(&bench, "none");
     let (landlock, bubblewrap) = (works(&whole, "Landlock"), works(&whole, "bubblewrap"));
-    // A container's usual profile forbids both kinds of calls.
+    // Docker's usual profile forbids mounts as well as namespaces.
     for (lacking, backend, is_there) in [
         ("namespaces", "Landlock", landlock),
         ("namespaces,mounts", "Landlock", landlock),
@@ -88,7 +88,7 @@ fn a_machine_that_can_confine_nothing_says_so_in_one_line_and_asks() {
         ] {
             assert!(line.contains(part), "{lacking}: {part}: {line}");
         }
-        // The reason is bubblewrap's own, and no guess about what its exit code means.
+        // The line gives bubblewrap's own reason, and does not guess from its exit code.
         assert!(!line.contains("a write outside"), "{lacking}: {line}");
         let (ran, told) = commands(&bench, lacking);
         assert_eq!(ran.code, 5, "{lacking}: {}", ran.stderr);

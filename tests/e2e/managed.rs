@@ -17,7 +17,7 @@ const CLAUDE_PART: &str = "/etc/claude-code/managed-settings.d/50-team.json";
 const BYPASS: [&str; 2] = ["--permission-mode", "bypassPermissions"];
 const DRIVEN: [&str; 5] = ["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"];
 
-/// A machine on which `path` has this content.
+/// A machine that has these files at the given paths.
 struct Machine {
     files: Project,
     /// The path there of each of these files.
@@ -43,7 +43,7 @@ impl Machine {
         Self { files: project, paths, as_root: true }
     }
 
-    /// The same command on this machine. The folders of `/etc` are new, everything else is as it is.
+    /// `command` on this machine. Only the folders of `/etc` are replaced.
     fn runs(&self, command: &Command) -> Command {
         let mut out = Command::new("bwrap");
         out.env_clear().arg("--die-with-parent");
@@ -116,7 +116,7 @@ fn a_file_that_somebody_else_could_change_ends_the_start() {
         std::fs::set_permissions(&file, PermissionsExt::from_mode(0o666)).unwrap();
         refused(&machine, "users other than root can write it (mode 666)");
         std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
-        // Only root can give a file away; for everybody else the file is their own.
+        // Only root can change the owner of the file. For any other user the file already belongs to somebody who is not root.
         if rustix::process::geteuid().is_root() {
             chown(&file, Some(54_321), None).unwrap();
         }
@@ -181,7 +181,7 @@ fn rules_of_the_administrator_are_a_floor() {
             let (_, ran) = called(&bench, &machine, "touch made", flags);
             assert!(!bench.project.exists("made"), "{path} {flags:?}: {ran:?}");
         }
-        // The mode of the other agent's file is not taken.
+        // The permission mode in a managed file of Claude Code has no effect.
         let (_, ran) = called(&Bench::new(&[]), &machine, "mkdir made", &[]);
         assert_eq!(ran.code, 5, "{path}: {ran:?}");
         // No request of a program removes a rule.
@@ -321,7 +321,7 @@ fn only_managed_rules_allow_if_the_administrator_says_so() {
     assert!(bench.project.exists("one") && !bench.project.exists("two"));
 }
 
-/// The files of the folder count in the order of their names, after the one file.
+/// The files in `managed-settings.d` count in the order of their names, after `managed-settings.json`.
 #[test]
 fn managed_files_add_up_in_the_order_of_their_names() {
     if !works() {

@@ -69,11 +69,11 @@ fn a_call_reaches_the_server_through_the_guard_and_the_ledger() {
     let bench = Bench::new(&[]);
     let call = || [Answer::tool("c1", "mcp__fix__echo", json!({"text": "hi"})), Answer::text("done")];
     let servers = config(&[("fix", fixture(&["plain"]))]);
-    // Nobody allowed it.
+    // No rule allows the call, so it is denied.
     let server = MockServer::start(call());
     run(bench.print(Api::Anthropic, &server).args(["--mcp-config", &servers, "--", "go"])).expect(5);
     assert!(server.requests()[1].text().contains("no rule allows mcp__fix__echo"));
-    // A rule does.
+    // A rule allows the call.
     let server = MockServer::start(call());
     let mut command = bench.print(Api::Anthropic, &server);
     run(command.args(["--mcp-config", &servers, "--allowedTools", "mcp__fix", "--", "go"])).expect(0);
@@ -119,7 +119,7 @@ fn a_server_that_lies_about_its_tools_is_bounded() {
     ]);
     let mut command = bench.print(Api::Anthropic, &server);
     command.args(["--permission-mode", "bypassPermissions", "--context-window", "200000"]);
-    // Their size alone would have them deferred.
+    // Without this key the tools would be deferred because of their size.
     let mut evil = fixture(&["hostile"]);
     evil["exposure"] = json!("direct");
     run(command.args(["--mcp-config", &config(&[("evil", evil)]), "--", "go"])).expect(0);
@@ -325,7 +325,7 @@ fn a_project_plants_no_program_of_a_users_server() {
     assert!(get.contains("touch planted-ran"), "{get}");
     assert!(!bench.project.exists("planted-ran"));
     becket(&["mcp", "approve", "p"]).expect(0);
-    // Another program under the same name is asked about again.
+    // If the same name leads to another program, the server must be allowed again.
     let other = std::env::join_paths([mine.parent().unwrap().to_owned(), "/usr/bin".into(), "/bin".into()]);
     let list = run(bench.command().env("PATH", other.unwrap()).args(["mcp", "list"])).expect(0).stdout;
     assert!(list.contains("not allowed yet"), "{list}");
@@ -508,7 +508,7 @@ fn lines_that_come_while_servers_start_are_held_in_their_order() {
     let server = MockServer::start([Answer::text("done")]);
     let set = |servers: Value| request(&json!({"subtype": "mcp_set_servers", "servers": servers}));
     let mut running = driven(&bench, &server);
-    // All lines at once, and the end of the input right after them.
+    // All lines are sent at once, and the input ends directly after them.
     for line in [
         set(json!({"one": fixture(&["plain"])})),
         set(json!({"one": fixture(&["prompts"])})),

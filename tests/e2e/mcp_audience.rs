@@ -35,7 +35,7 @@ fn a_server_that_describes_another_resource_gets_no_token() {
     configured(&bench, &server, &json!({}));
     let with_path = format!("{}/mcp/deeper", server.base);
     for resource in [OTHER, "http://127.0.0.1:1/mcp", with_path.as_str()] {
-        // The server's refusal names the description, or becket finds it at its well-known address.
+        // becket finds the description by the address in the server's refusal, or at its well-known address.
         for pointer in [true, false] {
             server.set(&json!({ "resource": resource, "pointer": pointer }));
             let ran = run(&mut login(&bench)).expect(1);
@@ -46,7 +46,7 @@ fn a_server_that_describes_another_resource_gets_no_token() {
     }
     assert!(server.forms().is_empty() && !stored(&bench));
 
-    // A program's own secret is not sent either.
+    // A client secret of the user's configuration is not sent either.
     configured(
         &bench,
         &server,
@@ -99,7 +99,7 @@ fn a_token_for_another_audience_is_neither_stored_nor_sent() {
     }
     assert!(server.tokens().is_empty(), "{:?}", server.tokens());
 
-    // Of several audiences one is enough, and the configuration can name another.
+    // A token for several audiences needs to name the server only once. The configuration can expect another audience.
     let own = format!("{}/mcp", server.base);
     server.set(&json!({ "audience": [OTHER, own] }));
     logged_in(&mut login(&bench));
@@ -109,7 +109,7 @@ fn a_token_for_another_audience_is_neither_stored_nor_sent() {
     logged_in(&mut login(&bench));
     assert_eq!(state(&bench).0, "connected");
 
-    // Without that key, the stored token is not sent any more. A login replaces it.
+    // Without the key `audience`, the stored token is no longer sent. A login replaces it.
     configured(&bench, &server, &json!({}));
     let sent = server.tokens().len();
     let (state_now, why) = state(&bench);
@@ -187,7 +187,7 @@ fn a_token_reaches_no_other_server() {
     logged_in(&mut login(&bench));
     assert_eq!(state(&bench).0, "connected");
 
-    // The same name leads to another address now.
+    // The same server name now has another address.
     configured(&bench, &other, &json!({}));
     assert_eq!(state(&bench).0, "needs-auth");
     // Another path of the same host is another server.
@@ -197,7 +197,7 @@ fn a_token_reaches_no_other_server() {
     assert_eq!(state(&bench).0, "needs-auth");
     assert_eq!(own.tokens().len(), sent);
 
-    // The server sends becket to the other one.
+    // The server redirects becket to the other server.
     configured(&bench, &own, &json!({}));
     own.set(&json!({ "redirect": format!("{}/mcp", other.base) }));
     let (state, why) = state(&bench);

@@ -105,11 +105,11 @@ fn a_server_that_is_killed_at_any_moment_ends_no_turn() {
         state ^= state >> 7;
         state ^= state << 17;
         running.send(format!("{}\n", says(&format!("round {round}"))).as_bytes());
-        // The moments of a turn, one by one: before the call, while it runs, after it.
+        // One of three moments of a turn: before the call, while it runs, after it.
         let moment =
             ["\"subtype\":\"init\"", "\"type\":\"assistant\"", "\"tool_result\""][(state % 3) as usize];
         running.line(|line| line.contains(moment));
-        // In the first rounds the server may not have begun.
+        // In the first rounds the server may not run yet.
         let pid = std::fs::read_to_string(bench.project.root().join("pid")).unwrap_or_default();
         if let Ok(pid) = pid.trim().parse::<i32>() {
             let _ = std::process::Command::new("kill").args(["-9", &pid.to_string()]).output();

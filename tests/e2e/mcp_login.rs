@@ -122,7 +122,7 @@ fn tokens_are_in_the_keychain_or_in_a_file_of_their_owner() {
     let arguments = std::fs::read_to_string(store.join("arguments")).unwrap();
     assert!(!arguments.contains("secret-"), "a token was an argument");
 
-    // A locked keychain is a reason with the next step, and the next login keeps its tokens in the file.
+    // If the keychain is locked, becket reports the reason and the next step. The next login keeps its tokens in the file.
     std::fs::write(store.join("locked"), "").unwrap();
     let locked = state();
     assert!(locked.contains("it is locked") && locked.contains("becket mcp login auth --file"), "{locked}");
@@ -161,7 +161,7 @@ fn a_program_proves_itself_by_its_key() {
     );
     assert!(form.get("client_secret").is_none());
 
-    // Another issuer than the one that the configuration names gets nothing.
+    // If the server names another issuer than the configuration does, that issuer gets nothing.
     let before = server.forms().len();
     configured(&bench, &server, &oauth("https://login.example.com"));
     let ran = run(bench.command().args(["mcp", "get", "auth"])).expect(0);

@@ -225,7 +225,7 @@ fn a_server_is_reached_over_http_and_the_older_events() {
             .stderr(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        // It says on standard error that it listens.
+        // The server writes a line to standard error when it listens.
         let mut said = std::io::BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         while !line.contains("port") && std::io::BufRead::read_line(&mut said, &mut line).unwrap() > 0 {}

@@ -20,7 +20,7 @@ fn a_form_is_filled_in_on_the_screen_and_its_server_gets_the_values() {
     terminal.shows("The MCP server fix asks");
     terminal.shows("Your name?");
     terminal.press_until("\t", "type the value");
-    // The default gets an end of its own, and the keyboard goes on to the answers.
+    // The typed text is added to the default value; then the keyboard goes to the answers.
     terminal.send(" L\r");
     terminal.shows("❯ 1 Send this");
     terminal.press_until("\r", "all done");

@@ -146,7 +146,7 @@ fn no_text_of_a_server_brings_a_token_to_a_provider() {
 /// Half of a token has no form by which it could be masked.
 #[test]
 fn no_cut_of_a_long_result_parts_a_token() {
-    // The result is cut in its middle: the key is moved across both places.
+    // The result is cut in its middle. The key is shifted so that both edges of the cut fall into it once.
     let calls: Vec<(&str, Value)> = (0..12)
         .flat_map(|step| {
             let near = 25 * 1024 - 60 + step * 8;

@@ -231,7 +231,7 @@ fn every_mistake_gets_one_clear_message_and_costs_nothing() {
             continue;
         }
         let args = [&["--output-format", "json"], *args].concat();
-        // A first word that is an option is no command.
+        // If the case begins with a command, `--output-format json` comes last.
         let args = if args[2].starts_with('-') { args } else { [&args[2..], &args[..2]].concat() };
         let ran = run(&mut command(&args));
         let mut found = faults(&ran, part, 2);
@@ -294,7 +294,7 @@ fn what_is_named_and_not_there_gets_one_clear_message() {
         let ran = becket(&["-p", "--agent", "mine", "hi"]);
         clear(ran, 2, &["the agent mine names a model that cannot be used", model, why, "becket models"]);
     }
-    // In a terminal, a list without a session would be empty.
+    // In a terminal, `-r` would show an empty list; becket reports instead that there is no session.
     let mut command = bench.command();
     command.env("OPENAI_API_KEY", "sk-test").env("OPENAI_BASE_URL", "http://127.0.0.1:1/v1");
     command.env("TERM", "xterm-256color").arg("-r");

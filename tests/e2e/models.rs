@@ -49,7 +49,7 @@ fn a_refresh_keeps_what_servers_and_a_catalog_say_and_names_the_changes() {
     assert!(said.contains("mine/big: $1 / $4 per M -> $2 / $4 per M"), "{said}");
     assert!(!said.contains("one-model:"), "{said}");
     assert!(refresh(&server).contains("Nothing changed."));
-    // A run and the list use the figures, and ask nobody.
+    // The list shows the refreshed figures and asks no server.
     let asked = server.all_requests().len();
     let listed = run(bench.command().args(["models", "--json"])).expect(0);
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
@@ -57,7 +57,7 @@ fn a_refresh_keeps_what_servers_and_a_catalog_say_and_names_the_changes() {
     assert_eq!((&big["window"], &big["prices"]["input"]), (&json!(262_144), &json!(2.0)));
     assert!(big["source"].as_str().unwrap().contains("--refresh, 20"), "{big}");
     assert_eq!(server.all_requests().len(), asked);
-    // The configuration overrides them.
+    // Figures in the configuration override the refreshed ones.
     let own = provider(&server, "openai-chat", "[[providers.mine.models]]\nname = \"big\"\nwindow = 9000\n");
     configured(&bench, &own);
     let listed = run(bench.command().args(["models", "--json"])).expect(0);
@@ -66,7 +66,7 @@ fn a_refresh_keeps_what_servers_and_a_catalog_say_and_names_the_changes() {
     assert_eq!((&big["window"], &big["source"]), (&json!(9_000), &json!("the configuration")));
 }
 
-/// Nobody named the server, and it may be another user's: it is offered, and nothing is sent to it unasked.
+/// A server on this machine may belong to another user. If the user did not name it, it is offered, and nothing is sent to it unasked.
 #[test]
 fn a_server_on_this_machine_is_offered_if_nothing_is_configured() {
     let bench = Bench::new(&[]);
@@ -81,7 +81,7 @@ fn a_server_on_this_machine_is_offered_if_nothing_is_configured() {
     let ran =
         run(command.env("LMSTUDIO_BASE_URL", &base).args(["-p", "--model", "lmstudio/qwen", "go"])).expect(0);
     assert_eq!(ran.stdout, "From this machine.\n");
-    // With a model of one's own, nobody else is asked.
+    // If the user names a model of their own, the server on this machine is not asked.
     let (asked, own) = (server.all_requests().len(), MockServer::start([Answer::text("From my own.")]));
     configured(&bench, &provider(&own, "openai-chat", ""));
     let mut command = bench.command();

@@ -46,7 +46,7 @@ fn a_decision_is_explained_with_its_rule_and_parts() {
     {
         assert!(plain.contains(words), "{words}: {plain}");
     }
-    // A rule for the whole command decides, and the text says so above what the parts would come to.
+    // A rule for the whole command decides. The text says so above the decisions for the parts.
     let whole = [
         "Bash(cargo test && make)",
         "--settings",
@@ -253,7 +253,7 @@ fn a_refusal_in_plan_mode_tells_the_model_and_the_script_what_to_do() {
 #[test]
 fn a_session_of_before_decisions_is_audited_by_its_journal() {
     let bench = Bench::new(&[]);
-    // As a version wrote it that did not record decisions.
+    // A session of an earlier version, which did not record decisions.
     let project = "project-ffb83c392e7c59acc80e7eb8";
     let old = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/store-1/sessions");
     let home = bench.home.path(".local/share/becket/sessions").join(project);
@@ -288,7 +288,7 @@ fn verify_finds_a_changed_and_a_missing_output() {
     let blobs = ledger.parent().unwrap().join("blobs");
     let output = blobs.join(format!("{}.zst", &after[..64]));
     let kept = std::fs::read(&output).unwrap();
-    // A whole blob with another text.
+    // Replaces the output by another sound blob, with other text.
     let paths = std::fs::read_dir(&blobs).unwrap().map(|entry| entry.unwrap().path());
     let other = paths.into_iter().find(|path| *path != output).unwrap();
     std::fs::copy(other, &output).unwrap();
@@ -301,7 +301,7 @@ fn verify_finds_a_changed_and_a_missing_output() {
     verify().expect(0);
 }
 
-/// Outputs, attachments, tool specifications and the files that undo needs: a session keeps no blob that `verify` does not miss.
+/// `verify` notices if any blob of a session is missing: outputs, attachments, tool specifications and the files that undo needs.
 #[test]
 fn verify_misses_every_blob_that_an_entry_names() {
     let many: Vec<(String, String)> =
@@ -348,7 +348,7 @@ const PIXEL: &[u8] = &[
     0x42, 0x60, 0x82,
 ];
 
-/// Whoever can write the ledger can exchange, repeat, insert and remove lines. None of it verifies as sound.
+/// Somebody who can write the ledger can exchange, repeat, insert and remove lines. `verify` reports each of these.
 #[test]
 fn verify_finds_every_change_of_the_order_of_lines() {
     let bench = decided();
@@ -381,7 +381,7 @@ fn verify_finds_every_change_of_the_order_of_lines() {
         changed(&format!("an empty line after {at}"), &blank, false);
         let mut without = lines.clone();
         without.remove(at);
-        // Only an anchor shows that the end is missing.
+        // If the last line is removed, only an anchor can show that.
         changed(&format!("without line {at}"), &without, at + 1 == lines.len());
         if at > 0 {
             let mut swapped = lines.clone();
@@ -410,7 +410,7 @@ fn an_anchor_finds_what_the_chain_cannot() {
     let ledger = bench.ledgers()[0].clone();
     let whole = std::fs::read_to_string(&ledger).unwrap();
     let lines: Vec<&str> = whole.split_inclusive('\n').collect();
-    // Every cut leaves a sound chain, and no cut passes the anchor.
+    // A ledger that is cut between lines has a sound chain, but it does not reach the anchor.
     for keep in 1..lines.len() {
         std::fs::write(&ledger, lines[..keep].concat()).unwrap();
         let id: Value = serde_json::from_str(lines[0]).unwrap();
@@ -419,7 +419,7 @@ fn an_anchor_finds_what_the_chain_cannot() {
         let cut = run(bench.command().args(["verify", &id, "--anchor", "anchors"])).expect(1).stdout;
         assert!(cut.contains("cut off"), "{keep}: {cut}");
     }
-    // A change within is found by the chain.
+    // The chain shows a change inside the ledger.
     std::fs::write(&ledger, whole.replacen("git push", "git pull", 1)).unwrap();
     let changed = verify(&[]).expect(1).stdout;
     assert!(changed.contains("changed after it was written"), "{changed}");

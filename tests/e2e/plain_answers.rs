@@ -43,7 +43,7 @@ fn a_server_that_cannot_be_used_is_one_clear_error() {
     let good = json!({ "command": "true" });
     for (servers, why) in [
         (json!({ "bad": { "comand": "x" } }), "the key \"comand\" is unknown (did you mean \"command\"?)"),
-        // The fault is not the first thing to say about the configuration.
+        // The error is about the server that cannot be used, and not about an unknown key of another one.
         (json!({ "a": { "command": "true", "comand": 1 }, "bad": {} }), "neither a command nor a url"),
         (json!({ "a": good, "bad": { "url": "ftp://x" } }), "is not an address of http or https"),
     ] {
@@ -181,7 +181,7 @@ fn guessed_words_and_keys_get_the_nearest_ones() {
     bench.home.write(".config/becket/config.toml", "theme = \"light\"\n");
     let ran = run(bench.command().args(["-p", "--model", &answering(&bench, "x"), "hi"])).expect(0);
     assert!(ran.stderr.contains("theme: unknown key; did you mean ui.theme?"), "{}", ran.stderr);
-    // A headless run says so once for each state of the file; `doctor` says it always.
+    // A headless run reports an unknown key once for each state of the file; `doctor` always does.
     let told = || {
         let ran = run(bench.command().args(["-p", "--model", &answering(&bench, "x"), "hi"])).expect(0);
         ran.stderr.matches("unknown key").count()

@@ -27,7 +27,7 @@ fn says(terminal: &mut Terminal, text: &str) {
     terminal.until(text, |t| written(t).contains(text));
 }
 
-/// The terminal edits and echoes the lines itself.
+/// True if the terminal itself edits and echoes lines.
 fn is_line_by_line(pty: &Pty) -> bool {
     tcgetattr(pty).unwrap().local_modes.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG)
 }
@@ -62,7 +62,7 @@ fn a_turn_a_question_and_an_interrupt_are_lines_and_nothing_is_redrawn() {
 
     terminal.send("and on\n");
     gate.wait_reached();
-    // Ctrl-C drops what was printed and has not been read yet.
+    // The output is read first, because Ctrl-C discards output that the terminal has not passed on yet.
     says(&mut terminal, "and on\r\n");
     assert!(is_line_by_line(&terminal.pty));
     terminal.send("\x03");

@@ -38,7 +38,8 @@ fn export_import_export_is_byte_equal_and_the_import_goes_on() {
             let went_on = run(other.print(Api::Anthropic, &server).args(["-c", "go on"])).expect(0);
             assert_eq!(went_on.stdout, "still here\n");
             assert!(server.requests().last().unwrap().text().contains("a long line of text"));
-            // The file of a session that went on offers that session, and one with more than the session is not lost.
+            // If the session has continued since the export, importing the file leads to that session. A file with more
+            // entries than the session is refused, with a way to import it.
             import("it contains all of the file, and continues after it");
             bench.project.write("later.jsonl", export(&other));
             let refused = run(bench.command().args(["import", "later.jsonl"])).expect(2);
@@ -237,7 +238,7 @@ fn sessions_of_other_agents_come_with_their_calls_and_go_on_with_any_model() {
             }
             let doctor = run(bench.command().args(["doctor", "session", id])).expect(0);
             assert!(doctor.stdout.contains("chain"), "{}", doctor.stdout);
-            // It is a session like any other: exported and taken in again, byte for byte.
+            // The session is like any other: its export can be imported again, byte for byte.
             let jsonl = run(bench.command().args(["export", id, "--format", "jsonl"])).expect(0).stdout;
             assert_eq!(jsonl, fs::read_to_string(&bench.ledgers()[0]).unwrap());
             let md = run(bench.command().args(["export", id])).expect(0).stdout;
@@ -449,7 +450,7 @@ fn what_is_no_session_is_refused_with_one_reason_and_leaves_nothing() {
     }
     assert_eq!(other.ledgers(), Vec::<std::path::PathBuf>::new());
 
-    // Of a file that is damaged in part the rest is carried, and the damage is counted.
+    // If a file is partly damaged, everything else is imported, and the damage is counted.
     let record = claude().lines().nth(2).unwrap().to_owned();
     let damaged =
         format!("{}{record}\nnot json\n{{\"type\":\"hologram\"}}\n{{\"type\":\"user\",\"cut", claude());
@@ -471,7 +472,7 @@ fn a_page_is_one_file_that_asks_nobody_for_anything() {
         Answer::text("read <it>").usage(1100, 10),
     ]);
     run(bench.print(Api::Anthropic, &server).arg("read a.txt")).expect(0);
-    // A file that is there becomes the page and stays whose it was.
+    // An existing file is replaced by the page and keeps its permissions.
     let path = bench.project.root().join("page.html");
     std::fs::write(&path, "old").unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();

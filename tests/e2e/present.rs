@@ -11,7 +11,7 @@ const PINNED: &str = "The key's name is\n  \"k-4711\\x\" <b>&amp;</b>,\ttwo spac
 const TODO: &str = "write the \"summary\" of <step> 7 & 8 – später";
 const LAST: &str = "do the steps\n\n  - \"one\" by one\n\tand nothing else: 100 % ünïcode 👍";
 const SUMMARY: &str = "## Goal\nRun the steps.\n\n## Instructions\n\n## Progress\n\n### Done\n\n### In progress\n- the steps\n\n### Blocked\n\n## Decisions\n\n## Discoveries\n\n## Next steps\n- the next number\n\n## Relevant files\n";
-/// Is in the summary alone.
+/// A line that is only in the summary, so a request with it comes after a compaction.
 const GOAL: &str = "Run the steps.";
 const STEPS: usize = 110;
 
@@ -87,7 +87,7 @@ fn what_must_never_be_lost_is_in_every_request_after_every_compaction() {
         let turns: Vec<&Recorded> = requests.iter().filter(|r| !asks_for_summary(r)).collect();
         assert_eq!(turns.len(), STEPS + 1, "{api:?}");
         let mut after = 0;
-        // From the answer to the todo list on, so from the third request.
+        // From the third request on, which is the first one after the todo list.
         for (n, request) in turns.iter().enumerate().skip(2) {
             let mut texts = Vec::new();
             strings(&request.json(), &mut texts);

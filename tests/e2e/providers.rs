@@ -234,7 +234,7 @@ fn keys_are_kept_shown_and_removed() {
         let ran = run_with(bench.command().args(["login", name]), input.as_bytes()).expect(2);
         assert!(ran.stderr.contains(part), "{name} {input:?}: {}", ran.stderr);
     }
-    // Without a provider, the key says whose it is.
+    // If `login` names no provider, becket recognises the provider by the key.
     run_with(bench.command().arg("login"), b"sk-or-v1-0123456789abcdef").expect(0);
     assert_eq!(status(0)[0]["provider"], "openrouter");
 }
@@ -295,7 +295,7 @@ fn a_key_in_the_keychain_is_in_no_file_of_becket() {
     everything_below(&bench.home.path(".config"), &mut kept);
     everything_below(&bench.home.path(".local"), &mut kept);
     assert!(!holds(&kept, PLANTED), "the key is in a file of becket");
-    // A locked keychain is one message with the next step.
+    // If the keychain is locked, there is one message with the next step.
     std::fs::write(store.join("locked"), "").unwrap();
     let ran = run(&mut command(&["-p", "--model", "mine/one", "go"])).expect(7);
     assert!(ran.stderr.contains("keychain: it is locked"), "{}", ran.stderr);

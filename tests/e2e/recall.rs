@@ -5,7 +5,7 @@ use crate::support::{BOTH, Bench, run};
 use becket_testkit::{Answer, MockServer};
 use serde_json::json;
 
-/// Keeps nothing of what was found.
+/// A summary that keeps nothing of what was found.
 const LOSSY: &str = "## Goal\nStart the service.\n\n## Instructions\n\n## Progress\n\n### Done\n\n### In progress\n\n### Blocked\n\n## Decisions\n\n## Discoveries\n\n## Next steps\n- start it\n\n## Relevant files\n";
 const FACT: &str = "the harbour service listens on port 48613";
 

@@ -60,7 +60,7 @@ fn a_run_that_differs_stops_at_the_first_request_that_does() {
         assert!(ran.stderr.contains(words), "{words}: {}", ran.stderr);
     }
     assert_eq!(bench.project.read("a.txt"), "one more\n", "nothing ran after it");
-    // Another task differs at once.
+    // A replay with another task fails at the first request.
     let ran = run(bench.command().args(["-p", "--model", "replay:run.jsonl", "something else"])).expect(7);
     assert!(ran.stderr.contains("Request 1 of the recording differs at"), "{}", ran.stderr);
 }

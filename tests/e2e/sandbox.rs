@@ -17,7 +17,7 @@ pub(crate) fn skipped(bench: &Bench) -> bool {
     none
 }
 
-/// One command of the model, and the last request after it.
+/// Runs one command of the model. Returns the last request, which has its result, and the run.
 fn command(bench: &Bench, command: &str, flags: &[&str]) -> (String, Ran) {
     let server =
         MockServer::start([Answer::tool("c1", "bash", json!({"command": command})), Answer::text("done")]);
@@ -211,7 +211,7 @@ fn nothing_that_a_background_process_writes_later_is_obeyed() {
     ] {
         let server = MockServer::start([
             Answer::tool("c1", "bash", call.clone()),
-            // The process has written everything once when this call ends.
+            // When this call ends, the process has written each file at least once.
             Answer::tool(
                 "c2",
                 "bash",
@@ -283,7 +283,7 @@ fn becket_s_own_programs_do_not_come_from_the_workspace() {
     running.close_stdin();
     let ran = running.wait();
     assert_eq!(ran.code, 0, "{}", ran.stderr);
-    // The process that ends commands with becket works after it.
+    // The watcher, which ends commands when becket ends, still runs for a moment after becket.
     let until = std::time::Instant::now() + std::time::Duration::from_mins(1);
     let watches = || {
         let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -317,7 +317,7 @@ fn what_a_server_makes_for_other_programs_is_undone_and_reported() {
             "c1",
             "echo evil > .envrc; mkdir -p .vscode && echo evil > .vscode/tasks.json; echo more >> a.txt",
         ),
-        // The user allows this one, and the server sleeps.
+        // A command that the mode allows changes such a file while the server sleeps. This change is not the server's and stays.
         Answer::tool("c2", "bash", json!({"command": "sleep 2; echo mine > .gitattributes; sleep 2"})),
         does("c3", "echo evil > .gitattributes; (sleep 0.2; echo evil > .npmrc) >/dev/null 2>&1 & true"),
         Answer::tool("c4", "bash", json!({"command": "sleep 1; ls -A"})),
@@ -341,7 +341,7 @@ fn what_a_server_makes_for_other_programs_is_undone_and_reported() {
     assert!(!requests[2].text().contains(".gitattributes was"), "{}", requests[2].text());
     let told = requests[3].text();
     assert!(told.contains(".gitattributes was changed; what was written is now"), "{told}");
-    // Between calls the user learns of it, or the model with the next command.
+    // A change that is undone between calls is reported to the user, or to the model with its next command.
     let all = format!("{}{}", ran.stdout, requests.last().unwrap().text());
     assert!(all.contains(".npmrc was created; what was written is now .npmrc.refused"), "{all}");
 }
@@ -452,7 +452,7 @@ fn commands_reach_the_hosts_that_are_allowed_and_are_told_of_others() {
     assert!(page.contains(&format!("network: proxy; reached: {good}")), "{page}");
     let ran = run(bench.command().args(["sandbox", "--", "bash", "-c", &through(&bad)]));
     assert!(ran.stderr.contains(&format!("the sandbox refused {bad}: ")), "{}", ran.stderr);
-    // A project does not open anything.
+    // A project's configuration cannot allow hosts.
     bench.project.write(".becket/config.toml", format!("[sandbox]\nallow_hosts = [\"{bad}\"]\n"));
     let (told, _) = command(&bench, &through(&bad), &auto);
     assert!(!told.contains("hello from outside"), "{told}");
@@ -479,7 +479,7 @@ fn a_command_runs_confined_by_hand_and_gives_its_own_exit_code() {
 #[test]
 fn what_cannot_be_confined_is_asked_for() {
     let bench = Bench::new(&[("a.txt", "hello\n")]);
-    // Switched off, commands that only read run as they are.
+    // With the sandbox off, commands that only read run unconfined.
     let (told, _) = command(&bench, "cat a.txt", &["--sandbox", "off"]);
     assert!(told.contains("hello"), "{told}");
     if skipped(&bench) {

@@ -35,7 +35,7 @@ fn nothing_that_a_command_made_is_obeyed_after_becket_was_killed() {
         wait("the command does not write", &|| bench.project.exists("written"));
         running.signal("-KILL");
         running.wait();
-        // It is written again until the watcher ends the command, and no check of becket sees that.
+        // The command writes `.mcp.json` again and again until the watcher ends it. becket itself no longer checks anything.
         wait("it stopped too early", &|| bench.project.exists(".mcp.json"));
         let left = || {
             let names = [".mcp.json", "x.code-workspace", ".git/hooks/pre-commit"];

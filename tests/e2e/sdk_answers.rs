@@ -163,7 +163,7 @@ fn a_cleared_conversation_is_not_sent_again() {
     let requests = server.requests();
     assert_eq!(requests.len(), 2);
     assert!(!requests[1].text().contains("SECRET"), "{}", requests[1].text());
-    // There is nothing to clear any more after a second one, and that is no error.
+    // A second `/clear` finds nothing to clear, which is no error.
     session.send(&says("/clear"));
     assert_eq!(session.result()["subtype"], "success");
     session.send(&says("/clear"));

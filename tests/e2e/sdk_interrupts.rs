@@ -5,7 +5,7 @@ use crate::support::{Bench, says};
 use becket_testkit::{Answer, MockServer};
 use serde_json::{Value, json};
 
-/// The message of a request that the program gets, and its id.
+/// The MCP message in a request to the program, and the request's id.
 fn message(line: &Value) -> (&Value, &str) {
     (&line["request"]["message"], line["request_id"].as_str().unwrap())
 }
@@ -58,7 +58,7 @@ fn a_tool_of_the_program_is_cancelled_and_its_late_answer_has_no_effect() {
     session.send(
         &json!({ "type": "control_request", "request_id": "i", "request": { "subtype": "interrupt" } }),
     );
-    // Both arrive, before the result or after it: the SDK gives up the request, and the server stops its work.
+    // Two lines arrive, before or after the result: one makes the SDK give up the request, the other stops the server's work.
     let given_up = |line: &&Value| line["type"] == "control_cancel_request" && line["request_id"] == id;
     let is_told = |line: &&Value| line["request"]["message"]["method"] == "notifications/cancelled";
     let mut lines: Vec<Value> = Vec::new();
@@ -82,7 +82,7 @@ fn a_tool_of_the_program_is_cancelled_and_its_late_answer_has_no_effect() {
     assert_eq!(told["params"]["requestId"], asked["id"], "{told}");
     respond(&mut session, told_id, &json!({ "mcp_response": { "jsonrpc": "2.0", "result": {} } }));
 
-    // The late answer is that of no call: neither of the one before, nor of the next.
+    // The late answer counts for no call: neither for the interrupted one, nor for the next.
     let answer = |id: &Value, text: &str| {
         let content = json!({ "content": [{ "type": "text", "text": text }] });
         json!({ "mcp_response": { "jsonrpc": "2.0", "id": id, "result": content } })

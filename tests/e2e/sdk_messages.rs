@@ -51,7 +51,7 @@ fn each_message_of_the_python_sdk_has_its_own_turn_and_result() {
     let mut session = session(&bench, &server, "sdk-py", &BYPASS);
     session.send(&says("first"));
     gate.wait_reached();
-    // The turn works: two messages, a command that becket answers itself, and another message.
+    // While the first turn runs, the program sends two messages, a command that becket answers itself, and another message.
     for text in ["second", "third", "/status", "fourth"] {
         session.send(&says(text));
     }
@@ -73,7 +73,7 @@ fn each_message_of_the_python_sdk_has_its_own_turn_and_result() {
     assert_eq!(index, [0, 1, 2, 3, 4]);
     let of = |subtype: &str| lines.iter().filter(|line| line["subtype"] == subtype).collect::<Vec<_>>();
     assert_eq!(of("init").len(), 5, "each turn begins with system/init");
-    // An SDK that reads `idle` closes its side, and hooks of the next turn could not ask it.
+    // `idle` is sent once, at the very end: an SDK that reads it closes its side, and hooks of a later turn could not ask it.
     let states: Vec<&str> =
         of("session_state_changed").iter().map(|line| line["state"].as_str().unwrap()).collect();
     assert_eq!(states.iter().filter(|state| **state == "idle").count(), 1, "{states:?}");

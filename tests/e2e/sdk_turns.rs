@@ -70,7 +70,7 @@ fn a_refused_prompt_is_a_result_and_no_failure() {
     session.send(&says("good"));
     assert_eq!(session.result()["result"], "fine");
     session.0.wait().expect(0);
-    // A script that reads no lines must not take it for an answer.
+    // A script that does not read lines must not take the refusal for an answer, so the exit code is 1.
     let server = MockServer::start([Answer::text("never")]);
     run(bench.print(Api::Anthropic, &server).arg("bad")).expect(1);
 }
@@ -222,7 +222,7 @@ fn hooks_read_a_transcript() {
     let server = MockServer::start([Answer::text("more")]);
     run(bench.print(Api::Anthropic, &server).args(["--continue", "again"])).expect(0);
     assert_eq!(bench.project.read("copy.jsonl").lines().count(), 6);
-    // Without hooks, there is none.
+    // If there are no hooks, there is no transcript.
     let bench = Bench::new(&[]);
     let server = MockServer::start([Answer::text("done")]);
     run(bench.print(Api::Anthropic, &server).arg("go")).expect(0);

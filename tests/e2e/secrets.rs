@@ -32,7 +32,7 @@ fn a_token_in_an_output_reaches_no_provider_unless_it_is_allowed() {
             assert!(tool == "grep" || sent.contains("hunter22"), "what an example may hold stays: {sent}");
             assert!(ran.stderr.contains("GitHub token"), "{tool}: {}", ran.stderr);
         }
-        // A project does not have secrets sent; the user does.
+        // A project's file cannot allow secrets to be sent; the user's file can.
         bench.project.write(".becket/config.toml", "secrets = \"send\"\n");
         let server = answers(Answer::tool("c1", "read", json!({"path": "settings.ini"})));
         run(bench.print(api, &server).arg("look")).expect(0);
@@ -254,7 +254,7 @@ fn commands_that_print_parts_of_a_session_print_no_key() {
                 let ran = run(bench.command().args(*words).args(json));
                 assert!(ran.code < 2, "{words:?}: {ran:?}");
                 for key in &keys {
-                    // Half of a key is too much.
+                    // No 14 consecutive characters of a key may be printed.
                     let pieces = (0..=key.len() - 14).map(|at| &key[at..at + 14]);
                     let printed = pieces.into_iter().find(|piece| {
                         !piece.starts_with("sk-ant-api0")

@@ -63,7 +63,7 @@ fn signals_end_a_headless_run_with_its_hooks() {
         let kinds = bench.entries();
         let ended = kinds.iter().filter(|entry| entry["kind"] == "hook" && entry["event"] == "SessionEnd");
         assert_eq!(ended.count(), 1, "{signal}: the run of the hook is in the ledger");
-        // After SIGTERM the turn is unfinished, as without hooks.
+        // After SIGTERM the turn is unfinished, as without hooks, so `--continue` has something to do.
         let server = MockServer::start([Answer::text("gone on")]);
         let ran = run(bench.print(Api::Anthropic, &server).arg("--continue"));
         assert_eq!(ran.code == 0, code == 143, "{signal}: {ran:?}");
@@ -181,7 +181,7 @@ fn a_resumed_session_begins_as_resumed() {
         wanted.extend([source, "SessionEnd other"]);
         assert_eq!(events(&bench), wanted, "{arguments:?}");
     }
-    // As the official SDKs resume.
+    // The official SDKs resume with the id in the same argument.
     let mut session = Session::start(&bench, &server, &[&format!("--resume={id}")]);
     session.send(&says("and again"));
     session.result();

@@ -63,7 +63,7 @@ impl Session {
     }
 }
 
-/// A hook at the end of a turn that a program adds sends the model back, as one of a settings file does.
+/// A `Stop` hook that a program adds sends the model back once, like one in a settings file.
 #[test]
 fn a_stop_hook_of_a_program_sends_the_model_back_once() {
     let bench = Bench::new(&[]);

@@ -66,7 +66,7 @@ fn all_places_show_one_size() {
     for percent in [12, 50] {
         let (bench, server) = session(percent);
         let size = shown(&bench, &server);
-        // The last report, and the answer after it.
+        // The size is what the provider reported last, plus the 400 tokens of the answer.
         let last = server.requests().last().unwrap().body.len() as u64 * percent / 100 + 400;
         assert_eq!(size, last, "{percent}");
         let counted = page(&bench, &server, &["context", "--json", "--exact"])["tokens"].as_u64().unwrap();
@@ -83,14 +83,14 @@ fn all_places_show_one_size() {
             |list: &Value| -> u64 { list.as_object().unwrap().values().filter_map(Value::as_u64).sum() };
         let before = sum(&preview["before"]);
         assert!(before.abs_diff(size) <= 10, "{percent}: the categories add up: {before} {size}");
-        // The removed part is as large as the same messages in the context.
+        // The removed part is no larger than the conversation in the context.
         let removed: u64 =
             preview["dropped"].as_array().unwrap().iter().map(|m| m["tokens"].as_u64().unwrap()).sum();
         let conversation = preview["before"]["conversation"].as_u64().unwrap();
         assert!(removed > 0 && removed <= conversation + 10, "{percent}: {removed} {preview}");
 
-        // A program, and a person at the terminal, who continue the session. They are offered some other tools, which change the
-        // size by a few tokens.
+        // A program and a person at the terminal continue the session and see nearly the same size. They are offered some
+        // other tools, which differ by a few tokens.
         let near = |other: u64| other.abs_diff(size) * 20 <= size;
         let mut command = becket(&bench, &server);
         command.args(["--model", "anthropic/claude-sonnet-4-5", "-p", "--continue"]);

@@ -47,7 +47,7 @@ fn the_second_process_reads_forks_or_takes_over_and_the_first_one_notices() {
     let mut first = waiting(&bench, &server);
     let ledger = bench.ledgers().remove(0);
 
-    // One clear message, with the ways to go on.
+    // A second process gets one clear message, with the ways to continue.
     let refused = run(bench.print(Api::Chat, &server).args(["--continue", "zz-two"])).expect(2);
     for way in ["another process", "--fork-session", "--take-over", "becket export"] {
         assert!(refused.stderr.contains(way), "{way}: {}", refused.stderr);
@@ -65,7 +65,7 @@ fn the_second_process_reads_forks_or_takes_over_and_the_first_one_notices() {
     .expect(0);
     assert_eq!(bench.ledgers().len(), 2, "a copy that is kept, and one that is not");
 
-    // The first one hangs; the second one takes the session over and goes on in it.
+    // The first process hangs; the second one takes the session over and continues it.
     first.signal("-STOP");
     let ran =
         run(bench.print(Api::Chat, &server).args(["--resume", &id, "--take-over", "zz-three"])).expect(0);
@@ -81,13 +81,13 @@ fn the_second_process_reads_forks_or_takes_over_and_the_first_one_notices() {
         texts(&ledger).iter().any(|t| t == "said: zz-one") && texts(&ledger).iter().any(|t| t == "zz-three")
     );
 
-    // It comes back: it says so, does nothing, and adds not a byte.
+    // The first process runs again: it reports the takeover, runs nothing, and adds no byte to the ledger.
     first.signal("-CONT");
     first.send(&user("zz-touch"));
     first.line(|l| l.contains("\"type\":\"result\""));
     let ended = first.wait();
     assert!(ended.stdout.contains("taken over by another process"), "{ended:?}");
-    // Once as a notice and once as the end of the turn, although several entries could not be written.
+    // The takeover is reported once as a notice and once as the end of the turn, although several entries could not be written.
     let notices =
         ended.stdout.lines().filter(|l| l.contains("taken over") && !l.contains("\"type\":\"result\""));
     assert!(notices.count() <= 1, "{}", ended.stdout);
@@ -113,7 +113,7 @@ fn a_data_directory_that_is_deleted_while_it_runs_costs_the_record_and_not_the_w
 fn no_place_for_the_data_is_a_note_and_nothing_at_all_when_nothing_is_to_be_kept() {
     let bench = Bench::new(&[("file", "in the way")]);
     let server = server();
-    // Nothing can be made in these, whoever one is.
+    // Nobody can make a folder at these paths, not even root.
     let in_the_way = bench.project.path("file");
     for place in [PathBuf::from("/proc/becket"), PathBuf::from("/dev/null/becket"), in_the_way] {
         let ran = run(bench.print(Api::Chat, &server).env("BECKET_HOME", &place).arg("zz-one")).expect(14);
@@ -162,7 +162,7 @@ fn a_damaged_session_is_repaired_in_a_copy() {
 fn a_store_that_cannot_be_used_ends_the_command_and_nothing_goes_elsewhere() {
     let bench = Bench::new(&[]);
     let server = server();
-    // Without the feature there is no such store; with it nobody answers there.
+    // Without the feature `postgres` there is no such store; with it, no server answers.
     let ran = run(bench
         .print(Api::Chat, &server)
         .env("BECKET_STORE", "postgres:///x?host=/nonexistent&user=me")
@@ -177,7 +177,7 @@ fn a_store_that_cannot_be_used_ends_the_command_and_nothing_goes_elsewhere() {
 fn a_session_that_cannot_be_saved_has_an_exit_code_of_its_own() {
     for format in ["text", "json", "stream-json"] {
         let bench = Bench::new(&[]);
-        // Something else is where sessions go, as on a home folder that cannot be written, also for root.
+        // A file is at the path of the sessions, so nobody can make a session there, not even root.
         bench.home.write(".local/share/becket/sessions", "a file");
         let server = MockServer::start([Answer::text("done")]);
         let mut command = bench.print(Api::Chat, &server);
@@ -186,7 +186,7 @@ fn a_session_that_cannot_be_saved_has_an_exit_code_of_its_own() {
         assert!(ran.stdout.contains("done"), "{}", ran.stdout);
         assert!(ran.stderr.contains("Cannot save this session"), "{}", ran.stderr);
         assert_eq!(ran.stdout.contains("\"session_saved\":false"), format != "text", "{}", ran.stdout);
-        // Nobody wanted it saved.
+        // If the session is not to be saved, the run succeeds.
         let server = MockServer::start([Answer::text("done")]);
         run(bench.print(Api::Chat, &server).args(["--no-session-persistence", "hello"])).expect(0);
     }
@@ -250,7 +250,7 @@ fn an_answer_that_a_takeover_kept_from_being_written_has_that_exit_code() {
             if requests == 1 {
                 return Answer::tool("c1", "bash", json!({ "command": "true" })).into();
             }
-            // The last request of the first process is open.
+            // The second process takes the session over while the last request of the first one waits for its answer.
             assert!(second.output().unwrap().status.success());
             Answer::text("said by the first").into()
         });

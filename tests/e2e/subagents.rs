@@ -57,7 +57,8 @@ fn a_subagent_has_its_task_alone_and_its_last_words_come_back() {
         assert_eq!(ran.result()["num_turns"], 2);
         let session = of("system", true)[0]["task_id"].as_str().unwrap().to_owned();
 
-        // Its session is linked: the list has one, the tree has both, and what is continued is not the subagent's.
+        // The subagent's session is linked to its agent's: the list has only the agent's, the tree has both, and `-c`
+        // continues the agent's.
         let becket = |args: &[&str]| run(bench.command().args(args));
         let list: Value = serde_json::from_str(&becket(&["sessions", "--json"]).expect(0).stdout).unwrap();
         assert_eq!(list.as_array().unwrap().len(), 1);
@@ -78,7 +79,7 @@ fn a_subagent_has_its_task_alone_and_its_last_words_come_back() {
         run(bench.print(api, &last).args(["-c", "go on"])).expect(0);
         assert!(anywhere(&last.requests()[0], "the great task"));
 
-        // It goes where its session goes.
+        // The subagent's session goes into the trash and comes back with its agent's.
         let main = list[0]["id"].as_str().unwrap();
         assert!(becket(&["sessions", "rm", main]).expect(0).stdout.contains("with its subagent's"));
         assert_eq!(becket(&["sessions", "tree"]).expect(0).stdout, "There is no session yet.\n");

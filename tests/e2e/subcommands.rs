@@ -111,7 +111,7 @@ fn estimates_of_a_context_learn_from_what_the_provider_reported() {
             serde_json::from_str(&run(bench.command().args(["context", "--json"])).expect(0).stdout).unwrap();
         let (shown, reported) =
             (shown["tokens"].as_f64().unwrap(), reported.load(std::sync::atomic::Ordering::Relaxed) as f64);
-        // Each report moves the estimate by a part.
+        // Each report corrects the estimate only in part.
         assert!((0.75..1.3).contains(&(shown / reported)), "{factor}: {shown} of {reported}");
     }
 }
@@ -227,7 +227,7 @@ fn sessions_are_named_tagged_put_away_thrown_away_and_brought_back() {
     assert!(page.contains("<svg") && page.contains("Calls of tools") && !page.contains("http:"), "{page}");
     assert!(sessions(&["stats"]).expect(0).stdout.contains("by tool"));
 
-    // Into the trash, back, and for good: nothing of it is left in the index either.
+    // A session goes to the trash, comes back, and is deleted for good, also from the index.
     sessions(&["rm", "the search"]).expect(0);
     assert_eq!(titles(&[]), ["second"]);
     assert!(sessions(&["trash"]).expect(0).stdout.contains("the search"));

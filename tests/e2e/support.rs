@@ -132,8 +132,8 @@ fn find(dir: &Path, name: &str, out: &mut Vec<PathBuf>) {
     }
 }
 
-/// The same command for a user to whom files can be closed. Root without its capabilities is one; other users are it already.
-/// `None`, with a line, if root cannot give them up here.
+/// `command` for a user to whom files can be closed: root gives up its capabilities, other users need nothing. `None`, with
+/// a line on stdout, if root cannot give them up on this machine.
 #[expect(clippy::print_stdout, reason = "a test says that it skipped")]
 pub(crate) fn without_privileges(command: &Command) -> Option<Command> {
     const GIVEN_UP: [&str; 2] = ["--bounding-set=-all", "--inh-caps=-all"];
@@ -201,7 +201,7 @@ impl Running {
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) {
-        // A becket that has already refused its flags does not read; that is not the test's failure.
+        // becket may have refused its flags and ended without reading, so errors of writing are ignored here.
         if let Some(stdin) = &mut self.stdin {
             let _ = stdin.write_all(bytes).and_then(|()| stdin.flush());
         }
@@ -254,7 +254,7 @@ impl Running {
     }
 }
 
-/// A line of stdin, and the first line that comes back with this in it.
+/// Sends a line to stdin. Returns the first line of stdout that contains `wanted`.
 pub(crate) fn ask(running: &mut Running, line: &Value, wanted: &str) -> Value {
     running.send(format!("{line}\n").as_bytes());
     serde_json::from_str(&running.line(|l| l.contains(wanted))).unwrap()

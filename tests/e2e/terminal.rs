@@ -35,7 +35,7 @@ impl Terminal {
         Self::typed(command, "")
     }
 
-    /// With keys that were typed before anything ran.
+    /// Starts a command on a terminal on which these keys were typed before.
     pub(crate) fn typed(command: Command, keys: &str) -> Self {
         let (pty, slave) = open().unwrap();
         pty.resize(pty_process::Size::new(ROWS, COLUMNS)).unwrap();
@@ -72,13 +72,13 @@ impl Terminal {
         self.emulator.screen().contents()
     }
 
-    /// Until what was written so far makes it so.
+    /// Reads output until `wanted` is true, and fails if that takes longer than [`DEADLINE`].
     pub(crate) fn until(&mut self, what: &str, wanted: impl Fn(&Self) -> bool) {
         let end = Instant::now() + DEADLINE;
         while !wanted(self) {
             let left = end.saturating_duration_since(Instant::now());
             let Ok(chunk) = self.chunks.recv_timeout(left) else {
-                // Modes change without a byte: what ended after its last one may have come to it meanwhile.
+                // The output has ended. The terminal's modes may have changed after the last byte, so they are looked at once more.
                 assert!(wanted(self), "{what} did not come; the screen:\n{}", self.screen());
                 return;
             };
@@ -91,7 +91,7 @@ impl Terminal {
         self.until(text, |t| t.screen().contains(text));
     }
 
-    /// The same for a text that may be broken into lines: where depends on the length of the paths in it.
+    /// Waits until the screen shows a text that may be broken into lines. The places of the breaks depend on the length of paths in it.
     pub(crate) fn shows_words(&mut self, text: &str) {
         self.until(text, |t| t.screen().split_whitespace().collect::<Vec<_>>().join(" ").contains(text));
     }
@@ -119,7 +119,7 @@ impl Terminal {
         }
     }
 
-    /// Takes what is written for so long, or until the screen is as wanted.
+    /// Reads output for this time, or until the screen is as wanted.
     fn drain(&mut self, time: Duration, wanted: impl Fn(&str) -> bool) {
         let end = Instant::now() + time;
         while !wanted(&self.screen())
@@ -149,7 +149,7 @@ impl Terminal {
 }
 
 impl Drop for Terminal {
-    /// Asks it to end, so that it removes its temporary folder; kills it only if it does not.
+    /// Asks the program to end, so that it removes its temporary folder, and kills it only if it does not.
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
             let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
@@ -269,7 +269,7 @@ fn a_rule_that_is_always_allowed_goes_into_a_file_of_the_person_s_own() {
     terminal.send("1 yes, sure");
     terminal.shows("› 1 yes, sure");
     assert!(!bench.project.exists("made.txt"));
-    // Ctrl-U empties the composer. Too early, Tab counts for nothing, and the time starts again.
+    // Ctrl-U empties the composer. A Tab before the question could be read has no effect, and the waiting time starts again.
     terminal.press_until("\x15\t", "❯ 1 Yes");
     terminal.press_until("3", "Always allow this?");
     assert!(terminal.screen().contains("Bash(touch *)"), "{}", terminal.screen());
@@ -393,7 +393,7 @@ fn an_export_to_a_terminal_shows_controls() {
     terminal.shows("before\\u{1b}]0;title\\u{7}behind");
 }
 
-/// Of a session of some megabytes the end is shown; whoever reads back, searches or goes to a message finds all of it.
+/// Opening a session of some megabytes shows its end. Scrolling back, searching and the list of messages reach all of it.
 #[test]
 fn a_long_session_is_read_back_to_its_first_message() {
     let mut lines = String::new();
@@ -416,7 +416,7 @@ fn a_long_session_is_read_back_to_its_first_message() {
     command.args(["-c", "--context-window", "2000000"]);
     let mut terminal = Terminal::start(command);
     terminal.shows("Describe a task");
-    // Into what is not there, by a search,
+    // A search reaches a message that is not loaded.
     terminal.send("\x06user 100 says");
     terminal.shows("0 of 0+");
     terminal.send("\x1b[A");
@@ -424,14 +424,14 @@ fn a_long_session_is_read_back_to_its_first_message() {
     terminal.shows("1 of 1");
     terminal.send("\x1b");
     terminal.until("the end of the search", |t| !t.screen().contains("find:"));
-    // to the first block,
+    // The key for the first block loads the first message.
     terminal.send("\x1b[1;3A");
     terminal.shows("Enter opens");
     terminal.send("g");
     terminal.shows("› user 0 says");
     terminal.send("\x1b");
     terminal.until("the end of the focus", |t| !t.screen().contains("Enter opens"));
-    // by the list of messages.
+    // The list of messages reaches a message that is not loaded.
     terminal.press_until("\x1b", "Esc once more");
     terminal.press_until("\x1b", "user 898");
     terminal.send("user 250");
@@ -487,7 +487,7 @@ fn the_window_is_known_before_the_first_answer() {
     terminal.shows("Describe a task");
     terminal.send("/context\r");
     terminal.shows_words("tokens of a window of 40k");
-    // The page is drawn to its end: before that, what lies below it is still on the screen.
+    // Waits until the page is drawn to its last row: until then, the screen still shows what was below it.
     terminal.shows("Esc closes");
     terminal.send("\x1b");
     terminal.shows("Describe a task");
@@ -503,7 +503,7 @@ fn the_status_line_program_is_shown_and_can_change_nothing() {
     }
     let dir = bench.home.root().join(".config/becket");
     std::fs::create_dir_all(&dir).unwrap();
-    // It reads the workspace and becket's own folder, and writes into neither.
+    // The command of the status line can read the workspace and becket's own folder, and can write to neither.
     let script = "echo \"of $(cat a.txt) $(grep -c script ~/.config/becket/config.toml)\"; touch made ~/made a.txt || echo kept";
     let config = format!("[ui.status_line]\ncommand = {}\n", json!(format!("{script} # script")));
     std::fs::write(dir.join("config.toml"), config).unwrap();
@@ -545,7 +545,7 @@ fn a_key_is_checked_when_it_is_given_and_counts_at_once() {
     terminal.send("\r");
     terminal.shows_words("The key for anthropic is valid");
     terminal.shows_words("ANTHROPIC_API_KEY overrides it");
-    // It is kept for the address in use.
+    // The key is saved for the address in use.
     assert_eq!(
         std::fs::read_to_string(&kept).unwrap(),
         format!("\"anthropic@{}\" = \"{GOOD}\"\n", server.url().trim_start_matches("http://"))

@@ -269,7 +269,7 @@ fn a_rewind_leaves_the_context_that_was_there_before_the_message() {
     let before = becket(&bench, &["context", "--json"], 0);
     let spans = |page: &str| {
         let mut spans = serde_json::from_str::<Value>(page).unwrap()["spans"].clone();
-        // Estimates learn from each report of the provider.
+        // Sizes are left out, because estimates change with each report of the provider.
         spans.as_array_mut().unwrap().iter_mut().for_each(|span| span["tokens"] = Value::Null);
         spans
     };
@@ -367,7 +367,7 @@ fn changes_of_an_imported_session_are_undone_only_if_the_user_made_the_file() {
     let told = again(&[]);
     assert!(told.contains("cannot be undone here") && told.contains("--trust"), "{told}");
     assert!(becket(&bench, &["undo", "--yes"], 0).contains("Nothing to undo"));
-    // The same file once more is still the same session.
+    // Importing the same file again leads to the same session.
     assert!(becket(&bench, &["import", "moved.jsonl"], 0).contains("already exists here: the same"));
     // Changes that are made here can be undone here.
     play(&bench, &write("three\n"), "write", &["--continue"]);
@@ -376,7 +376,7 @@ fn changes_of_an_imported_session_are_undone_only_if_the_user_made_the_file() {
     becket(&bench, &["undo", "--yes"], 0);
     assert_eq!(bench.project.read("a.txt"), "two\n");
     assert!(becket(&bench, &["undo", "--yes"], 0).contains("Nothing to undo"));
-    // A torn end does not keep the rights, and a fork does not bring them back.
+    // Importing the file with an incomplete line at its end gives no right to undo either, and neither does a fork.
     bench.project.write("moved.jsonl", file.clone() + "{\"torn");
     again(&[]);
     becket(&bench, &["sessions", "fork", &id, "--name", "copy"], 0);
@@ -397,7 +397,7 @@ fn a_rewind_past_a_failed_turn_leaves_the_turn_before_it_complete() {
         let text = request.text();
         n += 1;
         if text.contains("zz-second") && !text.contains("zz-third") {
-            // Until becket stops it.
+            // The model repeats the call until becket ends the turn.
             return Answer::tool(&format!("c{n}"), "read", json!({ "path": "a.txt" })).into();
         }
         Answer::text("done").into()
@@ -406,7 +406,7 @@ fn a_rewind_past_a_failed_turn_leaves_the_turn_before_it_complete() {
     run(bench.print(Api::Chat, &server).args(["-c", "zz-second"])).expect(8);
     let id = bench.ledgers()[0].parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
     becket(&bench, &["rewind", &id, "2", "--conversation", "--yes"], 0);
-    // Nothing is left to continue.
+    // After the rewind there is no unfinished turn to continue.
     let sent = server.requests().len();
     let ran = run(bench.print(Api::Chat, &server).arg("-c")).expect(2);
     assert!(ran.stderr.contains("is complete") && !ran.stderr.contains("cut off"), "{}", ran.stderr);

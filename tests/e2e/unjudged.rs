@@ -11,11 +11,11 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Content of files that no command may read: of a secret, and of another file outside.
+/// Content of files that no command may read: of a file with a secret, and of another file outside the workspace.
 const SECRET: &str = "private-key-8841";
 const OUTSIDE: &str = "outside-data-8841";
 
-/// Sets `f` to the name of that file.
+/// Sets `f` to the name of the file to which the shell writes its working directory for becket.
 macro_rules! cwd_file {
     () => {
         "f=$(tr '\\0' '\\n' </proc/$$/cmdline | grep -o \"'/[^']*/cwd-[0-9a-f]*'\" | head -n 1 | tr -d \"'\"); "
@@ -60,7 +60,7 @@ const ATTACKS: &[(&str, &str)] = &[
         "exec 3<$BASE/home/.ssh; cat /proc/self/fd/3/id_rsa; tar c $BASE/home/.ssh; grep -r private $BASE/home",
     ),
     ("printf 'all:\\n\\ttouch $(BASE)/pwned\\n' > Makefile", "make"),
-    // The file in which the shell leaves its folder for becket, and ones that becket could write.
+    // Attacks on the file to which the shell writes its working directory for becket: links and pipes in its place.
     ("", concat!(cwd_file!(), "ln -s $BASE/home/.aws/credentials \"$f\"; kill -9 $$")),
     ("", concat!(cwd_file!(), "mkfifo \"$f\"; kill -9 $$")),
     ("", concat!(cwd_file!(), "ln -s /dev/zero \"$f\"; kill -9 $$")),
@@ -142,7 +142,7 @@ impl Ground {
         ground
     }
 
-    /// The command as the model writes it, with the names of the ground in it.
+    /// The command as the model sends it: in the folder of the attack, with the variables that it uses.
     fn command(&self, number: usize, command: &str) -> String {
         let port = self.listener.local_addr().unwrap().port();
         format!("cd {number} && export BASE='{}' PORT={port}; {command}; true", self.base.display())

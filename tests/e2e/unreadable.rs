@@ -96,7 +96,7 @@ fn a_ledger_that_cannot_be_read_is_named_and_the_others_are_listed() {
     }
 }
 
-/// Such a file is not used, because it only allows. A note says so.
+/// A file that only allows things is not used if it cannot be read, and a note says so.
 #[test]
 fn own_files_that_cannot_be_read_are_named() {
     let (bench, model) = with_session();

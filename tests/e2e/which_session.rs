@@ -40,7 +40,7 @@ fn a_run_that_failed_is_not_the_newest_session() {
     assert!(undone.contains("1 call of the turn \"change a\""), "{undone}");
     assert!(undone.contains("1 newer turn changed no file"), "{undone}");
     assert!(undone.contains("a.txt +1 -1"), "{undone}");
-    // Only sessions that failed are left for this project: they are taken.
+    // If a project has only sessions that failed, the newest of them is used.
     let bench = Bench::new(&[]);
     run(bench.print(Api::Anthropic, &server).arg("the only one")).expect(7);
     let exported = run(bench.command().arg("export")).expect(0);

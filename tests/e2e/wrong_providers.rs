@@ -8,7 +8,7 @@ use serde_json::json;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 
-/// Part of each planted key.
+/// A part of each key in these tests, which no message may show.
 const PLANTED: &str = "planted";
 
 /// A server that answers by the first part of the path.
@@ -87,7 +87,7 @@ fn faults(rows: &[Row]) -> Vec<String> {
         let mut command = bench.command();
         command.envs(row.environment.iter().map(|(name, value)| (*name, value.as_str())));
         let ran = run(command.args(["-p", "--max-wait", "200ms", "--model", "mine/x", "go"]));
-        // The notices before the message are no second message.
+        // Notices before the message do not count as a second message.
         let is_notice = |line: &&str| line.contains("; retry ") || line.contains("The context window of ");
         let told: Vec<&str> = ran.stderr.lines().filter(|line| !is_notice(line)).collect();
         let messages = told.iter().filter(|line| line.starts_with("becket: ")).count();
@@ -203,7 +203,7 @@ fn a_wrong_address_is_one_message() {
             "answers, but does not speak HTTP there",
             "Check host and port of the base URL.",
         ),
-        // The alert of a server of TLS.
+        // A TLS server answers plain HTTP with an alert.
         at(
             &format!("http://127.0.0.1:{}/v1", port(b"\x15\x03\x01\x00\x02\x02\x46")),
             7,

@@ -10,7 +10,7 @@ about the window assume as the most. One line for each case; exit 0 if all are a
 import argparse, glob, json, os, pathlib, shutil, signal, subprocess, sys, tempfile, time, urllib.request
 
 KINDS = {"chat": ("openai-chat", "/v1"), "responses": ("openai-responses", "/v1"), "messages": ("anthropic", "")}
-# An answer; a call in the text, which is not run; a repetition that becket stopped; an answer that was cut.
+# Exit codes that the work of a weak model may bring: success, calls written as text, no answer, no room, the limit on turns, a denied call.
 ENDS = {0, 12, 11, 10, 3, 5}
 
 
@@ -46,7 +46,7 @@ class Project:
         try:
             out, err = process.communicate(timeout=560)
         except subprocess.TimeoutExpired:
-            # A session that nobody waits for would go on asking the model.
+            # The run is killed, because otherwise it would keep asking the model.
             process.kill()
             process.communicate()
             raise

@@ -436,7 +436,7 @@ def final(name, code, *words):
     def case(c):
         r = c.becket(f"CASE-{name}. Answer.")
         check(f"exit code {code}", r.code == code, r)
-        # a key that a program prints is asked for once more
+        # after a refusal, becket runs the program that prints the key once more and sends the request again
         check("no retry", len(r.posts) == (2 if (c.fmt, name) == ("vertex", "e401") else 1), r)
         for word in words:
             check(f"`{word}` in the message", word.lower() in (" ".join(r.result.get("errors") or []) + r.err).lower(), r)
@@ -550,7 +550,7 @@ def main():
             try:
                 wait_for(f"http://127.0.0.1:{s.port}/health", s.process, s.log)
             except (Exception, SystemExit) as why:
-                # Its needs are not becket's: an old node, a machine without a loopback address.
+                # The server may fail to start for reasons that are not becket's: an old node, or a machine without a loopback address.
                 print(f"mock servers: {s.name} does not start ({str(why)[:200]}); skipped")
                 return 0
         print(f"servers up after {time.time() - start:.1f} s", flush=True)

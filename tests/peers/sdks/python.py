@@ -378,7 +378,7 @@ async def each_query_has_a_response_of_its_own(place):
 
     hooks = {"UserPromptSubmit": [HookMatcher(hooks=[hook])], "Stop": [HookMatcher(hooks=[hook])]}
     async with ClaudeSDKClient(place.options(model, can_use_tool=may, hooks=hooks)) as client:
-        # At once, before the first turn has begun, and while it works.
+        # The first message is sent before any turn, the others at once after it, while the turn begins or works.
         for text in ["first", "second", "third"]:
             await client.query(text)
         for wanted in ["one", "two", "three"]:
