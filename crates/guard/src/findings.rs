@@ -122,6 +122,9 @@ pub(crate) struct PartNotes {
 /// Maximum number of reasons that a question names.
 const REASONS: usize = 3;
 
+/// Characters of a reason about a part of a command that are more than one row of a screen.
+const LONG: usize = 64;
+
 /// Maximum number of programs that a reason names.
 const PROGRAMS: usize = 5;
 
@@ -142,6 +145,10 @@ pub(crate) fn reason(shown: &str, asks: &[Ask]) -> String {
         let reason = match &ask.unruled {
             Some(_) if unruled > 1 && std::mem::replace(&mut listed, true) => continue,
             Some(_) if unruled > 1 => no_rule_allows(&programs),
+            // A long part of a longer command would be repeated.
+            Some(_) if ask.reason.chars().count() > LONG && !ask.reason.contains(&format!("`{shown}`")) => {
+                no_rule_allows(&programs)
+            }
             _ => ask.reason.clone(),
         };
         if reasons.last() != Some(&reason) {
@@ -215,6 +222,11 @@ mod tests {
             unruled: Some(program.to_owned()),
             ..Ask::default()
         };
+        let long =
+            || Ask { reason: format!("no rule allows `make {}` (why)", "x".repeat(60)), ..unruled("make") };
+        assert_eq!(reason("make x && echo a", &[long()]), "no rule allows `make`");
+        let whole = format!("make {}", "x".repeat(60));
+        assert_eq!(reason(&whole, &[long()]), format!("no rule allows `{whole}` (why)"));
         let other = || Ask { reason: "`sudo` runs with other rights".to_owned(), ..Ask::default() };
         for (asks, want) in [
             (vec![unruled("make")], "no rule allows `make x` (why)"),

@@ -132,9 +132,27 @@ fn a_change_has_three_lines_around_it() {
     begin(&mut stage, "b", "edit", json!({"path": "a.rs"}));
     let diff = "@@ -1,7 +1,7 @@\n one\n\n three\n-old\n+new\n five\n\n seven\n";
     finish(&mut stage, "b", "edit", "done", json!({"diff": diff}), false);
-    let screen = stage.screen();
-    for line in ["1  one", "3  three", "4 -old", "4 +new", "5  five", "7  seven"] {
-        assert!(screen.contains(line), "{line}\n{screen}");
+    let mut asked = Stage::new(60, 40);
+    asked.event(started());
+    asked.event(Event::PermissionAsked(Box::new(PermissionRequest {
+        call_id: CallId("c1".into()),
+        tool: "edit".into(),
+        input: json!({"path": "a.rs"}),
+        access: Access::write("/p/a.rs".into()),
+        reason: "default mode asks before changes".into(),
+        offer: None,
+        nearest: None,
+        secrets: None,
+        preview: vec![FilePreview {
+            path: "/p/a.rs".into(),
+            hunks: vec![diff.to_owned()],
+            marks: Vec::new(),
+        }],
+    })));
+    for screen in [stage.screen(), asked.screen()] {
+        for line in ["1  one", "3  three", "4 -old", "4 +new", "5  five", "7  seven"] {
+            assert!(screen.contains(line), "{line}\n{screen}");
+        }
     }
 }
 
@@ -220,7 +238,8 @@ fn the_error_that_a_change_is_about_stays_in_view_above_its_question() {
     })));
     let screen = stage.screen();
     assert!(screen.contains("┃ AssertionError: expected 3\n"), "{screen}");
-    assert!(screen.contains("The end is left out.") && screen.contains("4 No   Esc"), "{screen}");
+    assert!(screen.contains("The end is left out."), "{screen}");
+    assert!(screen.contains("4 No   Esc\n\nEnter marks"), "{screen}");
     // With more rows the question has its blank rows and the composer its edges again.
     stage.resize(80, 32);
     let screen = stage.screen();

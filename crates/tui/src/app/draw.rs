@@ -253,13 +253,13 @@ impl App {
         let fits = |spacing: Spacing| {
             // Blank rows are less important than what the agent said before the question.
             let before = match spacing {
-                Spacing::Airy => kept.clamp(REASON_ROWS, SEEN_ROWS),
-                Spacing::Whole | Spacing::Near => REASON_ROWS,
+                Spacing::Airy | Spacing::Near => kept.clamp(REASON_ROWS, SEEN_ROWS),
+                Spacing::Close => REASON_ROWS,
                 Spacing::Tight | Spacing::Short => 1,
             };
             self.question_fits(area, around.saturating_add(before), spacing)
         };
-        [Spacing::Airy, Spacing::Whole, Spacing::Near, Spacing::Tight].into_iter().find_map(fits)
+        [Spacing::Airy, Spacing::Near, Spacing::Close, Spacing::Tight].into_iter().find_map(fits)
     }
 
     /// Returns the height of the question with this spacing, if `around` rows fit around it.
@@ -304,7 +304,7 @@ impl App {
         // On a small screen the question, and what it is about, are more important than the edges below it.
         let around = (above as u16).saturating_add(composer_rows + edges + status_rows);
         if let Some(kept) = asking
-            && self.question_fits(area, around + kept.max(REASON_ROWS), Spacing::Whole).is_none()
+            && self.question_fits(area, around + kept.max(REASON_ROWS), Spacing::Close).is_none()
         {
             edges = 0;
         }

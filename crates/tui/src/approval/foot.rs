@@ -36,7 +36,7 @@ impl Approvals {
             Step::Hunks(_) if self.list.is_focused() => (self.list.resting(&answers, width, tight, theme), 0),
             _ => self.list.lines(&answers, width, tight, theme),
         };
-        if spacing == Spacing::Airy {
+        if spacing.parts_keys() {
             lines.push(Line::default());
         }
         lines.push(hint::line(&self.keys(width, writing), width, theme));

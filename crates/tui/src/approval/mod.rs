@@ -126,17 +126,24 @@ impl Does {
 /// Rows that a question may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spacing {
-    /// Like [`Self::Whole`], with a blank row above the line of keys.
+    /// Whole hunks, with blank rows between the parts and above the line of keys.
     Airy,
-    /// Whole hunks, with blank rows between the parts.
-    Whole,
-    /// Only the lines near each change, with blank rows between the parts.
+    /// Only the lines near each change, with these blank rows.
     Near,
+    /// Like [`Self::Near`], without the blank row above the line of keys.
+    Close,
     /// Only the lines near each change, without blank rows.
     Tight,
     /// Like [`Self::Tight`], for a question that does not fit on a short screen: no horizontal line above it, a short
     /// title, and the reason after the change, so that the first page shows the change.
     Short,
+}
+
+impl Spacing {
+    /// True if a blank row divides the answers from the line of keys.
+    fn parts_keys(self) -> bool {
+        matches!(self, Self::Airy | Self::Near)
+    }
 }
 
 /// State of the composer while a question is open.
@@ -479,7 +486,7 @@ impl Approvals {
     /// Returns the height in rows that the question needs with this spacing.
     pub fn height(&self, width: u16, theme: &Theme, spacing: Spacing) -> u16 {
         let answers: Vec<Answer> = self.answers().into_iter().map(|(_, answer)| answer).collect();
-        let keys = if spacing == Spacing::Airy { 2 } else { 1 };
+        let keys = if spacing.parts_keys() { 2 } else { 1 };
         let foot = AnswerList::rows(&answers, usize::from(width)) + keys;
         (self.question(width, theme, spacing).len() + foot).min(usize::from(u16::MAX)) as u16
     }
@@ -514,7 +521,7 @@ impl Approvals {
     fn spacing(&self, area: Rect, theme: &Theme) -> Spacing {
         let fits = |spacing: &Spacing| self.height(area.width, theme, *spacing) <= area.height;
         let short = if area.height < SHORT { Spacing::Short } else { Spacing::Tight };
-        [Spacing::Airy, Spacing::Whole, Spacing::Near, Spacing::Tight].into_iter().find(fits).unwrap_or(short)
+        [Spacing::Airy, Spacing::Near, Spacing::Close, Spacing::Tight].into_iter().find(fits).unwrap_or(short)
     }
 
     /// Draws the question. While the answers have the keyboard, the terminal's cursor is at the chosen answer.

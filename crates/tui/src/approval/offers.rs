@@ -51,7 +51,7 @@ impl RuleWords {
         let in_words = text::width(&covers) <= RULE_SHOWN && !covers.is_empty();
         let is_short = |rule: &str| text::width(rule) <= RULE_SHOWN;
         let what = match commands_of(&shown) {
-            Some(command) if is_short(command) && command.ends_with('*') => command,
+            Some(command) if is_short(command) && command.ends_with(" *") => command,
             Some(_) if in_words => &covers,
             _ if is_short(&shown) && !(in_words && shown.contains(ABSOLUTE)) => &shown,
             _ if in_words => &covers,

@@ -327,7 +327,7 @@ impl<'a> Question<'a> {
                     _ => DiffLine::Same,
                 };
                 let kinds: Vec<DiffLine> = lines.iter().map(kind).collect();
-                let near = if self.spacing == Spacing::Whole { 0..lines.len() } else { near_changes(&lines) };
+                let near = if self.spacing == Spacing::Airy { 0..lines.len() } else { near_changes(&lines) };
                 left_out |= near.len() < lines.len();
                 let edges = without_blank_ends(&kinds[near.clone()]);
                 let shown = near.start + edges.start..near.start + edges.end;

@@ -68,7 +68,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn shown(command: &str) -> (Vec<String>, String) {
-        let line = CommandLine::new(command, 10, 24, 4);
+        let line = CommandLine::new(command, 10, 40, 4);
         (line.rows.into_iter().map(|(text, _)| text).collect(), line.more)
     }
 
@@ -84,9 +84,9 @@ mod tests {
         ] {
             assert_eq!(shown(command), (rows.iter().map(|row| (*row).to_owned()).collect(), more.to_owned()));
         }
-        let line = CommandLine::new(&"word ".repeat(40), 20, 40, 10);
+        let line = CommandLine::new(&"word ".repeat(40), 20, 60, 10);
         assert_eq!(line.rows.len(), 2);
-        assert_eq!(line.more, "… 175 more characters");
+        assert_eq!(line.more, "… 155 more characters");
     }
 
     proptest! {
