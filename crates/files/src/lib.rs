@@ -10,13 +10,14 @@
 //! - Every read has a limit in bytes, which the caller names.
 //!
 //! [`dir`] also writes: files that becket creates or restores in directories where somebody else can create links. [`private`] writes
-//! becket's own files.
+//! becket's own files. [`temporary`] names files that are about to replace others.
 //!
 //! Does not decide if a file may be read. Tools that read a path which the model named use `becket_tool::paths`, which also refuses links.
 
 pub mod dir;
 pub mod private;
 mod sys;
+pub mod temporary;
 
 use rustix::fs::OFlags;
 use std::fs::{File, FileType, Metadata, OpenOptions};

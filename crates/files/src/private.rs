@@ -9,11 +9,11 @@
 //!
 //! Does not change the mode of folders that exist: they may be the user's own.
 
+use crate::temporary;
 use std::fs::{DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Creates a folder and its missing parents.
 ///
@@ -47,12 +47,11 @@ pub fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
 ///
 /// Fails if the folder or the file cannot be made, written or renamed. The old file stays as it was.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
     if let Some(parent) = path.parent() {
         dir(parent)?;
+        temporary::remove_left(parent);
     }
-    let next = NEXT.fetch_add(1, Ordering::Relaxed);
-    let new = path.with_extension(format!("{}-{next}.new", std::process::id()));
+    let new = path.with_file_name(temporary::name(path.file_name().unwrap_or_default()));
     let written = OpenOptions::new()
         .write(true)
         .create_new(true)

@@ -3,10 +3,13 @@
 //! Before it began, its intention was written to the ledger: the state of every path and the wanted state. A path that is still in
 //! the first state was not changed. All other paths count as changed. If somebody else has changed such a path since, the next plan
 //! finds another state than the record says and reports a conflict.
+//!
+//! Also removes the temporary files that the undo left beside these paths, as far as their process is dead.
 
 use crate::apply::OWNER_READS;
+use crate::observe;
 use crate::plan::look;
-use crate::{observe, sys};
+use becket_files::temporary;
 use becket_types::{FileChanges, FileContent, FileNode, PathChange};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -51,7 +54,7 @@ fn remove_temporary(files: &[PathChange]) {
         }
     }
     for (folder, names) in folders {
-        sys::remove_temporary(folder, &names);
+        temporary::remove_left_beside(folder, &names);
     }
 }
 

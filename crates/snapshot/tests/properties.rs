@@ -263,7 +263,7 @@ fn an_undo_and_a_redo_may_die_after_any_step() {
                 plan_redo(&history, false, &*lab.blobs).unwrap()
             };
             // Temporary files that a killed process leaves when it was about to replace `keep/k` and `file`.
-            for left in [".k.becket-1-2", ".file.becket-1-3"] {
+            for left in [".k.becket-4194399-2", ".file.becket-4194399-3"] {
                 let dir = if left.starts_with(".k") { root.join("keep") } else { root.clone() };
                 fs::write(dir.join(left), "half").unwrap();
             }

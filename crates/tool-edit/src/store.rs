@@ -15,13 +15,13 @@
 use crate::faithful::{Rights, take_over};
 use crate::file::{Current, FileError, Stamp, explain};
 use becket_tool::dir::{self, Dir};
+use becket_tool::temporary;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One written file. The write can still be undone.
 #[derive(Debug)]
@@ -88,7 +88,28 @@ fn open(path: &Path) -> Result<(Arc<Dir>, OsString), FileError> {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => FileError::Changed,
         _ => explain(path, &e),
     })?;
+    temporary::remove_left(parent);
     Ok((Arc::new(dir), name))
+}
+
+/// Opens the deepest folder of a path that exists. A new file is written there, and its folders are made when it is complete, so
+/// that a process that is killed meanwhile leaves none. Also returns true if it is `parent` itself.
+fn deepest(parent: &Path) -> Result<(Arc<Dir>, bool), FileError> {
+    for folder in parent.ancestors() {
+        match Dir::open(folder) {
+            Ok(dir) => {
+                temporary::remove_left(folder);
+                return Ok((Arc::new(dir), folder == parent));
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(not_made(parent, &e)),
+        }
+    }
+    Err(FileError::Changed)
+}
+
+fn not_made(folder: &Path, error: &io::Error) -> FileError {
+    FileError::Refused(format!("The directory {} cannot be created: {error}.", folder.display()))
 }
 
 fn split(path: &Path) -> Result<(&Path, OsString), FileError> {
@@ -99,35 +120,38 @@ fn split(path: &Path) -> Result<(&Path, OsString), FileError> {
 /// is moved, it gets owner, mode and attributes of `like`, its old path.
 pub(crate) fn create(path: &Path, bytes: &[u8], like: Option<&Path>) -> Result<Done, FileError> {
     let (parent, name) = split(path)?;
-    let (dir, made) = Dir::create(parent)
-        .map_err(|e| format!("The directory {} cannot be created: {e}.", parent.display()))?;
-    let dir = Arc::new(dir);
-    let write = || {
-        let temp = Temp::new(&dir, &name, 0o666).map_err(|e| explain(path, &e))?;
-        (&temp.file).write_all(bytes).map_err(|e| explain(path, &e))?;
-        if let Some(like) = like {
-            let (dir, name) = open(like)?;
-            dir.read(&name).and_then(|old| take_over(&temp.file, &old)).map_err(|e| {
-                format!(
-                    "{} cannot be moved with its owner, mode and attributes: {e}; nothing was changed. Use mv.",
-                    like.display()
-                )
-            })?;
-        }
-        temp.file.sync_all().map_err(|e| explain(path, &e))?;
-        match dir.rename_new(&temp.name, &name) {
-            Ok(()) => temp.keep(),
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Err(FileError::Changed),
-            Err(e) => return Err(explain(path, &e)),
-        }
-        Ok(())
+    let (above, is_there) = deepest(parent)?;
+    let temp = Temp::new(&above, &name, 0o666)
+        .map_err(|e| if is_there { explain(path, &e) } else { not_made(parent, &e) })?;
+    (&temp.file).write_all(bytes).map_err(|e| explain(path, &e))?;
+    if let Some(like) = like {
+        let (dir, name) = open(like)?;
+        dir.read(&name).and_then(|old| take_over(&temp.file, &old)).map_err(|e| {
+            format!(
+                "{} cannot be moved with its owner, mode and attributes: {e}; nothing was changed. Use mv.",
+                like.display()
+            )
+        })?;
+    }
+    temp.file.sync_all().map_err(|e| explain(path, &e))?;
+    let (dir, made) = if is_there {
+        (Arc::clone(&above), Vec::new())
+    } else {
+        let (dir, made) = Dir::create(parent).map_err(|e| not_made(parent, &e))?;
+        (Arc::new(dir), made)
     };
-    if let Err(error) = write() {
+    let moved =
+        if is_there { above.rename_new(&temp.name, &name) } else { above.rename_to(&temp.name, &dir, &name) };
+    if let Err(error) = moved {
         for dir in made.iter().rev() {
             let _ = std::fs::remove_dir(dir);
         }
-        return Err(error);
+        return Err(match error.kind() {
+            io::ErrorKind::AlreadyExists => FileError::Changed,
+            _ => explain(path, &error),
+        });
     }
+    temp.keep();
     dir.sync();
     Ok(Done { path: path.to_owned(), dir, name, how: How::Created { made } })
 }
@@ -188,16 +212,21 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], current: &Current) -> Result<Do
 pub(crate) fn delete(path: &Path, current: &Current) -> Result<Done, FileError> {
     let (dir, name) = open(path)?;
     unchanged(path, &dir, &name, &current.stamp)?;
-    let aside = temporary(&name);
+    let aside = temporary::name(&name);
     dir.rename_new(&name, &aside).map_err(|e| explain(path, &e))?;
     if !is_still(&dir, &aside, current) {
         return Err(match dir.rename_new(&aside, &name) {
             Ok(()) => FileError::Changed,
-            Err(e) => FileError::Refused(format!(
-                "{} was written by another program while it was deleted ({e}); what it held is in {}.",
-                path.display(),
-                path.with_file_name(&aside).display()
-            )),
+            Err(e) => {
+                // A name that is never cleared away.
+                let copy = temporary::copy_name(&name);
+                let held = if dir.rename_new(&aside, &copy).is_ok() { copy } else { aside };
+                FileError::Refused(format!(
+                    "{} was written by another program while it was deleted ({e}); what it held is in {}.",
+                    path.display(),
+                    path.with_file_name(&held).display()
+                ))
+            }
         });
     }
     dir.sync();
@@ -252,8 +281,12 @@ fn same_content(file: &mut impl Read, want: &[u8]) -> bool {
 fn put_back(temp: &Temp, name: &OsStr) {
     for _ in 0..100 {
         if temp.dir.exchange(&temp.name, name).is_err() || temp.is_ours() {
-            return;
+            break;
         }
+    }
+    if !temp.is_ours() {
+        // The content of another program does not stay under a name that is cleared away later.
+        let _ = temp.dir.rename_new(&temp.name, &temporary::copy_name(name));
     }
 }
 
@@ -266,7 +299,7 @@ fn in_place(
     bytes: &[u8],
     current: &Current,
 ) -> Result<Done, FileError> {
-    let copy = Temp::new(&dir, &name, 0o600).and_then(|temp| {
+    let copy = Temp::named(&dir, temporary::copy_name(&name), 0o600).and_then(|temp| {
         (&temp.file).write_all(bytes)?;
         temp.file.sync_all()?;
         Ok(temp)
@@ -301,15 +334,6 @@ fn fill_in_place(file: &File, bytes: &[u8]) -> io::Result<()> {
     file.sync_all()
 }
 
-fn temporary(beside: &OsStr) -> OsString {
-    static COUNTER: AtomicU64 = AtomicU64::new(0);
-    let mut name = OsString::from(".");
-    // A long name leaves no room for the suffix.
-    name.push(if beside.len() > 200 { OsStr::new("file") } else { beside });
-    name.push(format!(".{}-{}.tmp", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
-    name
-}
-
 /// A temporary file beside another one. Dropping it deletes the file, if it is still becket's own.
 struct Temp {
     dir: Arc<Dir>,
@@ -320,7 +344,10 @@ struct Temp {
 
 impl Temp {
     fn new(dir: &Arc<Dir>, beside: &OsStr, mode: u32) -> io::Result<Self> {
-        let name = temporary(beside);
+        Self::named(dir, temporary::name(beside), mode)
+    }
+
+    fn named(dir: &Arc<Dir>, name: OsString, mode: u32) -> io::Result<Self> {
         let file = dir.create_new(&name, mode)?;
         Ok(Self { dir: Arc::clone(dir), name, file, kept: std::cell::Cell::new(false) })
     }

@@ -33,7 +33,7 @@ mod sys;
 pub mod testing;
 pub mod text;
 
-pub use becket_files::dir;
+pub use becket_files::{dir, temporary};
 pub use contents::Contents;
 pub use hook::{EditHook, EditNote};
 pub use limits::{Keep, Limits, finish};

@@ -191,6 +191,13 @@ impl Recorder {
             true => GitRisk::State,
         };
         let risk = Risk { ignored: left.snapshot.ignored, git, nested: git, ..Risk::default() };
+        // The dead process was about to write these files, perhaps in folders that it had still to make.
+        for path in left.snapshot.files.iter().map(|state| &state.path.0) {
+            let folder = path.ancestors().skip(1).find(|folder| folder.is_dir());
+            if let (Some(folder), Some(name)) = (folder, path.file_name()) {
+                becket_files::temporary::remove_left_beside(folder, &[name]);
+            }
+        }
         let until = Deadlines::new(&self.settings, Level::Destructive, 1);
         let since = i64::try_from(left.time.0).unwrap_or(i64::MAX).saturating_mul(1_000_000);
         for (_, round) in self.known.values_mut() {

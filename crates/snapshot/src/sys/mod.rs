@@ -7,16 +7,17 @@
 #[cfg(target_os = "linux")]
 mod linux;
 
+use becket_files::temporary;
 use becket_types::{FileContent, FileStamp};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, RawMode, Stat};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write as _};
 #[cfg(target_os = "linux")]
 use std::os::fd::AsFd as _;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -235,7 +236,7 @@ impl ParentFolder {
 
     /// Creates a symbolic link, replacing a file or link at this place.
     pub(crate) fn put_link(&self, target: &Path) -> io::Result<()> {
-        let temp = temp_name(&self.name);
+        let temp = temporary::name(&self.name);
         rustix::fs::symlinkat(target, &self.dir, &temp)?;
         self.settle(&temp)
     }
@@ -243,7 +244,7 @@ impl ParentFolder {
     /// Writes a regular file atomically, replacing a file or link at this place. It gets the attributes of the replaced file
     /// and those of the record.
     pub(crate) fn put_file(&self, bytes: &[u8], record: &FileContent) -> io::Result<()> {
-        let temp = temp_name(&self.name);
+        let temp = temporary::name(&self.name);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut file = File::from(rustix::fs::openat(&self.dir, &temp, flags, Mode::from_raw_mode(0o600))?);
         let written = file.write_all(bytes).and_then(|()| {
@@ -283,40 +284,6 @@ impl ParentFolder {
             let _ = rustix::fs::unlinkat(&self.dir, temp, AtFlags::empty());
             io::Error::from(error)
         })
-    }
-}
-
-/// A temporary name that no other process uses and that is not too long for the file system.
-fn temp_name(name: &OsStr) -> OsString {
-    use std::sync::atomic::{AtomicU64, Ordering};
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let mut out = temp_prefix(name);
-    out.extend_from_slice(format!("{}-{number}", std::process::id()).as_bytes());
-    OsString::from_vec(out)
-}
-
-/// The beginning of all temporary names for this name. A number follows.
-fn temp_prefix(name: &OsStr) -> Vec<u8> {
-    [b".", &name.as_bytes()[..name.len().min(100)], b".becket-"].concat()
-}
-
-/// Removes the temporary files that a killed process has left in a folder. `names`: the names of the files that it was about to
-/// replace.
-pub(crate) fn remove_temporary(folder: &Path, names: &[&OsStr]) {
-    // Opened without following a link: if the folder is a link now, nothing was written there.
-    let (Ok(dir), Ok(listing)) = (open_dir(folder), std::fs::read_dir(folder)) else { return };
-    let prefixes: HashSet<Vec<u8>> = names.iter().map(|name| temp_prefix(name)).collect();
-    for entry in listing.flatten() {
-        let name = entry.file_name();
-        let bytes = name.as_bytes();
-        let Some(dash) = bytes.iter().rposition(|byte| *byte == b'-') else { continue };
-        let start = bytes[..dash].iter().rposition(|byte| *byte == b'-').map_or(0, |at| at + 1);
-        let numbers = bytes[start..].iter().all(|byte| byte.is_ascii_digit() || *byte == b'-');
-        if numbers && prefixes.contains(&bytes[..start]) {
-            // A temporary file that cannot be removed does no harm.
-            let _ = rustix::fs::unlinkat(&dir, &name, AtFlags::empty());
-        }
     }
 }
 
