@@ -14,7 +14,7 @@ pub(crate) fn on_machine(lacking: &str, command: &Command) -> Command {
 }
 
 /// `command` with these words before it.
-fn behind(words: &[&std::ffi::OsStr], command: &Command) -> Command {
+pub(crate) fn behind(words: &[&std::ffi::OsStr], command: &Command) -> Command {
     let mut out = Command::new(words[0]);
     out.args(&words[1..]).arg(command.get_program()).args(command.get_args()).env_clear();
     out.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));

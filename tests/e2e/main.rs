@@ -90,6 +90,7 @@ mod tasks;
 mod terminal;
 mod told;
 mod undo;
+mod undo_again;
 mod unjudged;
 mod unreadable;
 mod which_session;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Every file, link and directory but git's own, with bytes, target and mode.
-fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
+pub(crate) fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
     use std::os::unix::fs::PermissionsExt as _;
     let mut out = BTreeMap::new();
     let mut dirs = vec![root.to_path_buf()];
@@ -33,19 +33,19 @@ fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
     out
 }
 
-fn script(bench: &Bench, steps: &Value) -> PathBuf {
+pub(crate) fn script(bench: &Bench, steps: &Value) -> PathBuf {
     let path = bench.home.root().join("script.json");
     std::fs::write(&path, serde_json::to_vec(&json!({ "steps": steps })).unwrap()).unwrap();
     path
 }
 
-fn bash(commands: &[&str]) -> Value {
+pub(crate) fn bash(commands: &[&str]) -> Value {
     let calls: Vec<Value> =
         commands.iter().map(|c| json!({ "name": "bash", "input": { "command": c } })).collect();
     json!([{ "text": "Now.", "calls": calls }, { "text": "Done." }])
 }
 
-fn play(bench: &Bench, steps: &Value, prompt: &str, more: &[&str]) {
+pub(crate) fn play(bench: &Bench, steps: &Value, prompt: &str, more: &[&str]) {
     let script = script(bench, steps);
     let model = format!("script:{}", script.display());
     let mut command = bench.command();
@@ -57,7 +57,7 @@ fn play(bench: &Bench, steps: &Value, prompt: &str, more: &[&str]) {
     run(&mut command).expect(0);
 }
 
-fn becket(bench: &Bench, args: &[&str], code: i32) -> String {
+pub(crate) fn becket(bench: &Bench, args: &[&str], code: i32) -> String {
     run(bench.command().args(args)).expect(code).stdout
 }
 

@@ -4,6 +4,8 @@
 //! each path. This module owns the session, the order of records and file changes, and the conversation. Asks
 //! nobody.
 
+mod others;
+
 use crate::host::lock;
 use becket_session::blobs::BlobStore;
 use becket_session::context::rewind;
@@ -15,6 +17,7 @@ use becket_types::{
     BlobId, Blobs as _, CallId, ConversationPlan, EntryKind, FileChanges, FileNode, FilePath, ModeChange,
     NodeKind, PathFate, PathPlan, Seq, SkippedPath, UndoKind, UndoOutcome, UndoPlan, UndoTurn,
 };
+pub(crate) use others::Others;
 use std::sync::{Arc, Mutex};
 
 /// The blobs of a session, as the recorder and the plans of `becket_snapshot` need them.
@@ -63,6 +66,8 @@ pub struct Draft {
     pub turns: Turns,
     /// The plan for files; `None` if only the conversation is taken back.
     pub files: Option<Plan>,
+    /// See [`UndoPlan::doubt`].
+    pub doubt: Option<String>,
     /// Number of damaged file records.
     pub damaged: usize,
     /// The plan for the conversation; `None` if only files are taken back.
@@ -87,14 +92,10 @@ pub fn history(session: &Session, store: &dyn Store) -> Result<History, StoreErr
     Ok(History::from_entries(session.entries()?, store))
 }
 
-/// Returns the turns whose changes are within `scope`.
-pub fn turns(history: &History, scope: UndoScope) -> Turns {
-    let seqs: Vec<Seq> = match scope {
-        UndoScope::LastUndo => history.redoes().iter().rev().map(|seq| history.begun(*seq)).collect(),
-        _ => changes(history, scope).iter().map(|change| change.begun).collect(),
-    };
+/// The turns of these changes. `seqs`: the entries with which their calls began, newest first.
+fn turns(history: &History, seqs: &[Seq]) -> Turns {
     let mut out = Turns::default();
-    for seq in &seqs {
+    for seq in seqs {
         let Some(prompt) = history.prompts().iter().rev().find(|prompt| prompt.seq < *seq) else { continue };
         if out.taken.last().is_none_or(|turn| turn.message != prompt.id) {
             let (message, text, time) = (prompt.id, prompt.text.clone(), prompt.time);
@@ -107,27 +108,59 @@ pub fn turns(history: &History, scope: UndoScope) -> Turns {
     out
 }
 
-fn changes(history: &History, scope: UndoScope) -> Vec<&Change> {
-    match scope {
-        UndoScope::LastTurn => history.last_turn(),
-        UndoScope::LastCalls(count) => history.last_calls(count),
-        UndoScope::Since(seq) => history.since(seq),
-        UndoScope::LastUndo => Vec::new(),
-    }
+/// The plan for files, and the turns whose changes it takes back.
+#[derive(Debug)]
+pub(crate) struct FilesPlan {
+    pub plan: Plan,
+    pub turns: Turns,
+    /// See [`UndoPlan::doubt`].
+    pub doubt: Option<String>,
 }
 
-/// Plans the files; `None` if there is no change to undo. `force`: conflicts are overwritten.
+/// Plans the files; `None` if there is no change to undo. `force`: conflicts are overwritten. `others`: the records of other
+/// sessions.
 pub(crate) fn plan_files(
     history: &History,
     scope: UndoScope,
     force: bool,
     store: &dyn Store,
-) -> Option<Plan> {
-    if scope == UndoScope::LastUndo {
-        return plan_redo(history, force, store);
+    others: &Others,
+) -> Option<FilesPlan> {
+    let of = |changes: &[&Change]| {
+        let mut plan = plan_undo(history, changes, force, store);
+        if !force {
+            plan.leave(|path| others.writer(path, changes));
+        }
+        let begun: Vec<Seq> = changes.iter().map(|change| change.begun).collect();
+        FilesPlan { doubt: others::doubt(&plan, changes), turns: turns(history, &begun), plan }
+    };
+    let some = |changes: Vec<&Change>| (!changes.is_empty()).then(|| of(&changes));
+    match scope {
+        UndoScope::LastUndo => {
+            let plan = plan_redo(history, force, store)?;
+            let begun: Vec<Seq> = history.redoes().iter().rev().map(|seq| history.begun(*seq)).collect();
+            Some(FilesPlan { plan, turns: turns(history, &begun), doubt: None })
+        }
+        UndoScope::LastCalls(count) => some(history.last_calls(count)),
+        UndoScope::Since(seq) => some(history.since(seq)),
+        UndoScope::LastTurn => {
+            // A turn with nothing left to take back must not keep the earlier ones from being undone. What it lost is named.
+            let mut spent: Vec<FilesPlan> = Vec::new();
+            for changes in history.turns() {
+                let mut found = of(&changes);
+                if found.plan.is_spent() {
+                    spent.push(found);
+                    continue;
+                }
+                spent.into_iter().for_each(|other| found.plan.name_lost(other.plan));
+                return Some(found);
+            }
+            // Nothing changes any file, but what is lost is said.
+            spent
+                .into_iter()
+                .find(|found| !found.plan.paths.iter().all(|path| path.action == Action::Unchanged))
+        }
     }
-    let changes = changes(history, scope);
-    (!changes.is_empty()).then(|| plan_undo(history, &changes, force, store))
 }
 
 /// Plans the conversation: every entry from this message on that affects the view and is not cancelled yet.
@@ -143,7 +176,7 @@ pub(crate) fn plan_conversation(session: &Session, to: &Prompt) -> Result<Conver
 impl Draft {
     /// True if carrying it out would change anything.
     pub fn changes_anything(&self) -> bool {
-        self.files.as_ref().is_some_and(Plan::changes_anything)
+        self.files.as_ref().is_some_and(|files| files.changes_anything() || files.resumes)
             || self.conversation.as_ref().is_some_and(|c| !c.entries.is_empty())
     }
 
@@ -174,6 +207,8 @@ impl Draft {
             skipped: files.map(|files| files.skipped.clone()).unwrap_or_default(),
             damaged: self.damaged as u64,
             conversation: self.conversation.as_ref().map(Conversation::shown),
+            resumed: files.is_some_and(|files| files.resumes),
+            doubt: self.doubt.clone(),
         }
     }
 }
@@ -231,7 +266,7 @@ pub fn carry_out(
     let mut outcome =
         UndoOutcome { plan, kind, restored: 0, deleted: 0, left, failed: Vec::new(), conversation: None };
     let mut changed = None;
-    if let Some(mut files) = files.filter(Plan::changes_anything) {
+    if let Some(mut files) = files.filter(|files| files.changes_anything() || files.resumes) {
         let name = if kind == UndoKind::Redo { "redo" } else { "undo" };
         let id = CallId(format!("{name}-{}", lock(session).last_seq().next()));
         let before = apply::prepare(&mut files, &id, store);

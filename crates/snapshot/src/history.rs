@@ -20,6 +20,8 @@ pub struct Change {
     /// two entries.
     pub begun: Seq,
     pub time: Millis,
+    /// The time at which its call began.
+    pub since: Millis,
     pub cause: ChangeCause,
     pub files: Vec<PathChange>,
     pub skipped: Vec<SkippedPath>,
@@ -138,7 +140,11 @@ impl History {
             self.note(change.before.as_ref());
             self.set(change.path.0.clone(), change.after.clone());
         }
-        self.open = None;
+        let since = self.open.take().filter(|open| match &changes.cause {
+            ChangeCause::Call(id) => open.snapshot.call_id == *id,
+            ChangeCause::Undo(_) | ChangeCause::Redo(_) => false,
+        });
+        let since = since.map_or(entry.time, |open| open.time);
         match &changes.cause {
             _ if changes.interrupted && files.is_empty() => return,
             ChangeCause::Call(_) if files.is_empty() => return,
@@ -192,7 +198,8 @@ impl History {
         };
         let (cause, skipped) = (changes.cause.clone(), changes.skipped.clone());
         let begun = begun.unwrap_or(entry.seq);
-        self.changes.push(Change { seq: entry.seq, begun, time: entry.time, cause, files, skipped, label });
+        let time = entry.time;
+        self.changes.push(Change { seq: entry.seq, begun, time, since, cause, files, skipped, label });
     }
 
     /// True if this undo skipped a path of the change at `seq` that can still be restored, because of a conflict or a failure. The
@@ -255,6 +262,11 @@ impl History {
         self.open.as_ref()
     }
 
+    /// All changes of calls, also those that are undone, oldest first.
+    pub fn calls(&self) -> impl Iterator<Item = &Change> {
+        self.changes.iter().filter(|change| matches!(change.cause, ChangeCause::Call(_)))
+    }
+
     /// Changes of calls that are not undone, oldest first.
     pub fn undoable(&self) -> impl DoubleEndedIterator<Item = &Change> {
         self.done.iter().filter_map(|seq| self.change_at(*seq))
@@ -274,7 +286,7 @@ impl History {
 
     /// The changes of the newest step, newest first, if its last undo or redo was interrupted and was not completed since.
     pub(crate) fn interrupted(&self) -> Vec<&Change> {
-        if self.undone.last().is_some_and(|undone| undone.is_open) { self.redo_chain() } else { Vec::new() }
+        if self.is_interrupted() { self.redo_chain() } else { Vec::new() }
     }
 
     /// The changes of calls that a redo would make again, newest first.
@@ -326,10 +338,25 @@ impl History {
 
     /// The changes of the last turn that changed files, newest first.
     pub fn last_turn(&self) -> Vec<&Change> {
-        let Some(last) = self.undoable().next_back() else { return Vec::new() };
-        let begin =
-            self.prompts.iter().rev().find(|prompt| prompt.seq < last.begun).map_or(Seq(0), |p| p.seq);
-        self.since(begin)
+        self.turns().next().unwrap_or_default()
+    }
+
+    /// The changes of each turn that changed files, newest first.
+    pub fn turns(&self) -> impl Iterator<Item = Vec<&Change>> {
+        let mut left: Vec<&Change> = self.undoable().rev().collect();
+        std::iter::from_fn(move || {
+            let last = left.first()?;
+            let prompt = self.prompts.iter().rev().find(|prompt| prompt.seq < last.begun);
+            let begin = prompt.map_or(Seq(0), |prompt| prompt.seq);
+            let older = left.iter().position(|change| change.begun <= begin).unwrap_or(left.len());
+            let rest = left.split_off(older);
+            Some(std::mem::replace(&mut left, rest))
+        })
+    }
+
+    /// True if the last undo or redo was interrupted, and none has completed it.
+    pub fn is_interrupted(&self) -> bool {
+        self.undone.last().is_some_and(|undone| undone.is_open)
     }
 }
 

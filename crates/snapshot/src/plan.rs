@@ -14,7 +14,7 @@ use crate::{History, Store, observe};
 use becket_types::{BlobId, ChangeCause, FileContent, FileNode, FilePath, PathChange, SkippedPath, hex};
 use sha2::{Digest as _, Sha256};
 use similar::{ChangeTag, TextDiff};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -64,6 +64,8 @@ pub struct Plan {
     pub labels: Vec<String>,
     /// Paths that were not kept when the calls ran.
     pub skipped: Vec<SkippedPath>,
+    /// True if it also completes or takes back an undo or redo that was interrupted.
+    pub resumes: bool,
 }
 
 impl Plan {
@@ -75,6 +77,30 @@ impl Plan {
     /// True if applying the plan would change anything.
     pub fn changes_anything(&self) -> bool {
         self.count(|action| matches!(action, Action::Restore | Action::Delete)) > 0
+    }
+
+    /// True if the plan has nothing to do, now or with force: each path is as wanted, or cannot be restored.
+    pub fn is_spent(&self) -> bool {
+        !self.resumes && self.count(|action| !matches!(action, Action::Unchanged | Action::Lost(_))) == 0
+    }
+
+    /// Takes over the paths of another plan that cannot be restored, so that they are named.
+    pub fn name_lost(&mut self, other: Self) {
+        let named: HashSet<PathBuf> = self.paths.iter().map(|path| path.path.clone()).collect();
+        let lost = other.paths.into_iter().filter(|path| matches!(path.action, Action::Lost(_)));
+        self.paths.extend(lost.filter(|path| !named.contains(&path.path)));
+        self.paths.sort_by(|a, b| a.path.cmp(&b.path));
+    }
+
+    /// Makes conflicts of the paths that would change and for which `why` gives a reason.
+    pub fn leave(&mut self, why: impl Fn(&Path) -> Option<String>) {
+        let changes = |path: &&mut PlannedPath| matches!(path.action, Action::Restore | Action::Delete);
+        for path in self.paths.iter_mut().filter(changes) {
+            if let Some(why) = why(&path.path) {
+                path.action = Action::Conflict(why);
+            }
+        }
+        keep_full_directories(&mut self.paths);
     }
 }
 
@@ -114,8 +140,11 @@ pub fn plan_undo(history: &History, changes: &[&Change], force: bool, store: &dy
     }
     let cause = ChangeCause::Undo(changes.iter().map(|change| change.seq).collect());
     let labels = changes.iter().map(|change| change.label.clone()).collect();
-    let skipped = changes.iter().flat_map(|change| change.skipped.clone()).collect();
-    build(cause, steps, labels, skipped, force, store)
+    // The same folder may have been skipped by each call.
+    let mut named = HashSet::new();
+    let all = changes.iter().flat_map(|change| &change.skipped);
+    let skipped = all.filter(|one| named.insert((&one.path, &one.reason))).cloned().collect();
+    Plan { resumes: history.is_interrupted(), ..build(cause, steps, labels, skipped, force, store) }
 }
 
 /// Plans to take back the last undo; `None` if there is none. With `force`, paths in conflict are overwritten.
@@ -125,7 +154,9 @@ pub fn plan_redo(history: &History, force: bool, store: &dyn Store) -> Option<Pl
     let cause = ChangeCause::Redo(undo.seq);
     let calls = history.redoes();
     let labels = calls.iter().filter_map(|seq| history.change_at(*seq)).map(|change| change.label.clone());
-    Some(build(cause, steps, labels.collect(), undo.skipped.clone(), force, store))
+    // What the undo left alone is no part of it, so there is nothing about it to redo.
+    let plan = build(cause, steps, labels.collect(), Vec::new(), force, store);
+    Some(Plan { resumes: history.is_interrupted(), ..plan })
 }
 
 /// The steps that take back the changes of an undo and of the interrupted ones before it. `chain` is ordered newest first.
@@ -164,7 +195,7 @@ fn build(
         whole::folders(&mut paths);
     }
     keep_full_directories(&mut paths);
-    Plan { cause, paths, labels, skipped }
+    Plan { cause, paths, labels, skipped, resumes: false }
 }
 
 /// Removes the deletion of directories that cannot be deleted because the plan leaves something in them.

@@ -553,6 +553,8 @@ fn escape_twice_goes_back_to_a_message() {
         skipped: Vec::new(),
         damaged: 0,
         conversation: Some(back.clone()),
+        resumed: false,
+        doubt: None,
     })));
     let screen = stage.screen();
     for part in [

@@ -426,6 +426,8 @@ impl Kind {
                     skipped: Vec::new(),
                     damaged: 0,
                     conversation: None,
+                    resumed: false,
+                    doubt: None,
                 }))
             }
             Self::Compaction => Event::CompactionPlanned(Box::new(CompactionPlan {

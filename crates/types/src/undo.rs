@@ -48,6 +48,12 @@ pub struct UndoPlan {
     pub damaged: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation: Option<ConversationPlan>,
+    /// True if an earlier undo or redo was interrupted. This one counts as one step with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub resumed: bool,
+    /// One sentence if changes of somebody else may be among those that the plan takes back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<String>,
 }
 
 impl UndoPlan {

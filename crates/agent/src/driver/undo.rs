@@ -9,15 +9,20 @@ use super::files::Files;
 use super::ledger::Core;
 use crate::host::lock;
 use crate::machine::Phase;
-use crate::undo::{Draft, SessionBlobs, UndoScope, carry_out, history, plan_conversation, plan_files, turns};
+use crate::undo::{
+    Draft, FilesPlan, Others, SessionBlobs, Turns, UndoScope, carry_out, history, plan_conversation,
+    plan_files,
+};
 use becket_session::context::compaction::{CompactionEffect, Outcome};
 use becket_session::context::edit::{self, Edit, Refused};
 use becket_session::context::scale::ContextScale;
 use becket_session::{Durability, Session};
+use becket_snapshot::History;
 use becket_types::{
     Command, CompactionPlan, ContextChange, Entry, Event, FileChanges, MessageId, NoticeLevel, Prices,
     RewindWhat, Seq, UndoKind, UndoOutcome,
 };
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use tokio::task::JoinHandle;
 
@@ -390,14 +395,30 @@ impl UndoContext {
             | Want::RedoCompaction
             | Want::CarryOut { .. } => (UndoKind::Undo, Some(UndoScope::LastTurn), NOTHING_TO_UNDO),
         };
+        let dir = session.is_persistent().then(|| session.dir().to_path_buf());
         drop(session);
-        let turns = scope.map(|scope| turns(&history, scope)).unwrap_or_default();
-        let files = scope.and_then(|scope| plan_files(&history, scope, false, &self.store));
+        let files = scope.and_then(|scope| self.plan_files(&history, scope, false, dir.as_deref()));
         if files.is_none() && conversation.is_none() {
             return Ok(Err(nothing));
         }
-        let draft = Draft { kind, turns, files, damaged: history.damaged(), conversation };
+        let (files, turns, doubt) = match files {
+            Some(FilesPlan { plan, turns, doubt }) => (Some(plan), turns, doubt),
+            None => (None, Turns::default(), None),
+        };
+        let draft = Draft { kind, turns, files, doubt, damaged: history.damaged(), conversation };
         Ok(Ok(Planned { draft, scope }))
+    }
+
+    /// Plans the files. `dir`: the folder of the session; `None` if other sessions do not matter.
+    fn plan_files(
+        &self,
+        history: &History,
+        scope: UndoScope,
+        force: bool,
+        dir: Option<&Path>,
+    ) -> Option<FilesPlan> {
+        let others = dir.map(|dir| Others::beside(dir, history)).unwrap_or_default();
+        plan_files(history, scope, force, &self.store, &others)
     }
 
     fn carry_out(&self, planned: Planned, plan: u64, force: bool) -> Done {
@@ -405,7 +426,10 @@ impl UndoContext {
         if force && let Some(scope) = scope {
             let history = history(&lock(&self.session), &self.store);
             match history {
-                Ok(history) => draft.files = plan_files(&history, scope, true, &self.store),
+                // With force, what other sessions wrote is overwritten as well.
+                Ok(history) => {
+                    draft.files = self.plan_files(&history, scope, true, None).map(|files| files.plan);
+                }
                 Err(error) => return Done::Failed(error.to_string()),
             }
         }

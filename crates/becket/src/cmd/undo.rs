@@ -167,7 +167,8 @@ pub(crate) fn carry_out(
         PathFate::Lost { .. } => true,
     };
     let left = plan.count(is_left);
-    let changes = plan.conversation.as_ref().is_some_and(|c| c.entries > 0) || plan.paths.len() > left;
+    let changes =
+        plan.conversation.as_ref().is_some_and(|c| c.entries > 0) || plan.paths.len() > left || plan.resumed;
     let status = if left == 0 { ExitStatus::Ok } else { ExitStatus::Error };
     if !as_json {
         let folder = here.starts_with(&summary.cwd).then_some(summary.cwd.as_path());
@@ -224,6 +225,9 @@ fn outcome_text(done: &UndoOutcome, plan: &UndoPlan, summary: &SessionSummary) -
         };
         let _ = writeln!(text, "{}. {back} {}", parts.join(", "), summary.id);
     }
+    if parts.is_empty() && plan.resumed && done.failed.is_empty() {
+        text.push_str("The interrupted step is complete now. Every file had its content already.\n");
+    }
     if done.conversation.is_some() {
         let message = plan.conversation.as_ref().map(|back| one_line(&back.text, 60)).unwrap_or_default();
         let _ = writeln!(
@@ -270,6 +274,11 @@ fn describe_plan(plan: &UndoPlan, folder: Option<&Path>, force: bool, is_done: b
     if !plan.calls.is_empty() || !plan.turns.is_empty() {
         heading(plan, is_done, &mut text);
     }
+    if plan.resumed {
+        text.push_str(
+            "An earlier undo or redo of this session was interrupted. This one counts as one step with it.\n",
+        );
+    }
     for label in plan.calls.iter().take(20) {
         let _ = writeln!(text, "  {}", one_line(label, 100));
     }
@@ -295,6 +304,9 @@ fn describe_plan(plan: &UndoPlan, folder: Option<&Path>, force: bool, is_done: b
     }
     if plan.skipped.len() > 20 {
         let _ = writeln!(text, "  … and {} more that were not saved", plan.skipped.len() - 20);
+    }
+    if let Some(doubt) = &plan.doubt {
+        let _ = writeln!(text, "  note: {}", escaped(doubt));
     }
     if plan.damaged > 0 {
         let records =

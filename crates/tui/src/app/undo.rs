@@ -163,6 +163,12 @@ pub(crate) fn page(plan: &UndoPlan, folder: &Path) -> String {
             skipped.reason
         );
     }
+    if let Some(doubt) = &plan.doubt {
+        let _ = writeln!(out, "\nNote: {doubt}.");
+    }
+    if plan.resumed {
+        out.push_str("\nAn earlier undo or redo was interrupted. This one counts as one step with it.\n");
+    }
     if plan.damaged > 0 {
         let _ = writeln!(out, "\n{} records are damaged; what they held is not in this list.", plan.damaged);
     }

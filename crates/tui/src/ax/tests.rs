@@ -86,6 +86,8 @@ fn an_undo_is_told_and_done_when_it_is_answered() {
         skipped: Vec::new(),
         damaged: 0,
         conversation: None,
+        resumed: false,
+        doubt: None,
     };
     let shown = |paths: &[&str]| {
         let mut speaker = Speaker::default();
