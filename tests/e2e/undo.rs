@@ -433,6 +433,98 @@ fn a_repository_below_the_project_comes_back_with_its_commits() {
     git(&bench, &["-C", "proj", "fsck", "--full"]);
 }
 
+/// A repository in the project with one commit of these files.
+fn inner(bench: &Bench, name: &str, files: &[(&str, &[u8])]) {
+    git(bench, &["init", "-q", name]);
+    for (file, bytes) in files {
+        std::fs::write(bench.project.path(&format!("{name}/{file}")), bytes).unwrap();
+    }
+    git(bench, &["-C", name, "add", "."]);
+    git(bench, &["-C", name, "commit", "-qm", "first"]);
+}
+
+/// Returns what becket says while the model runs one command.
+fn played(command: &mut Command, bench: &Bench, text: &str) -> crate::support::Ran {
+    let model = format!("script:{}", script(bench, &bash(&[text])).display());
+    command.args(["-p", "--permission-mode", "bypassPermissions", "--model", &model, "go"]);
+    run(command).expect(0)
+}
+
+/// Objects of git may be too large to be saved. The user learns that before the command runs, and again from undo.
+#[test]
+fn a_repository_that_is_too_large_to_be_saved_is_named_at_the_start_and_by_undo() {
+    let bench = Bench::new(&[("a.txt", "a\n")]);
+    // Bytes that git cannot compress below the limit for one file.
+    let mut state = 1u32;
+    let large: Vec<u8> = (0..11 << 20)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            (state >> 8) as u8
+        })
+        .collect();
+    inner(&bench, "inner", &[("f.txt", b"s\n"), ("large.bin", &large)]);
+    let id = git(&bench, &["-C", "inner", "rev-parse", "HEAD:large.bin"]);
+    let (folder, name) = id.trim().split_at(2);
+    let object = format!("inner/.git/objects/{folder}/{name}");
+    let ran = played(&mut bench.command(), &bench, "rm -rf inner");
+    let warning = "This command could destroy what undo cannot bring back";
+    let line = ran.stderr.lines().find(|line| line.contains(warning)).unwrap_or_default();
+    assert!(line.contains(&object) && line.contains("inner/large.bin"), "{}", ran.stderr);
+    assert!(!bench.project.path("inner").exists());
+
+    let plan: Value = serde_json::from_str(&becket(&bench, &["undo", "--dry-run", "--json"], 1)).unwrap();
+    let paths = plan["plan"]["paths"].as_array().unwrap();
+    let mut lost: Vec<&str> =
+        paths.iter().filter(|p| p["fate"] == "lost").map(|p| p["path"].as_str().unwrap()).collect();
+    lost.sort_unstable();
+    let is_named = |name: &str| lost.iter().any(|path| path.ends_with(name));
+    assert!(is_named(&object) && is_named("inner/large.bin") && lost.len() == 2, "{lost:?}");
+    let shown = becket(&bench, &["undo", "--dry-run"], 1);
+    assert!(!bench.project.path("inner").exists(), "{shown}");
+    assert!(shown.lines().any(|line| line.contains("lost") && line.contains("inner/large.bin")), "{shown}");
+    let shown = becket(&bench, &["undo", "--yes"], 1);
+    assert_eq!(bench.project.read("inner/f.txt"), "s\n", "{shown}");
+    assert_eq!(git(&bench, &["-C", "inner", "log", "--format=%s"]), "first\n", "{shown}");
+    assert!(!bench.project.path("inner/large.bin").exists(), "{shown}");
+}
+
+/// Nobody can tell what a command changed in a folder that becket could not look into.
+#[test]
+fn a_repository_that_cannot_be_looked_into_is_named_at_the_start_and_by_undo() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let bench = Bench::new(&[("a.txt", "a\n")]);
+    inner(&bench, "inner", &[("f.txt", b"s\n")]);
+    let closed = bench.project.path("inner/.git");
+    let mode = |mode: u32| std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(mode)).unwrap();
+    mode(0);
+    let Some(mut command) = crate::support::without_privileges(&bench.command()) else {
+        mode(0o755);
+        return;
+    };
+    let ran = played(&mut command, &bench, "rm -rf a.txt inner");
+    let warning = ran.stderr.lines().find(|line| line.contains("undo cannot bring back")).unwrap_or_default();
+    assert!(warning.contains("inner/.git (") && warning.contains("may not be read"), "{}", ran.stderr);
+    assert!(!bench.project.path("a.txt").exists() && !bench.project.path("inner/f.txt").exists());
+    mode(0o755);
+
+    let named = "it could not be looked into before the call, so changes in it are not known";
+    let shown = becket(&bench, &["undo", "--dry-run"], 0);
+    let lines: Vec<&str> = shown.lines().filter(|line| line.contains(named)).collect();
+    assert!(
+        matches!(lines[..], [one] if one.contains("was not saved: ") && one.contains("inner/.git (")),
+        "{shown}"
+    );
+    let plan: Value = serde_json::from_str(&becket(&bench, &["undo", "--dry-run", "--json"], 0)).unwrap();
+    assert_eq!(plan["plan"]["skipped"].as_array().map(Vec::len), Some(1), "{plan}");
+    becket(&bench, &["undo", "--yes"], 0);
+    assert_eq!(
+        (bench.project.read("a.txt"), bench.project.read("inner/f.txt")),
+        ("a\n".into(), "s\n".into())
+    );
+}
+
 #[test]
 fn a_project_folder_that_was_renamed_is_not_made_again_in_silence() {
     let bench = Bench::new(&[("old/f.txt", "1\n"), ("old/g.txt", "1\n"), ("third/x", "")]);

@@ -21,6 +21,9 @@ use serde::Serialize;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+/// Limit on folders that are named one by one because they could not be looked into.
+const UNSEEN: usize = 20;
+
 impl Recorder {
     /// Called before a call that changes files at known paths: keeps their present state.
     pub fn before_paths(&mut self, call: &CallId, paths: &[PathBuf]) -> Before {
@@ -165,10 +168,14 @@ impl Recorder {
             What::Command(risk) => {
                 let until = Deadlines::new(&self.settings, risk.level, 2);
                 let (sweep, _) = self.look(risk, until, Some(&open.risks));
-                let (mut changes, skipped) = self.compare(&sweep, until, &|path: &Path, _: &sys::Meta| {
-                    !path.ancestors().any(|above| open.passed.contains(above))
-                });
+                let (mut changes, mut skipped) =
+                    self.compare(&sweep, until, &|path: &Path, _: &sys::Meta| {
+                        !path.ancestors().any(|above| open.passed.contains(above))
+                    });
                 lose(&mut changes, &open.missed);
+                if !changes.is_empty() {
+                    skipped.extend(unseen(&open.missed));
+                }
                 (changes, skipped)
             }
         };
@@ -184,13 +191,6 @@ impl Recorder {
             self.restored(&changes);
             return changes;
         }
-        let mut objects = Objects::default();
-        let git = match left.snapshot.git {
-            false => GitRisk::None,
-            true if self.known.keys().any(|path| objects.contains(path)) => GitRisk::Objects,
-            true => GitRisk::State,
-        };
-        let risk = Risk { ignored: left.snapshot.ignored, git, nested: git, ..Risk::default() };
         // The dead process was about to write these files, perhaps in folders that it had still to make.
         for path in left.snapshot.files.iter().map(|state| &state.path.0) {
             let folder = path.ancestors().skip(1).find(|folder| folder.is_dir());
@@ -198,6 +198,13 @@ impl Recorder {
                 becket_files::temporary::remove_left_beside(folder, &[name]);
             }
         }
+        let mut objects = Objects::default();
+        let git = match left.snapshot.git {
+            false => GitRisk::None,
+            true if self.known.keys().any(|path| objects.contains(path)) => GitRisk::Objects,
+            true => GitRisk::State,
+        };
+        let risk = Risk { ignored: left.snapshot.ignored, git, nested: git, ..Risk::default() };
         let until = Deadlines::new(&self.settings, Level::Destructive, 1);
         let since = i64::try_from(left.time.0).unwrap_or(i64::MAX).saturating_mul(1_000_000);
         for (_, round) in self.known.values_mut() {
@@ -403,6 +410,25 @@ fn lose(changes: &mut Vec<PathChange>, missed: &[PathBuf]) {
         changes.push(PathChange { path: FilePath(path.clone()), before, after: None });
     }
     changes.sort_by(|a, b| a.path.cmp(&b.path));
+}
+
+/// The folders that could not be looked into before the call and are still there. The call may have changed files in them, and nobody
+/// can tell: a plan to undo it names them.
+fn unseen(missed: &[PathBuf]) -> Vec<SkippedPath> {
+    let mut left: Vec<&PathBuf> = missed.iter().filter(|path| !is_absent(path)).collect();
+    left.sort();
+    left.dedup();
+    let more = left.len().saturating_sub(UNSEEN);
+    left.truncate(UNSEEN);
+    let reason = "it could not be looked into before the call, so changes in it are not known";
+    let mut out: Vec<SkippedPath> = left
+        .into_iter()
+        .map(|path| SkippedPath { path: FilePath(path.clone()), reason: reason.to_owned() })
+        .collect();
+    if let Some(last) = out.last_mut().filter(|_| more > 0) {
+        last.reason = format!("and {more} more: {reason}");
+    }
+    out
 }
 
 /// A sentence for people if the command could destroy files that could not be kept. If the command destroys only the paths that it
