@@ -70,8 +70,12 @@ pub(super) fn run(
     for case in &cases.rule {
         rule_case(environment, rights, case, &mut outcomes)?;
     }
-    for case in &cases.call {
-        outcomes.push(call_case(environment, rights, case)?);
+    if !cases.call.is_empty() {
+        // The guard looks at the workspace and tests the sandbox when it is made, so one judges all calls.
+        let mut guard = rights.guard(environment)?;
+        for case in &cases.call {
+            outcomes.push(call_case(environment, rights, &mut guard, case)?);
+        }
     }
     if outcomes.is_empty() {
         return Err(Failure::usage(format!("{} contains no examples", file.display()))
@@ -153,11 +157,13 @@ fn alone(environment: &Environment, rights: &Rights, case: &RuleCase) -> Result<
     }))
 }
 
-fn call_case(environment: &Environment, rights: &Rights, case: &CallCase) -> Result<Outcome, Failure> {
-    let mut guard = rights.guard(environment)?;
-    if let Some(mode) = case.mode {
-        guard.set_mode(mode);
-    }
+fn call_case(
+    environment: &Environment,
+    rights: &Rights,
+    guard: &mut Guard,
+    case: &CallCase,
+) -> Result<Outcome, Failure> {
+    guard.set_mode(case.mode.unwrap_or(rights.settings.config.permissions.mode));
     let call = Call::parse(&case.call, environment, &rights.cwd)?;
     let found = guard.explain(&call.tool, &call.access, &Value::Null);
     Ok(Outcome {
