@@ -363,7 +363,7 @@ impl Assembler {
         self.part(index, part);
     }
 
-    /// Takes a report of tokens. One that cannot be right takes back what was reported before.
+    /// Takes a report of tokens. A report that cannot be right takes back the earlier ones.
     pub(crate) fn reported(&mut self, usage: Usage, is_wrong: bool) {
         if is_wrong && !self.usage_is_wrong {
             self.usage_is_wrong = true;

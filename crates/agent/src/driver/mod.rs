@@ -29,7 +29,7 @@
 //! | `toolset` | the tools, also those that appear while the session runs; `tools`: their calls |
 //! | `subagent` | calls that are agents of their own; `background`, `subagent_run`: their runs |
 //! | `files` | files before and after a call, for undo |
-//! | `hooks` | moments at which hooks are asked, and the record of their answers; `told_hooks`: rules files, folders, models |
+//! | `hooks` | moments at which hooks are asked, and the record of their answers; `told_hooks`: rules files, folders, models; `hook_budget`: the cost of their questions |
 //! | `ids` | call ids: none runs twice |
 //! | `count` | one exact count of the context, if a decision needs it |
 //! | `cache` | the provider's cache and its lifetime; `warming`: measures before it expires |
@@ -52,6 +52,7 @@ mod files;
 mod flow;
 mod forked;
 mod handle;
+mod hook_budget;
 mod hooks;
 mod ids;
 mod inbox;
@@ -90,13 +91,13 @@ use background::Ended;
 use becket_session::context::compaction::Governor;
 use becket_session::{Durability, Session};
 use becket_types::{Command, CompactionTrigger, EntryKind, Event, HookOutcome, NoticeLevel, Tokens};
-pub use beside::{HookBudget, HookRequest};
 use budget::BudgetState;
 use clock::{until, wall_clock};
 use conversation::Conversation;
 use flow::Flow;
 use futures::StreamExt as _;
 pub use handle::{AgentHandle, Queries, Query};
+pub use hook_budget::{HookBudget, HookRequest};
 use ids::CallIds;
 use inbox::Inbox;
 pub(crate) use ledger::Core;
@@ -212,12 +213,11 @@ impl Agent {
             let snapshots = settings.tools.snapshots.clone()?;
             Some(Arc::new(files::Files::new(snapshots, Arc::clone(&session), events.clone())))
         };
-        let own_limits = || Limits::new(settings.limits.run);
-        // The agent for which a subagent works has already informed the user if the window is assumed.
+        // The agent above has already informed the user.
         let window_noticed = above.is_some();
         let (limits, files) = match above {
             Some(above) => (above.limits, above.files),
-            None => (own_limits(), own_files()),
+            None => (Limits::new(settings.limits.run), own_files()),
         };
         // A driving program may add its hooks later, so it does not matter which events have one now.
         let stop_hooks = hooks::end_event(&settings).is_some();
