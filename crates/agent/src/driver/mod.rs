@@ -213,7 +213,7 @@ impl Agent {
             let snapshots = settings.tools.snapshots.clone()?;
             Some(Arc::new(files::Files::new(snapshots, Arc::clone(&session), events.clone())))
         };
-        // The agent above has already informed the user.
+        // The agent for which a subagent works has already informed the user if the window is assumed.
         let window_noticed = above.is_some();
         let (limits, files) = match above {
             Some(above) => (above.limits, above.files),
