@@ -5,8 +5,8 @@ use crate::cache::shapes::Step;
 use becket_session::context::budget::{Budget, Meter, estimate_text};
 use becket_session::context::cache::{CacheTtl, CacheWarm, idle_compaction_pays};
 use becket_session::context::compaction::{
-    CompactionReason, Failure, Floor, Governor, InputKind, Owed, Request as Compact, Snapshot, Step as Next,
-    Summariser, begin,
+    CompactionReason, Failure, Floor, Governor, InputKind, Request as Compact, Snapshot, Step as Next,
+    Summariser, Verdict, begin,
 };
 use becket_session::context::{ModelScope, Policy, due};
 use becket_session::{CreateOptions, Durability, Session};
@@ -235,11 +235,16 @@ impl Becket {
         }
         for _ in 0..3 {
             let used = self.used();
-            match self.governor.owed(CompactionReason::Threshold, used, &self.budget, &self.policy, Millis(0))
-            {
-                Owed::No => break,
-                Owed::Compact(trigger) => self.compact(trigger)?,
-                Owed::Stop(reason) => return Err(format!("stopped at {used} tokens: {reason}")),
+            match self.governor.decide(
+                CompactionReason::Threshold,
+                used,
+                &self.budget,
+                &self.policy,
+                Millis(0),
+            ) {
+                Verdict::No => break,
+                Verdict::Compact(trigger) => self.compact(trigger)?,
+                Verdict::Stop(reason) => return Err(format!("stopped at {used} tokens: {reason}")),
             }
         }
         let context = self.session.view_mut().context().messages.clone();
@@ -292,7 +297,7 @@ impl Becket {
         }
         let Next::Commit(outcome) = step else { return Err(format!("no compaction: {step:?}")) };
         self.governor.succeeded(outcome.report.tokens_after, &self.budget);
-        self.governor.showed(outcome.report.blind);
+        self.governor.note_shown(outcome.report.blind);
         self.put(outcome.entries)
     }
 }

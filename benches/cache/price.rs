@@ -3,7 +3,7 @@
 //! The cache holds a prefix. Its beginning may be kept for an hour, the rest for five minutes, each since the last use. Reading
 //! is cheap and renews; what is not there is written, at the price of the chosen lifetime.
 
-use becket_session::context::cache::{CacheTtl, CacheWarm, Keeper, Turn, ahead, write_price};
+use becket_session::context::cache::{CacheTtl, CacheWarm, Keeper, Turn, lead_time, write_price};
 use becket_types::{CacheLifetime, Millis, Prices};
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub(crate) struct Request {
 
 /// Seconds after the last use of the cache at which a warming request goes out, shortly before the lifetime ends.
 pub(crate) fn warm_every(of: CacheLifetime) -> u64 {
-    (of.duration().0 - ahead(of.duration()).0) / 1_000
+    (of.duration().0 - lead_time(of.duration()).0) / 1_000
 }
 
 /// The prefix in the cache, in tokens.

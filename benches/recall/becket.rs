@@ -5,7 +5,8 @@ use crate::recall::spent::Spent;
 use crate::recall::task::{Act, Call, Fact, Kind};
 use becket_session::context::budget::{Budget, Meter, estimate_text};
 use becket_session::context::compaction::{
-    CompactionReason, Failure, Floor, Governor, InputKind, Owed, Request, Snapshot, Step, Summariser, begin,
+    CompactionReason, Failure, Floor, Governor, InputKind, Request, Snapshot, Step, Summariser, Verdict,
+    begin,
 };
 use becket_session::context::{ModelScope, Policy, due};
 use becket_session::{CreateOptions, Durability, Session};
@@ -129,10 +130,10 @@ impl<'a> Becket<'a> {
         let budget = budget(self.window);
         loop {
             let used = self.used();
-            match self.governor.owed(CompactionReason::Threshold, used, &budget, &self.policy, Millis(0)) {
-                Owed::No => break,
-                Owed::Compact(trigger) => self.compact(trigger, used, budget)?,
-                Owed::Stop(reason) => return Err(format!("stopped at {used} tokens: {reason}")),
+            match self.governor.decide(CompactionReason::Threshold, used, &budget, &self.policy, Millis(0)) {
+                Verdict::No => break,
+                Verdict::Compact(trigger) => self.compact(trigger, used, budget)?,
+                Verdict::Stop(reason) => return Err(format!("stopped at {used} tokens: {reason}")),
             }
         }
         let context = self.session.view_mut().context().messages.clone();
@@ -184,7 +185,7 @@ impl<'a> Becket<'a> {
                 self.spent.compactions += u64::from(whole);
                 self.rounds += u64::from(whole);
                 self.governor.succeeded(outcome.report.tokens_after, &budget);
-                self.governor.showed(outcome.report.blind);
+                self.governor.note_shown(outcome.report.blind);
                 self.put(outcome.entries).map(drop)
             }
             other => Err(format!("no compaction: {other:?}")),

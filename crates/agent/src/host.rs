@@ -115,7 +115,7 @@ impl Host for SessionHost {
     }
 
     fn note_read(&self, path: &Path, sha256: &str) {
-        self.watch.play(path, sha256);
+        self.watch.track(path, sha256);
         let mut inner = lock(&self.inner);
         if inner.reads.get(path).is_some_and(|known| known == sha256) {
             return;

@@ -112,18 +112,18 @@ impl Kind {
     /// Returns the text appended to the system prompt of such a subagent. Reads the index of its memory from disk.
     pub(crate) fn instruction(&self) -> String {
         let mut out = INSTRUCTION.to_owned();
-        self.add_own(&mut out);
+        self.push_own_prompt(&mut out);
         out
     }
 
     /// Returns the text for a session whose agent is of this kind.
     pub fn session_prompt(&self) -> String {
         let mut out = String::new();
-        self.add_own(&mut out);
+        self.push_own_prompt(&mut out);
         out.trim_start().to_owned()
     }
 
-    fn add_own(&self, out: &mut String) {
+    fn push_own_prompt(&self, out: &mut String) {
         let own = self.prompt.trim();
         if !own.is_empty() {
             let _ = write!(out, "\n\n{own}");

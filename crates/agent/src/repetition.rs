@@ -63,7 +63,7 @@ impl RepetitionGuard {
     }
 
     /// Records a call with its result.
-    pub fn saw(&mut self, tool: &str, input: &Value, output: &str, is_error: bool) {
+    pub fn record(&mut self, tool: &str, input: &Value, output: &str, is_error: bool) {
         let new = fingerprint(tool, input, output, is_error);
         if !self.step.insert(new) {
             return;
@@ -186,7 +186,7 @@ mod tests {
         calls
             .chars()
             .map(|c| {
-                guard.saw("bash", &json!({"command": c.to_string()}), "out", false);
+                guard.record("bash", &json!({"command": c.to_string()}), "out", false);
                 match guard.verdict() {
                     Repetition::None => '.',
                     Repetition::Nudge(_) => 'n',
@@ -219,13 +219,18 @@ mod tests {
     fn a_changed_result_breaks_the_run_and_a_changed_description_does_not() {
         let mut guard = RepetitionGuard::default();
         for n in 0..20 {
-            guard.saw("bash", &json!({"command": "date"}), &n.to_string(), false);
+            guard.record("bash", &json!({"command": "date"}), &n.to_string(), false);
             assert_eq!(guard.verdict(), Repetition::None);
         }
         let mut guard = RepetitionGuard::default();
         let mut last = Repetition::None;
         for n in 0..5 {
-            guard.saw("bash", &json!({"description": format!("try {n}"), "command": "make"}), "failed", true);
+            guard.record(
+                "bash",
+                &json!({"description": format!("try {n}"), "command": "make"}),
+                "failed",
+                true,
+            );
             last = guard.verdict();
         }
         assert_eq!(
@@ -243,7 +248,7 @@ mod tests {
         let mut seen = String::new();
         for _ in 0..5 {
             for _ in 0..12 {
-                guard.saw("read", &json!({"path": "a"}), "text", false);
+                guard.record("read", &json!({"path": "a"}), "text", false);
             }
             seen.push(match guard.verdict() {
                 Repetition::None => '.',
@@ -286,7 +291,7 @@ mod tests {
         fn what_changes_is_never_stopped(calls in prop::collection::vec(0usize..4, 1..120)) {
             let mut guard = RepetitionGuard::default();
             for (n, call) in calls.iter().enumerate() {
-                guard.saw("bash", &json!({"command": call}), &format!("{n} of 100 done"), false);
+                guard.record("bash", &json!({"command": call}), &format!("{n} of 100 done"), false);
                 prop_assert_eq!(guard.verdict(), Repetition::None);
             }
         }
@@ -306,10 +311,10 @@ mod tests {
     fn a_user_message_starts_anew() {
         let mut guard = RepetitionGuard::default();
         for _ in 0..4 {
-            guard.saw("read", &json!({"path": "a"}), "x", false);
+            guard.record("read", &json!({"path": "a"}), "x", false);
         }
         guard.reset();
-        guard.saw("read", &json!({"path": "a"}), "x", false);
+        guard.record("read", &json!({"path": "a"}), "x", false);
         assert_eq!(guard.verdict(), Repetition::None);
     }
 }

@@ -219,7 +219,7 @@ impl Limits {
     }
 
     /// Makes the limits of a subagent: the same account. The agent above watches the time.
-    pub(crate) fn below(&self) -> Self {
+    pub(crate) fn for_subagent(&self) -> Self {
         Self { share: Share::Subagent, ..self.clone() }
     }
 
@@ -462,7 +462,7 @@ mod tests {
         ] {
             let limits = limits(max_usd, max_tokens, max_wall);
             // A subagent's usage counts like the agent's own.
-            let below = limits.below();
+            let below = limits.for_subagent();
             for (limits, cost) in [(&limits, 0.2), (&below, 0.3)] {
                 let usage = Usage { input: usage.input / 2, output: usage.output / 2, ..Usage::default() };
                 limits.add(spent(usage, cost));
@@ -481,11 +481,11 @@ mod tests {
         assert_eq!(limits.room(input, price, 32_000), Ok(32_000));
         let first = limits.reserve(Need { usd: 0.42, tokens: 42_000 });
         assert_eq!(
-            limits.below().room(input, price, 64_000),
+            limits.for_subagent().room(input, price, 64_000),
             Ok(48_000),
             "0.48 dollars, 48,000 tokens are left"
         );
-        let second = limits.below().reserve(Need { usd: 0.47, tokens: 47_000 });
+        let second = limits.for_subagent().reserve(Need { usd: 0.47, tokens: 47_000 });
         let end = limits.room(input, price, 64_000).unwrap_err();
         assert_eq!(
             end,
@@ -513,7 +513,7 @@ mod tests {
         let limits = limits(Some(1.0), Some(1_000), Some(10 * second));
         assert_eq!(limits.warning(second), None);
         limits.add(spent(Usage { input: 900, ..Usage::default() }, 0.5));
-        assert_eq!(limits.below().warning(second), None);
+        assert_eq!(limits.for_subagent().warning(second), None);
         let text = "More than 80 % of a limit is used: 900 of 1000 tokens.";
         assert_eq!(limits.warning(second).as_deref(), Some(text));
         assert_eq!(limits.warning(second), None);
@@ -549,8 +549,8 @@ mod tests {
         let limits = limits(None, None, None);
         let usage = Usage { input: 10, ..Usage::default() };
         limits.add(spent(usage, 1.0));
-        limits.below().add(spent(usage, 0.25));
-        limits.below().add(spent(usage, 0.25));
+        limits.for_subagent().add(spent(usage, 0.25));
+        limits.for_subagent().add(spent(usage, 0.25));
         limits.of_hook().add(spent(usage, 0.125));
         assert_eq!(limits.take_from_hooks(), [spent(usage, 0.125)]);
         assert!(limits.take_from_hooks().is_empty() && limits.describe().starts_with("Money: $1.6250"));

@@ -169,7 +169,7 @@ pub(crate) fn plan_files(
 ///
 /// Fails if the ledger cannot be read.
 pub(crate) fn plan_conversation(session: &Session, to: &Prompt) -> Result<Conversation, StoreError> {
-    let entries = rewind::cancelled(session.view(), session.entries()?, to.seq);
+    let entries = rewind::entries_to_cancel(session.view(), session.entries()?, to.seq);
     Ok(Conversation { to: to.clone(), entries })
 }
 

@@ -91,7 +91,7 @@ impl Watch {
     }
 
     /// Records that the model knows the file with this hash.
-    pub(crate) fn play(&self, path: &Path, hash: &str) {
+    pub(crate) fn track(&self, path: &Path, hash: &str) {
         let mut state = lock(&self.state);
         if state.watching == Watching::Off || path.file_name().is_none() {
             return;
@@ -269,7 +269,7 @@ mod tests {
         let watch = Watch::new(watching);
         for name in names {
             write(dir.path().join(name), *name).unwrap();
-            watch.play(&dir.path().join(name), &becket_tool::sha256(name.as_bytes()));
+            watch.track(&dir.path().join(name), &becket_tool::sha256(name.as_bytes()));
         }
         (dir, watch)
     }
@@ -302,7 +302,7 @@ mod tests {
             write(&path, "theirs again").unwrap();
             event();
             assert_eq!(watch.changed(), [], "told once");
-            watch.play(&path, &becket_tool::sha256(b"theirs again"));
+            watch.track(&path, &becket_tool::sha256(b"theirs again"));
             std::fs::remove_file(&path).unwrap();
             event();
             assert_eq!(watch.changed(), [(path.clone(), FileChange::Gone)]);
@@ -317,7 +317,7 @@ mod tests {
             let (a, b) = (dir.path().join("a"), dir.path().join("b"));
             // An edit: the file and the model's knowledge of it change together.
             write(&a, "edited").unwrap();
-            watch.play(&a, &becket_tool::sha256(b"edited"));
+            watch.track(&a, &becket_tool::sha256(b"edited"));
             // A command: its result is known as own_content, but the model has not read it.
             write(&b, "by a command").unwrap();
             watch.note_own_changes([b.as_path()].into_iter());
@@ -342,7 +342,7 @@ mod tests {
             let folder = dir.path().join(n.to_string());
             std::fs::create_dir(&folder).unwrap();
             write(folder.join("f"), "x").unwrap();
-            watch.play(&folder.join("f"), &becket_tool::sha256(b"x"));
+            watch.track(&folder.join("f"), &becket_tool::sha256(b"x"));
         }
         assert_eq!(lock(&watch.state).tracked.len(), LIMIT);
         assert_eq!(lock(&watch.suspects).tracked.len(), LIMIT);
@@ -372,8 +372,8 @@ mod tests {
     #[test]
     fn files_that_are_not_there_are_no_reason_to_give_up() {
         let watch = Watch::new(Watching::Events);
-        watch.play(Path::new("/nowhere/at/all"), "hash");
-        watch.play(Path::new("/"), "hash");
+        watch.track(Path::new("/nowhere/at/all"), "hash");
+        watch.track(Path::new("/"), "hash");
         assert_eq!(watch.notice(), None);
         assert_eq!(watch.changed(), []);
     }

@@ -14,15 +14,14 @@ use crate::trust::{ContentKind, folders, leads_outside};
 use becket_agent::subagent::Kind;
 use becket_tool_skill::{Head, Skills};
 pub(crate) use definition::{DefinedIn, Definition, MemoryScope};
-pub(crate) use given::{GivenAgents, of_json};
+pub(crate) use given::{GivenAgents, parse_agents};
 pub(crate) use session::{SessionAgents, with_initial};
 use std::fmt::Write as _;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Maximum number of files that are read, and of bytes of each.
-const MOST: usize = 100;
-const BYTES: u64 = 64 * 1024;
+const MAX_FILES: usize = 100;
+const MAX_FILE_BYTES: u64 = 64 * 1024;
 
 /// All agents of a session, the strongest definition of each name, and notes for the user.
 #[derive(Clone, Debug, Default)]
@@ -44,7 +43,7 @@ impl Agents {
         for (at, dir) in dirs.iter().enumerate() {
             paths.extend(files(dir, &mut out.warnings).into_iter().map(|path| (at, path)));
         }
-        for (at, path) in paths.into_iter().take(MOST) {
+        for (at, path) in paths.into_iter().take(MAX_FILES) {
             let of_project = at < of_project;
             let readable = if of_project && leads_outside(&root, &path) {
                 Err("it is a link to a file outside of the project".to_owned())
@@ -53,7 +52,7 @@ impl Agents {
             };
             let place =
                 if of_project { DefinedIn::Project(path.clone()) } else { DefinedIn::User(path.clone()) };
-            match readable.and_then(|text| of_file(&path, &text, place)) {
+            match readable.and_then(|text| parse_definition(&path, &text, place)) {
                 Ok((definition, wrong)) => {
                     match out.get(&definition.kind.name) {
                         None => {
@@ -97,10 +96,10 @@ impl Agents {
 
     /// Adds an agent of a plugin. As in Claude Code, it brings no hooks, servers and permission mode of its own.
     fn add_of_plugin(&mut self, plugin: &Plugin, path: &Path) {
-        let read = text(path).map(|text| plugin.filled(&text));
-        match read.and_then(|text| of_file(path, &text, DefinedIn::User(path.to_owned()))) {
+        let read = text(path).map(|text| plugin.fill_variables(&text));
+        match read.and_then(|text| parse_definition(path, &text, DefinedIn::User(path.to_owned()))) {
             Ok((mut definition, wrong)) => {
-                definition.kind.name = plugin.named(&definition.kind.name);
+                definition.kind.name = plugin.qualify(&definition.kind.name);
                 (definition.hooks, definition.kind.run.mode) = (None, None);
                 definition.servers.clear();
                 if self.get(&definition.kind.name).is_none() {
@@ -177,13 +176,13 @@ fn files(dir: &Path, warnings: &mut Vec<String>) -> Vec<PathBuf> {
 }
 
 fn text(path: &Path) -> Result<String, String> {
-    becket_files::read_text(path, BYTES).map_err(|error| match error.kind() {
-        std::io::ErrorKind::FileTooLarge => format!("it is larger than {} kB", BYTES / 1024),
+    becket_files::read_text(path, MAX_FILE_BYTES).map_err(|error| match error.kind() {
+        std::io::ErrorKind::FileTooLarge => format!("it is larger than {} kB", MAX_FILE_BYTES / 1024),
         _ => format!("it cannot be read ({error})"),
     })
 }
 
-fn of_file(path: &Path, text: &str, place: DefinedIn) -> Result<(Definition, Vec<String>), String> {
+fn parse_definition(path: &Path, text: &str, place: DefinedIn) -> Result<(Definition, Vec<String>), String> {
     let (head, body) =
         Head::split(text).ok_or("it does not begin with frontmatter (`---`, name, description)")??;
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
@@ -342,7 +341,7 @@ mod tests {
             "Reviewer": {"prompt": "Strict.", "memory": "user"},
             "a b": {"prompt": "x"},
         });
-        let (given, warnings) = of_json(&json).unwrap();
+        let (given, warnings) = parse_agents(&json).unwrap();
         assert!(warnings.len() == 1 && warnings[0].contains("its name \"a b\""), "{warnings:?}");
         let agents = Agents::find(&environment, &root, true, &given);
         let names: Vec<&str> = agents.all.iter().map(|found| found.kind.name.as_str()).collect();
@@ -351,7 +350,7 @@ mod tests {
         assert!(memory("reviewer").unwrap().ends_with("becket/agent-memory/reviewer"));
         assert_eq!(memory("keeper"), Some(root.join(".becket/agent-memory-local/keeper")));
         assert_eq!(memory("explore"), None);
-        assert!(of_json(&serde_json::json!({"x": {}})).unwrap_err().contains("`prompt` is missing"));
+        assert!(parse_agents(&serde_json::json!({"x": {}})).unwrap_err().contains("`prompt` is missing"));
     }
 
     #[test]
@@ -366,7 +365,7 @@ mod tests {
             trusted: true,
         }];
         let json = serde_json::json!({"a": {"prompt": "Strict.", "skills": ["lint", "none"]}});
-        let mut agents = Agents::find(&environment, dir.path(), true, &of_json(&json).unwrap().0);
+        let mut agents = Agents::find(&environment, dir.path(), true, &parse_agents(&json).unwrap().0);
         agents.load_skills(&Skills::discover(&dirs));
         let prompt = &agents.get("a").unwrap().kind.prompt;
         assert!(

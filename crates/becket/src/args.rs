@@ -4,6 +4,7 @@
 //! a prompt such as `becket -p demo` is a prompt.
 
 mod agents;
+mod bare_words;
 mod changes;
 mod driven;
 mod exec;
@@ -15,11 +16,14 @@ mod rights;
 mod sdk;
 mod stored;
 mod values;
-mod word;
 
 pub(crate) use agents::*;
+pub(crate) use bare_words::{
+    NotATask, bare_word, command_after_options, command_first, exec_first, nearest_sessions_command,
+    not_a_command, unknown_sessions_command, unquoted, wants_json,
+};
 pub(crate) use changes::*;
-pub(crate) use driven::{is_driven, understood, unused_variables};
+pub(crate) use driven::{drop_unknown_flags, is_driven, unused_variables};
 pub(crate) use exec::{ExecArgs, ExecOptions, ExecSettings, ExecWhat, ReviewArgs};
 pub(crate) use help::{parse_run, run_command, whole_command};
 pub(crate) use inspect::*;
@@ -28,11 +32,7 @@ pub(crate) use mcp::*;
 pub(crate) use rights::*;
 pub(crate) use sdk::SdkArgs;
 pub(crate) use stored::*;
-use values::{not_zero, positive, whole};
-pub(crate) use word::{
-    NotATask, bare_word, command_behind_options, command_first, exec_first, near_sessions_command,
-    not_a_command, unknown_sessions_command, unquoted, wants_json,
-};
+use values::{parse_positive_amount, parse_positive_integer, reject_zero};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -143,16 +143,16 @@ pub(crate) enum InputFormat {
 #[command(next_help_heading = "Limits")]
 pub(crate) struct Limits {
     /// Maximum number of requests to the model in one turn; then the model wraps up, and becket exits with 3.
-    #[arg(long, value_name = "N", value_parser = whole, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = parse_positive_integer, allow_negative_numbers = true)]
     pub max_turns: Option<u64>,
     /// Maximum cost of the session in US dollars, checked before each request; then becket exits with 4.
-    #[arg(long, value_name = "USD", value_parser = positive, allow_negative_numbers = true)]
+    #[arg(long, value_name = "USD", value_parser = parse_positive_amount, allow_negative_numbers = true)]
     pub max_budget_usd: Option<f64>,
     /// Maximum number of tokens read and written, including cached ones; then becket exits with 4.
-    #[arg(long, value_name = "N", value_parser = not_zero, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = reject_zero, allow_negative_numbers = true)]
     pub max_tokens: Option<String>,
     /// Maximum time of a turn: seconds, or `10m`; then becket exits with 13.
-    #[arg(long, value_name = "TIME", value_parser = not_zero, allow_negative_numbers = true)]
+    #[arg(long, value_name = "TIME", value_parser = reject_zero, allow_negative_numbers = true)]
     pub max_wall: Option<String>,
     /// Longest single wait for a rate limit, or for a model that is being loaded: seconds, or `10m`. If a server
     /// asks for more, becket exits with 7.

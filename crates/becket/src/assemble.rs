@@ -5,17 +5,17 @@ mod offered_tools;
 mod open_session;
 
 use crate::agents::{Definition, SessionAgents};
-use crate::chosen::{self, Chosen};
+use crate::chosen_models::{self, ChosenModels};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::hooks;
 use crate::integrations;
-use crate::locked::{self, FirstRequest};
-use crate::mcp::OfAgents;
+use crate::lock_file::{self, FirstRequest};
+use crate::mcp::AgentServers;
 use crate::model_names::{self, Aliases};
 use crate::models;
 use crate::providers;
-use crate::remembered::join_folders;
+use crate::recorded_settings::join_folders;
 use crate::settings::{RunSettings, policy, project_root};
 use crate::toolbox;
 use crate::trust::content::ContentTrust;
@@ -37,7 +37,7 @@ use becket_tool_skill::Skills;
 use becket_types::{Blobs, MessageId, PermissionMode, SessionId, SystemItem, ToolSpec, TurnState, Used};
 use offered_tools::{AnswerForm, ToolParts};
 pub(crate) use open_session::EarlierMessages;
-use open_session::{Existing, existing, session};
+use open_session::{ExistingSession, existing, session};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -69,9 +69,9 @@ pub(crate) struct Assembled {
 pub(crate) struct OpenedSession {
     pub id: SessionId,
     /// The earlier messages of a continued session.
-    pub past: Option<EarlierMessages>,
+    pub earlier_messages: Option<EarlierMessages>,
     /// The folder of a session that is new and saved on disk, so that it can be removed if nothing happens in it.
-    pub begun: Option<PathBuf>,
+    pub new_session_dir: Option<PathBuf>,
     /// Usage of the session before this run.
     pub used: Used,
     /// Images and large outputs of the session.
@@ -91,8 +91,8 @@ impl OpenedSession {
         let resumed = past.is_some();
         Self {
             id: session.info().id,
-            past,
-            begun: (persist && !resumed).then(|| session.dir().to_owned()),
+            earlier_messages: past,
+            new_session_dir: (persist && !resumed).then(|| session.dir().to_owned()),
             used: view.used(),
             blobs: session.blobs(),
             unfinished: resumed && (waits || view.turn_state() != TurnState::AwaitingUser),
@@ -158,7 +158,7 @@ impl Opening {
         let provider = self.model.split('/').next().unwrap_or_default();
         let server = models.endpoint(provider).map(Endpoint::place);
         let first = FirstRequest { model: &self.model, server, tools: &self.tools, prompt: self.items() };
-        locked::check(file, run, &first)
+        lock_file::check(file, run, &first)
     }
 }
 
@@ -183,25 +183,25 @@ pub(crate) async fn assemble(environment: &Environment, run: &mut RunSettings) -
     let agents =
         SessionAgents::new(environment, &cwd, trusted, &run.additions.agents, kept, &mut run.settings);
     let assembled = match agents {
-        Ok(agents) => assembled(environment, run, existing, agents, notes).await,
+        Ok(agents) => build_agent(environment, run, existing, agents, notes).await,
         Err(failure) => Err(failure),
     };
     (run.settings, run.project) = (configured, project);
     assembled
 }
 
-async fn assembled(
+async fn build_agent(
     environment: &Environment,
     run: &RunSettings,
-    existing: Option<Existing>,
+    existing: Option<ExistingSession>,
     mut own: SessionAgents,
     remembered: Vec<String>,
 ) -> Result<Assembled, Failure> {
     let config = &run.settings.config;
-    let mut notes = first_notes(environment, run, remembered);
+    let mut notes = initial_notes(environment, run, remembered);
     let mut model_settings = models::model_settings(environment, &run.settings);
-    let Chosen { reference, model, fallbacks, auxiliary, tape, date, notes: about_models } =
-        chosen::open(environment, run, &mut model_settings).await?;
+    let ChosenModels { reference, model, fallbacks, auxiliary, tape, date, notes: about_models } =
+        chosen_models::open(environment, run, &mut model_settings).await?;
     notes.extend(about_models);
     let mut equipment = equip(environment, run, &mut own, model.info(), &mut notes)?;
     let mut policy = policy(config);
@@ -209,8 +209,8 @@ async fn assembled(
     // The session is created last, so a run that is refused leaves none behind.
     let window = model.info().window;
     let outside = equipment.engine.clone().map(hooks::OutsideHooks::new);
-    let of_agents = std::mem::take(&mut equipment.of_agents);
-    let own_servers = crate::mcp::Origins { of_agents, hooks: outside.clone() };
+    let of_agents = std::mem::take(&mut equipment.agent_servers);
+    let own_servers = crate::mcp::Origins { agent_servers: of_agents, hooks: outside.clone() };
     let started =
         crate::mcp::start(environment, run, &equipment.programs, window, own_servers, &mut notes).await?;
     let mcp = started.hub;
@@ -220,7 +220,7 @@ async fn assembled(
     }
     let (session, past) = session?;
     let resumed = past.is_some();
-    let opened = begun(run, &session, past, outside.as_ref(), &mut notes);
+    let opened = begin_session(run, &session, past, outside.as_ref(), &mut notes);
     let active_skills = active_skills(session.view().state("skills"));
     let mut settings = session_settings(environment, run, &own, resumed);
     settings.session.api_key_source = providers::key_origin(&reference, &run.settings);
@@ -230,7 +230,7 @@ async fn assembled(
     }
     equipment.describe_in(&mut settings, environment, run, model.info());
     settings.tools.source =
-        mcp.clone().map(|hub| own.own_tools(Arc::new(becket_mcp::HubTools(hub)), &started.of_agents));
+        mcp.clone().map(|hub| own.main_tools(Arc::new(becket_mcp::HubTools(hub)), &started.agent_only));
     if let Some(date) = date {
         settings.environment.date = date;
     }
@@ -284,19 +284,19 @@ async fn assembled(
         hooks: outside,
         offers,
         models,
-        initial_prompt: own.initial_prompt().filter(|_| !run.goes_on()).map(str::to_owned),
+        initial_prompt: own.initial_prompt().filter(|_| !run.continues_session()).map(str::to_owned),
     })
 }
 
 /// Returns the facts about a session that was opened, and begins its hooks.
-fn begun(
+fn begin_session(
     run: &RunSettings,
     session: &Session,
     past: Option<EarlierMessages>,
     outside: Option<&hooks::OutsideHooks>,
     notes: &mut Vec<String>,
 ) -> OpenedSession {
-    if run.goes_on() {
+    if run.continues_session() {
         notes.extend(unused_prompts(run, session.view().system_items()));
     }
     let opened = OpenedSession::new(session, past, run.session.persist);
@@ -315,7 +315,7 @@ struct SessionParts {
     shell: Arc<Shell>,
     edit_hook: Arc<dyn EditHook>,
     engine: Option<becket_hooks::Engine>,
-    of_agents: OfAgents,
+    agent_servers: AgentServers,
     subagents: Arc<[Kind]>,
     tools: Registry,
     /// The instruction in the system prompt about the form of the answer (`--json-schema`).
@@ -344,7 +344,7 @@ impl SessionParts {
         settings.tools.edit_hook = Some(Arc::clone(&self.edit_hook));
         let sandbox = self.sandbox.clone();
         settings.tools.confinement =
-            sandbox.map(|sandbox| crate::sandbox::changing(sandbox, environment, run));
+            sandbox.map(|sandbox| crate::sandbox::session_confinement(sandbox, environment, run));
     }
 }
 
@@ -358,7 +358,7 @@ fn equip(
 ) -> Result<SessionParts, Failure> {
     let (config, project) = (&run.settings.config, &run.project);
     let sandbox = crate::sandbox::sandbox(environment, config, &project.roots).map(Arc::new);
-    notes.extend(crate::sandbox::wrong_host(&config.tools.sandbox));
+    notes.extend(crate::sandbox::invalid_hosts_note(&config.tools.sandbox));
     let guard = session_guard(environment, run, sandbox.as_ref(), own.main())?;
     if matches!(guard.mode(), PermissionMode::Auto | PermissionMode::AcceptEdits) {
         notes.extend(guard.wide_workspace());
@@ -376,7 +376,7 @@ fn equip(
     notes.extend(integrations.notes);
     let trust = ContentTrust::for_project(environment, &project_root(&project.cwd), project.trust_content);
     let engine = hook_engine(environment, run, (own, &skills), &trust, &programs, notes)?;
-    let of_agents = crate::mcp::of_agents(environment, &project.cwd, &own.agents.all, &trust);
+    let of_agents = crate::mcp::agent_servers(environment, &project.cwd, &own.agents.all, &trust);
     crate::settings::claude::note_unused(
         environment,
         &project_root(&project.cwd),
@@ -390,7 +390,7 @@ fn equip(
         environment,
         run,
         guard: &guard,
-        own,
+        session_agents: own,
         subagents: &subagents,
         skills: &skills,
         engine: engine.as_ref(),
@@ -408,7 +408,7 @@ fn equip(
         shell,
         edit_hook,
         engine,
-        of_agents,
+        agent_servers: of_agents,
         subagents,
         tools,
         instruction,
@@ -420,7 +420,7 @@ fn equip(
 async fn abandon(session: Session, opened: &OpenedSession, mcp: Option<&becket_mcp::Hub>) {
     // The session must be dropped first: a session that is still open would not be removed.
     drop(session);
-    leave(opened.begun.as_deref());
+    discard_if_unused(opened.new_session_dir.as_deref());
     if let Some(mcp) = mcp {
         mcp.stop().await;
     }
@@ -455,7 +455,7 @@ fn hook_engine(
     let project = &run.project;
     let bearers = hooks::HookSources { agents: &bearers.0.agents.all, skills: Some(bearers.1) };
     let found = hooks::groups(environment, &project.cwd, &run.settings, trust, bearers);
-    let (groups, odd) = found.checked()?;
+    let (groups, odd) = found.into_result()?;
     notes.extend(odd);
     let needed = run.is_driven() || !groups.is_empty();
     Ok(needed.then(|| {
@@ -481,8 +481,8 @@ fn session_settings(
 }
 
 /// Returns the notes that are known before anything is opened.
-fn first_notes(environment: &Environment, run: &RunSettings, remembered: Vec<String>) -> Vec<String> {
-    let mut notes = crate::told_once::warnings(environment, run);
+fn initial_notes(environment: &Environment, run: &RunSettings, remembered: Vec<String>) -> Vec<String> {
+    let mut notes = crate::shown_warnings::warnings(environment, run);
     notes.extend(environment.notes.iter().cloned());
     if run.project.trusted {
         notes.extend(crate::trust::note_about_links(&project_root(&run.project.cwd), &run.project.cwd));
@@ -578,7 +578,7 @@ pub(crate) fn finder(settings: SharedModels, aliases: Aliases, tape: Option<Tape
 }
 
 /// Removes a finished session in which nothing happened.
-pub(crate) fn leave(begun: Option<&Path>) {
+pub(crate) fn discard_if_unused(begun: Option<&Path>) {
     if let Some(dir) = begun {
         // A session that cannot be deleted stays, since an empty one does no harm.
         let _ = store::trash::discard_unused(store::Outside::default().io.as_ref(), dir);

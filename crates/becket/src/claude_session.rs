@@ -12,8 +12,7 @@ use becket_session::store::{self, SessionSummary};
 use becket_types::SessionId;
 use std::path::{Path, PathBuf};
 
-/// Largest file that is read, in bytes.
-const LARGEST: u64 = 256 * 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
 
 /// Imports the session of Claude Code with the id `query`. Returns it with a note for the user; `None` if there is no such file.
 ///
@@ -31,7 +30,7 @@ pub(crate) fn import(
         return Ok(None);
     };
     let fail = |why: String| Failure::usage(format!("{}: {why}", file.display()));
-    let bytes = becket_files::read(&file, LARGEST).map_err(|why| fail(why.to_string()))?;
+    let bytes = becket_files::read(&file, MAX_FILE_BYTES).map_err(|why| fail(why.to_string()))?;
     let text = String::from_utf8_lossy(&bytes);
     if Source::detect(&text) != Some(Source::Claude) {
         return Err(fail("is not a session of Claude Code".to_owned()));

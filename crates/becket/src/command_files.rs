@@ -4,9 +4,9 @@
 
 use std::path::{Path, PathBuf};
 
-/// Maximum number of commands, and of bytes of each. The same limits apply to files that a command includes.
-pub(crate) const MOST: usize = 200;
-pub(crate) const BYTES: u64 = 64 * 1024;
+/// These limits also apply to files that a command includes.
+pub(crate) const MAX_COMMANDS: usize = 200;
+pub(crate) const MAX_FILE_BYTES: u64 = 64 * 1024;
 
 /// Returns names and files: `a.md` is `/a`, `b/a.md` is `/b:a`. Links are not followed.
 pub(crate) fn files(dir: &Path) -> Vec<(String, PathBuf)> {
@@ -26,7 +26,7 @@ pub(crate) fn files(dir: &Path) -> Vec<(String, PathBuf)> {
 }
 
 fn entries(dir: &Path) -> Vec<(PathBuf, bool)> {
-    let entries = std::fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok).take(4 * MOST);
+    let entries = std::fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok).take(4 * MAX_COMMANDS);
     let mut out: Vec<(PathBuf, bool)> = entries
         .filter_map(|e| {
             let kind = e.file_type().ok()?;
@@ -48,6 +48,6 @@ pub(crate) fn command_name(path: &Path) -> Option<String> {
 }
 
 /// Returns the text of a file, unless it is too large.
-pub(crate) fn small(path: &Path) -> Option<String> {
-    becket_files::read_text(path, BYTES).ok()
+pub(crate) fn read_limited(path: &Path) -> Option<String> {
+    becket_files::read_text(path, MAX_FILE_BYTES).ok()
 }

@@ -15,13 +15,12 @@ use crate::failure::Failure;
 use crate::settings::{RunSettings, SessionChoice};
 use becket_print::{ExitStatus, Format};
 use becket_types::{ImageSource, Part};
-use config::Configured;
+use config::CodexConfig;
 use serde_json::Value;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-/// Largest image file in bytes.
-const MOST_BYTES: u64 = 20 * 1024 * 1024;
+const MAX_IMAGE_BYTES: u64 = 20 * 1024 * 1024;
 
 /// Runs to the end.
 ///
@@ -38,7 +37,7 @@ pub(crate) fn run(environment: &mut Environment, args: ExecArgs) -> Result<ExitS
     let anywhere =
         args.options.skip_git_repo_check || args.options.shortcuts.dangerously_bypass_approvals_and_sandbox;
     let images = args.options.image.iter().map(|path| image(path)).collect::<Result<Vec<_>, _>>()?;
-    let run = translated(environment, args)?;
+    let run = translate(environment, args)?;
     let mut settings = RunSettings::new(run, environment)?;
     if !anywhere {
         check_repository(&settings.project.cwd)?;
@@ -78,7 +77,7 @@ fn check_repository(cwd: &Path) -> Result<(), Failure> {
         .hint("add --skip-git-repo-check to work here anyway, or make a repository: git init"))
 }
 
-fn translated(environment: &mut Environment, args: ExecArgs) -> Result<Run, Failure> {
+fn translate(environment: &mut Environment, args: ExecArgs) -> Result<Run, Failure> {
     let ExecArgs { prompt, what, options } = args;
     check_refused(&options)?;
     let mut run = Run::headless().map_err(|error| Failure::error(format!("cannot begin: {error}")))?;
@@ -188,7 +187,7 @@ fn review_prompt(review: ReviewArgs) -> Result<String, Failure> {
     Ok(format!("/review {what}"))
 }
 
-fn note_unknown(configured: &Configured, settings: &ExecSettings) -> Result<(), Failure> {
+fn note_unknown(configured: &CodexConfig, settings: &ExecSettings) -> Result<(), Failure> {
     let features = settings.enable.iter().chain(&settings.disable).map(|name| format!("features.{name}"));
     for key in configured.unknown.iter().cloned().chain(features) {
         if settings.strict_config {
@@ -201,7 +200,7 @@ fn note_unknown(configured: &Configured, settings: &ExecSettings) -> Result<(), 
 }
 
 /// Returns the model. A bare name is one of the chosen provider, or of OpenAI as in scripts for `codex exec`.
-fn model(configured: &Configured, options: &ExecOptions) -> Result<Option<String>, Failure> {
+fn model(configured: &CodexConfig, options: &ExecOptions) -> Result<Option<String>, Failure> {
     let local = options.settings.local_provider.as_deref();
     let provider = match (options.settings.oss, local) {
         (true, None | Some("ollama")) => Some("ollama"),
@@ -264,7 +263,7 @@ fn settings(
 fn confine(
     environment: &Environment,
     run: &mut Run,
-    configured: &mut Configured,
+    configured: &mut CodexConfig,
     options: &ExecOptions,
 ) -> Result<(), Failure> {
     let level = options.sandbox.clone().or(configured.sandbox.take());
@@ -296,7 +295,7 @@ fn confine(
 fn image(path: &Path) -> Result<Part, Failure> {
     use base64::Engine as _;
     let cannot = |why: String| Failure::usage(format!("--image {}: {why}", path.display()));
-    let bytes = becket_files::read(path, MOST_BYTES).map_err(|e| match e.kind() {
+    let bytes = becket_files::read(path, MAX_IMAGE_BYTES).map_err(|e| match e.kind() {
         std::io::ErrorKind::FileTooLarge => cannot("the file is larger than 20 MB".to_owned()),
         _ => cannot(e.to_string()),
     })?;
@@ -335,7 +334,7 @@ mod tests {
 
     fn of(words: &[&str]) -> (Run, Environment) {
         let mut environment = Environment::below(Path::new("/nowhere"));
-        let run = translated(&mut environment, parse(words)).unwrap();
+        let run = translate(&mut environment, parse(words)).unwrap();
         (run, environment)
     }
 
@@ -395,9 +394,9 @@ mod tests {
             assert_eq!(got, (mode.to_owned(), sandbox.to_owned()), "{words:?}");
         }
         let mut environment = Environment::below(Path::new("/nowhere"));
-        assert!(translated(&mut environment, parse(&["-s", "all", "x"])).is_err());
-        assert!(translated(&mut environment, parse(&["--strict-config", "-c", "a.b=1", "x"])).is_err());
-        assert!(translated(&mut environment, parse(&["--strict-config", "--enable", "a", "x"])).is_err());
+        assert!(translate(&mut environment, parse(&["-s", "all", "x"])).is_err());
+        assert!(translate(&mut environment, parse(&["--strict-config", "-c", "a.b=1", "x"])).is_err());
+        assert!(translate(&mut environment, parse(&["--strict-config", "--enable", "a", "x"])).is_err());
     }
 
     #[test]
@@ -419,7 +418,7 @@ mod tests {
         }
         let mut environment = Environment::below(Path::new("/nowhere"));
         for words in [&["-c", "model_provider=corp", "t"][..], &["--oss", "--local-provider", "vllm", "t"]] {
-            assert!(translated(&mut environment, parse(words)).is_err(), "{words:?}");
+            assert!(translate(&mut environment, parse(words)).is_err(), "{words:?}");
         }
     }
 
@@ -449,7 +448,7 @@ mod tests {
             &["-p", "none", "t"],
             &["-p", "../x", "t"],
         ] {
-            assert!(translated(&mut environment, parse(words)).is_err(), "{words:?}");
+            assert!(translate(&mut environment, parse(words)).is_err(), "{words:?}");
         }
     }
 
@@ -461,7 +460,7 @@ mod tests {
         let profile = "effort = \"low\"\n[sandbox]\nnetwork = \"none\"\nmode = \"auto\"\n";
         std::fs::write(environment.config_dir.join("fast.config.toml"), profile).unwrap();
         let words = ["-p", "fast", "-c", "sandbox_workspace_write.network_access=true", "t"];
-        let run = translated(&mut environment, parse(&words)).unwrap();
+        let run = translate(&mut environment, parse(&words)).unwrap();
         let settings: Value = serde_json::from_str(&run.config.settings.unwrap()).unwrap();
         assert_eq!(
             settings,

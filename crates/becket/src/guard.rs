@@ -67,11 +67,11 @@ pub(crate) fn guard_in(
     let none: &[String] = &[];
     let floor = Rules::parse(none, &settings.managed("permissions.ask"), none).map_err(wrong)?;
     let mut own = vec![environment.config_dir.clone(), environment.data_dir.clone()];
-    own.extend(crate::git_obeyed::obeyed_files(roots, environment.home.as_deref()));
+    own.extend(crate::git_config_files::git_config_files(roots, environment.home.as_deref()));
     // The workspace has no links in its path. If it contains the home folder, the guard must see that.
     let real = crate::sandbox::real_home(environment);
     let home = Some(real).filter(|home| roots.iter().any(|root| home.starts_with(root)));
-    let guard = looking(GuardSettings {
+    let guard = resolving_guard(GuardSettings {
         rules,
         mode: config.permissions.mode,
         roots: roots.to_vec(),
@@ -107,7 +107,7 @@ pub(crate) fn rule_fits(
     let rules = Rules::parse(none, none, &[rule]).map_err(|errors| {
         errors.first().map_or_else(|| "it cannot be read".to_owned(), ToString::to_string)
     })?;
-    let guard = looking(GuardSettings {
+    let guard = resolving_guard(GuardSettings {
         rules,
         mode: PermissionMode::BypassPermissions,
         roots: roots.to_vec(),
@@ -141,7 +141,7 @@ pub(crate) fn rule_fits(
 }
 
 /// Creates a guard that resolves symbolic links and reads the files that patterns match.
-pub(crate) fn looking(settings: GuardSettings) -> Guard {
+pub(crate) fn resolving_guard(settings: GuardSettings) -> Guard {
     let root = PathBuf::from("/");
     Guard::new(settings)
         .with_resolver(Arc::new(move |path| {

@@ -15,10 +15,10 @@ use std::io::{self, Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 
 /// The argument that makes a second becket a guardian.
-pub(crate) const WORD: &str = "__guard-terminal";
+pub(crate) const ARGUMENT: &str = "__guard-terminal";
 
-const TAKEN: u8 = b'1';
-const FREE: u8 = b'0';
+const TERMINAL_TAKEN: u8 = b'1';
+const TERMINAL_RESTORED: u8 = b'0';
 
 /// becket's handle to its guardian.
 #[derive(Debug, Default)]
@@ -29,14 +29,14 @@ impl Guardian {
     pub(crate) fn start() -> Self {
         let child = tcgetattr(io::stdin()).ok().and_then(|modes| {
             Command::new(std::env::current_exe().ok()?)
-                .args([WORD, &written(&modes)])
+                .args([ARGUMENT, &format_modes(&modes)])
                 .stdin(Stdio::piped())
                 .stderr(Stdio::piped())
                 .spawn()
                 .ok()
         });
         let mut guardian = Self(child);
-        guardian.taken(true);
+        guardian.set_terminal_taken(true);
         guardian
     }
 
@@ -49,10 +49,10 @@ impl Guardian {
     }
 
     /// Reports to the guardian that becket has taken the terminal or restored it.
-    pub(crate) fn taken(&mut self, taken: bool) {
+    pub(crate) fn set_terminal_taken(&mut self, taken: bool) {
         let pipe = self.0.as_mut().and_then(|child| child.stdin.as_mut());
         if let Some(pipe) = pipe
-            && pipe.write_all(&[if taken { TAKEN } else { FREE }]).is_err()
+            && pipe.write_all(&[if taken { TERMINAL_TAKEN } else { TERMINAL_RESTORED }]).is_err()
         {
             self.0 = None;
         }
@@ -61,7 +61,7 @@ impl Guardian {
 
 impl Drop for Guardian {
     fn drop(&mut self) {
-        self.taken(false);
+        self.set_terminal_taken(false);
         if let Some(mut child) = self.0.take() {
             drop(child.stdin.take());
             let _ = child.wait();
@@ -73,17 +73,17 @@ impl Drop for Guardian {
 pub(crate) fn watch(modes: &str) {
     let _ = rustix::process::setsid();
     let _ = io::stderr().write_all(b".");
-    let (mut last, mut byte) = (FREE, [0]);
+    let (mut last, mut byte) = (TERMINAL_RESTORED, [0]);
     let mut pipe = io::stdin().lock();
     while let Ok(1) = pipe.read(&mut byte) {
         last = byte[0];
     }
-    if last != TAKEN {
+    if last != TERMINAL_TAKEN {
         return;
     }
     let out = io::stdout();
     // The shell may already use the terminal with its own modes. Both of these flags are off only in becket's modes.
-    if let (Ok(mut now), Some(then)) = (tcgetattr(&out), read(modes))
+    if let (Ok(mut now), Some(then)) = (tcgetattr(&out), parse_modes(modes))
         && !now.local_modes.intersects(LocalModes::ICANON | LocalModes::ISIG)
     {
         (now.input_modes, now.output_modes, now.control_modes, now.local_modes) = then;
@@ -94,7 +94,7 @@ pub(crate) fn watch(modes: &str) {
 
 type Modes = (InputModes, OutputModes, ControlModes, LocalModes);
 
-fn written(modes: &Termios) -> String {
+fn format_modes(modes: &Termios) -> String {
     format!(
         "{:x}:{:x}:{:x}:{:x}",
         modes.input_modes.bits(),
@@ -104,7 +104,7 @@ fn written(modes: &Termios) -> String {
     )
 }
 
-fn read(text: &str) -> Option<Modes> {
+fn parse_modes(text: &str) -> Option<Modes> {
     let mut words = text.split(':').map(|word| u32::from_str_radix(word, 16).ok());
     let mut next = || words.next().flatten();
     Some((

@@ -22,12 +22,12 @@ mod running_calls;
 mod waits;
 
 use crate::args::InputFormat;
-use crate::assemble::{Assembled, OpenedSession, assemble, leave};
+use crate::assemble::{Assembled, OpenedSession, assemble, discard_if_unused};
 use crate::environment::Environment;
 use crate::failure::{Failure, unwritten};
 use crate::settings::RunSettings;
 use crate::slash::Slash;
-use crate::stdin::{self, Piped};
+use crate::stdin::{self, PipedInput};
 use becket_print::{ExitStatus, Format, PrintOptions, Printer, Schema, SessionFacts};
 use becket_types::{
     AnswerText, Blobs, Command, DeliveryMode, Event, MessageId, NoticeLevel, Part, PromptInput, SessionId,
@@ -76,7 +76,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     let environment = &environment.with_plugins(named);
     // A continued session keeps its system prompt, so the user's prompt is extended by the form of the answer.
     let instruction =
-        settings.output.schema.as_deref().filter(|_| settings.goes_on()).map(Schema::instruction);
+        settings.output.schema.as_deref().filter(|_| settings.continues_session()).map(Schema::instruction);
     let assembled = assemble(environment, &mut settings).await;
     let assembled = assembled.inspect_err(|failure| tell_failure(&settings, initialize.as_ref(), failure))?;
     let (mut assembled, prompt, initial) = with_agents_prompt(&settings, assembled, prompt)?;
@@ -88,7 +88,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     let greeting = opening::answer(&assembled, &environment.plugins, initialize.as_ref());
     let commands = std::mem::take(&mut assembled.offers.commands);
     let Assembled { agent, handle, shell, mcp, notes, opening, session, hooks, models, .. } = assembled;
-    let OpenedSession { id: session, begun, blobs, unfinished, last_message, .. } = session;
+    let OpenedSession { id: session, new_session_dir, blobs, unfinished, last_message, .. } = session;
     let continues = prompt.is_none() && settings.client.input == InputFormat::Text;
     if continues && !unfinished {
         return Err(Failure::usage("the last turn of this session is complete, and there is no new prompt")
@@ -100,7 +100,7 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     let mut printer = printer(options, &settings, environment, Arc::clone(&blobs), last_message);
     let begun_by_host = initialize.is_some();
     let callbacks = initialize.as_mut().map(|request| std::mem::take(&mut request.hooks)).unwrap_or_default();
-    written(greet(&mut printer, initialize.as_ref(), &greeting, notes))?;
+    or_fail(greet(&mut printer, initialize.as_ref(), &greeting, notes))?;
     if let Some(engine) = hooks.as_ref().filter(|_| settings.is_driven()) {
         ask_program(engine.engine(), callbacks, &host);
     }
@@ -150,11 +150,12 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     if let Err(failure) = open_turn(&mut front, mcp.as_deref(), prompt, continues).await {
         // Nothing has happened in the session, so it is removed. It must be dropped first, because an open session is not removed.
         drop((front, agent));
-        leave(begun.as_deref());
+        discard_if_unused(new_session_dir.as_deref());
         return Err(failure);
     }
-    let rest = Rest { agent, shell, mcp, begun, last_message: settings.output.last_message.clone() };
-    Box::pin(until_the_end(front, rest, settings.is_driven())).await
+    let last_message = settings.output.last_message.clone();
+    let rest = ShutdownParts { agent, shell, mcp, new_session_dir, last_message };
+    Box::pin(run_to_end(front, rest, settings.is_driven())).await
 }
 
 /// Returns the delivery of messages that name no priority. The Python SDK reads the lines up to one result for each of its
@@ -178,11 +179,11 @@ fn with_agents_prompt(
         return Ok((assembled, prompt, initial));
     }
     let prompt = crate::agents::with_initial(initial.as_deref(), prompt);
-    if prompt.is_none() && !settings.goes_on() && settings.files.replay.is_none() {
-        let begun = assembled.session.begun.take();
+    if prompt.is_none() && !settings.continues_session() && settings.files.replay.is_none() {
+        let begun = assembled.session.new_session_dir.take();
         // The session must be dropped first, because an open session is not removed.
         drop(assembled);
-        leave(begun.as_deref());
+        discard_if_unused(begun.as_deref());
         return Err(no_prompt(settings));
     }
     Ok((assembled, prompt, None))
@@ -191,7 +192,7 @@ fn with_agents_prompt(
 /// Returns the work that the first prompt waits for: MCP servers in the driving program's process must have started.
 fn waits_for_servers(mcp: Option<&Arc<becket_mcp::Hub>>) -> PendingWork {
     let mut waits = PendingWork::default();
-    if let Some(starting) = mcp.and_then(|hub| hub.host_settled(STARTING)) {
+    if let Some(starting) = mcp.and_then(|hub| hub.wait_for_host_servers(STARTING)) {
         waits.add(async move {
             starting.await;
             Completion::Started
@@ -317,7 +318,7 @@ async fn opening_command(
     instruction: Option<String>,
 ) -> Result<Command, Failure> {
     if let Some(mcp) = mcp {
-        text = crate::mcp::expanded(mcp, text, front.session.hooks.as_ref()).await?;
+        text = crate::mcp::expand_references(mcp, text, front.session.hooks.as_ref()).await?;
     }
     let prompt = front.slash.expanded(text.clone()).await.map_err(Failure::usage)?;
     note_left_out(&text, &prompt.left_out);
@@ -344,16 +345,16 @@ fn ask_program(engine: &becket_hooks::Engine, groups: Vec<becket_hooks::Group>, 
 }
 
 /// Parts that the end of a run needs in addition to the front end.
-struct Rest {
+struct ShutdownParts {
     agent: becket_agent::Agent,
     shell: Arc<becket_tool_shell::Shell>,
     mcp: Option<Arc<becket_mcp::Hub>>,
-    begun: Option<std::path::PathBuf>,
+    new_session_dir: Option<std::path::PathBuf>,
     last_message: Option<std::path::PathBuf>,
 }
 
-async fn until_the_end(mut front: Front, rest: Rest, driven: bool) -> Result<ExitStatus, Failure> {
-    let Rest { agent, shell, mcp, begun, last_message } = rest;
+async fn run_to_end(mut front: Front, rest: ShutdownParts, driven: bool) -> Result<ExitStatus, Failure> {
+    let ShutdownParts { agent, shell, mcp, new_session_dir, last_message } = rest;
     let mut signals = Signals::new()?;
     let is_local = !front.pending.local.is_empty();
     let (mut last, mut saved, mut broken) = (Vec::new(), false, None);
@@ -374,7 +375,7 @@ async fn until_the_end(mut front: Front, rest: Rest, driven: bool) -> Result<Exi
         }
     };
     if driven || is_local {
-        leave(begun.as_deref());
+        discard_if_unused(new_session_dir.as_deref());
     }
     let status = match outcome {
         Some(status) => status?,
@@ -409,7 +410,7 @@ async fn until_the_end(mut front: Front, rest: Rest, driven: bool) -> Result<Exi
         }
         mcp.stop().await;
     }
-    let incomplete = status == ExitStatus::Ok && crate::chosen::recording_is_incomplete();
+    let incomplete = status == ExitStatus::Ok && crate::chosen_models::recording_is_incomplete();
     let status = if incomplete { ExitStatus::Error } else { status };
     let LastAnswer { blobs, text } = &front.answer;
     if let (Some(path), Some(text), Some(blobs)) = (&last_message, text, blobs) {
@@ -432,9 +433,9 @@ fn facts(run: &RunSettings, assembled: &Assembled, environment: &Environment) ->
     let folder = run.session.persist.then(|| {
         assembled
             .session
-            .begun
+            .new_session_dir
             .clone()
-            .or_else(|| assembled.session.past.as_ref().map(|past| past.dir.clone()))
+            .or_else(|| assembled.session.earlier_messages.as_ref().map(|past| past.dir.clone()))
             .unwrap_or_else(|| environment.sessions_dir().join("unknown"))
     });
     SessionFacts {
@@ -443,7 +444,7 @@ fn facts(run: &RunSettings, assembled: &Assembled, environment: &Environment) ->
             .into_iter()
             .map(|(name, ..)| name)
             .collect(),
-        plugins: environment.plugins.listed(),
+        plugins: environment.plugins.init_json(),
         plugin_errors: environment.plugins.errors(),
         mcp: None,
         warnings: run.client.unused.clone(),
@@ -467,24 +468,24 @@ async fn text_prompt(settings: &RunSettings) -> Result<Option<String>, Failure> 
         return Ok(settings.task.prompt.clone());
     }
     let prompt = settings.task.prompt.as_deref().filter(|prompt| *prompt != "-");
-    let may_continue = settings.goes_on() && settings.task.prompt.is_none();
+    let may_continue = settings.continues_session() && settings.task.prompt.is_none();
     let piped = stdin::read_all(prompt.is_some() || may_continue)
         .await
         .map_err(|e| Failure::error(format!("cannot read stdin: {e}")))?;
     let piped = match piped {
-        Piped::Nothing => None,
-        Piped::Text(text) => Some(text),
-        Piped::Damaged(text) => {
+        PipedInput::Nothing => None,
+        PipedInput::Text(text) => Some(text),
+        PipedInput::Damaged(text) => {
             note(
                 "stdin is not all UTF-8; the other bytes reach the model as U+FFFD (name the file in the prompt instead, or convert it)",
             );
             Some(text)
         }
-        Piped::Cut(text) => {
+        PipedInput::Cut(text) => {
             note("stdin is longer than 10 MB; only its beginning is used");
             Some(text)
         }
-        Piped::Silent => {
+        PipedInput::Silent => {
             note("no input on stdin; continuing without it (close it with </dev/null)");
             None
         }
@@ -533,7 +534,7 @@ fn prompt_command(text: String, images: Vec<Part>, instruction: Option<String>, 
     Command::Prompt(PromptInput { parts, terms, ..PromptInput::default() })
 }
 
-fn written<T>(result: io::Result<T>) -> Result<T, Failure> {
+fn or_fail<T>(result: io::Result<T>) -> Result<T, Failure> {
     result.map_err(|e| match e.kind() {
         // The reader closed the pipe by its own choice, so nothing is reported.
         io::ErrorKind::BrokenPipe => Failure::error(String::new()),

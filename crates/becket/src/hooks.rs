@@ -42,11 +42,11 @@ pub(crate) struct HookTable {
     pub variables: Vec<(String, String)>,
     /// True for becket's own configuration, in which a mistake ends the run. Other programs' files may have hooks that
     /// becket does not know, so a mistake there is only a warning.
-    pub own: bool,
+    pub is_becket_config: bool,
 }
 
 impl HookTable {
-    pub(crate) fn parsed(&self) -> Parsed {
+    pub(crate) fn parse(&self) -> Parsed {
         let mut parsed = becket_hooks::parse(&self.value, &self.source);
         for handler in parsed.groups.iter_mut().flat_map(|group| &mut group.handlers) {
             handler.variables.clone_from(&self.variables);
@@ -67,7 +67,7 @@ pub(crate) struct HookSources<'a> {
 
 /// All tables that were found, and what could not be read.
 #[derive(Debug, Default)]
-pub(crate) struct Search {
+pub(crate) struct HookSearch {
     pub found: Vec<HookTable>,
     pub warnings: Vec<String>,
     /// Mistakes that end the run.
@@ -127,9 +127,9 @@ pub(crate) fn search(
     cwd: &Path,
     settings: &Settings,
     bearers: HookSources<'_>,
-) -> Search {
+) -> HookSearch {
     let root = project_root(cwd);
-    let mut out = Search::default();
+    let mut out = HookSearch::default();
     let disabled = settings.config.hooks.disabled;
     if disabled && matches!(settings.source("disable_all_hooks"), ConfigSource::Managed(_)) {
         return out;
@@ -144,11 +144,11 @@ pub(crate) fn search(
             _ => continue,
         };
         out.found.push(HookTable {
-            source: made(origin, place),
+            source: source_at(origin, place),
             value: value.clone(),
             within: None,
             variables: Vec::new(),
-            own: true,
+            is_becket_config: true,
         });
     }
     let sources = settings.sources;
@@ -162,11 +162,17 @@ pub(crate) fn search(
     for (origin, read, path) in managed.map(|path| (Origin::Managed, true, Some(path))).chain(claude) {
         let Some(path) = path.filter(|_| read) else { continue };
         // Reading the run's settings has already checked that only the administrator can change the managed file.
-        match of_claude(&path) {
+        match read_claude_hooks(&path) {
             Ok(None) => {}
             Ok(Some(value)) => {
-                let source = made(origin, relative_name(&path, &root));
-                out.found.push(HookTable { source, value, within: None, variables: Vec::new(), own: false });
+                let source = source_at(origin, relative_name(&path, &root));
+                out.found.push(HookTable {
+                    source,
+                    value,
+                    within: None,
+                    variables: Vec::new(),
+                    is_becket_config: false,
+                });
             }
             Err(why) => out.warnings.push(format!("{}: {why}; its hooks are not used", path.display())),
         }
@@ -179,11 +185,11 @@ pub(crate) fn search(
                 value,
                 within: None,
                 variables: plugin.variables(),
-                own: false,
+                is_becket_config: false,
             });
         }
     }
-    out.found.extend(of_frontmatter(&root, bearers));
+    out.found.extend(frontmatter_hooks(&root, bearers));
     if disabled || settings.managed_limits.only_hooks {
         // Only the administrator switches off the administrator's hooks.
         out.found.retain(|found| found.source.origin == Origin::Managed);
@@ -192,7 +198,7 @@ pub(crate) fn search(
 }
 
 /// Returns the hooks of agents and skills.
-fn of_frontmatter(root: &Path, bearers: HookSources<'_>) -> Vec<HookTable> {
+fn frontmatter_hooks(root: &Path, bearers: HookSources<'_>) -> Vec<HookTable> {
     let agents = bearers.agents.iter().filter_map(|definition| {
         let name = definition.kind.name.clone();
         let place = match &definition.place {
@@ -207,7 +213,7 @@ fn of_frontmatter(root: &Path, bearers: HookSources<'_>) -> Vec<HookTable> {
             value: definition.hooks.clone()?,
             within,
             variables: Vec::new(),
-            own: false,
+            is_becket_config: false,
         })
     });
     let skills = bearers.skills.iter().flat_map(|skills| skills.iter()).filter_map(|skill| {
@@ -218,12 +224,18 @@ fn of_frontmatter(root: &Path, bearers: HookSources<'_>) -> Vec<HookTable> {
             confined: skill.scope == becket_tool_skill::Scope::Project,
         };
         let within = Some(Within::Skill(skill.name.clone()));
-        Some(HookTable { source, value: skill.hooks.clone()?, within, variables: Vec::new(), own: false })
+        Some(HookTable {
+            source,
+            value: skill.hooks.clone()?,
+            within,
+            variables: Vec::new(),
+            is_becket_config: false,
+        })
     });
     agents.chain(skills).collect()
 }
 
-fn made(origin: Origin, place: String) -> Source {
+fn source_at(origin: Origin, place: String) -> Source {
     let confined = matches!(origin, Origin::Project | Origin::Local);
     Source { origin, place, confined }
 }
@@ -233,7 +245,7 @@ fn relative_name(path: &Path, root: &Path) -> String {
 }
 
 /// Returns the `hooks` of a settings file of Claude Code. Comments and trailing commas are allowed.
-fn of_claude(path: &Path) -> Result<Option<Value>, String> {
+fn read_claude_hooks(path: &Path) -> Result<Option<Value>, String> {
     let Some(text) = becket_config::read_text(path).map_err(|error| error.to_string())? else {
         return Ok(None);
     };
@@ -249,7 +261,7 @@ fn of_claude(path: &Path) -> Result<Option<Value>, String> {
 
 /// Returns the item to be trusted for a `hooks` table of the project.
 pub(crate) fn item(environment: &Environment, found: &HookTable, root: &Path, cwd: &Path) -> Item {
-    let parsed = found.parsed();
+    let parsed = found.parse();
     let commands: Vec<ProjectCommand> = parsed
         .groups
         .iter()
@@ -296,7 +308,7 @@ impl UsableHooks {
     /// # Errors
     ///
     /// Fails if there is a mistake that ends a run.
-    pub(crate) fn checked(self) -> Result<(Vec<Group>, Vec<String>), Failure> {
+    pub(crate) fn into_result(self) -> Result<(Vec<Group>, Vec<String>), Failure> {
         if self.faults.is_empty() {
             return Ok((self.groups, self.warnings));
         }
@@ -314,7 +326,7 @@ pub(crate) fn groups(
     bearers: HookSources<'_>,
 ) -> UsableHooks {
     let root = project_root(cwd);
-    let Search { found, warnings, faults } = search(environment, cwd, settings, bearers);
+    let HookSearch { found, warnings, faults } = search(environment, cwd, settings, bearers);
     let mut out = UsableHooks { warnings, faults, ..UsableHooks::default() };
     for found in found {
         if found.source.confined {
@@ -323,10 +335,10 @@ pub(crate) fn groups(
                 continue;
             }
         }
-        let parsed = found.parsed();
+        let parsed = found.parse();
         out.groups.extend(parsed.groups);
         out.faults.extend(parsed.faults);
-        if found.own { &mut out.faults } else { &mut out.warnings }.extend(parsed.warnings);
+        if found.is_becket_config { &mut out.faults } else { &mut out.warnings }.extend(parsed.warnings);
     }
     out
 }
@@ -353,13 +365,13 @@ pub(crate) fn engine(
             programs,
             variables,
             project: project_root(cwd),
-            fits: Some(fits(environment, roots)),
+            fits: Some(rule_condition(environment, roots)),
         },
     )
 }
 
 /// Returns permission rules as conditions of hooks: a rule fits if it would deny the call.
-fn fits(environment: &Environment, roots: &[PathBuf]) -> MatchesRule {
+fn rule_condition(environment: &Environment, roots: &[PathBuf]) -> MatchesRule {
     let (roots, home) = (roots.to_vec(), environment.home.clone().unwrap_or_else(|| PathBuf::from("/")));
     Arc::new(move |rule, tool, input| crate::guard::rule_fits(rule, tool, input, &roots, &home))
 }

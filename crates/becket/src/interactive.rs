@@ -5,9 +5,9 @@
 //! - files to complete ([`files`]), pages ([`pages`], [`sheets`]) and the pages of the context inspector ([`inspect`]);
 //! - the history of prompts ([`history`]);
 //! - the user's shell commands and drafts ([`user_shell`]) and custom commands ([`custom_commands`]);
-//! - earlier messages of a continued session ([`earlier_messages`]), questions before the first session ([`first`]), and the
-//!   question about a session that another process has open ([`open_elsewhere`]);
-//! - the change from one session to another ([`switch`]), and a session that is only shown ([`viewed`]);
+//! - earlier messages of a continued session ([`earlier_messages`]), questions before the first session ([`first_run`]), and the
+//!   question about a session that another process has open ([`session_in_use`]);
+//! - the change from one session to another ([`switch`]), and a session that is only shown ([`read_only_session`]);
 //! - questions of MCP servers ([`elicitation`]);
 //! - images of the transcript ([`images`]), stored preferences ([`preferences`]), models and keys to choose from
 //!   ([`accounts`]), the agent's thread ([`agent_thread`]), other programs ([`programs`]), signals ([`signals`]) and
@@ -21,25 +21,25 @@ mod earlier_messages;
 pub(crate) mod elicitation;
 pub(crate) mod figures;
 pub(crate) mod files;
-mod first;
+mod first_run;
 mod history;
 mod images;
-mod included;
+mod included_files;
 mod inspect;
 mod line_input;
 mod mcp_page;
-mod open_elsewhere;
 mod pages;
 pub(crate) mod preferences;
 mod previews;
 mod programs;
 mod project_contents;
+mod read_only_session;
+mod session_in_use;
 mod sheets;
 mod signals;
 mod switch;
 mod tasks_page;
 pub(crate) mod user_shell;
-mod viewed;
 
 use crate::args::Run;
 use crate::assemble::{Assembled, OpenedSession};
@@ -93,7 +93,7 @@ pub(crate) async fn run(
     // Plain lines do not change the terminal's modes, so nothing has to be restored.
     let guardian = if settings.screen == Screen::Lines { Guardian::default() } else { Guardian::start() };
     let held = TerminalHandover { guardian: Arc::new(Mutex::new(guardian)), stopping: Arc::default() };
-    match first::project(environment, &settings).await? {
+    match first_run::project(environment, &settings).await? {
         None => return Ok(ExitStatus::Ok),
         Some(false) => {}
         Some(true) => {
@@ -111,7 +111,7 @@ pub(crate) async fn run(
         }
     }
     settings.task.draft = draft;
-    if let first::Next::End(status) = first::model(environment, &mut settings).await? {
+    if let first_run::Next::End(status) = first_run::model(environment, &mut settings).await? {
         return Ok(status);
     }
     let mut typed = if settings.screen == Screen::Lines { Some(LineInput::listen()?) } else { None };
@@ -127,8 +127,8 @@ struct TerminalHandover {
 
 impl TerminalHandover {
     /// Reports to the guardian that becket has taken the terminal, or that another program has it.
-    fn taken(guardian: &Mutex<Guardian>, taken: bool) {
-        guardian.lock().unwrap_or_else(PoisonError::into_inner).taken(taken);
+    fn report_terminal_taken(guardian: &Mutex<Guardian>, taken: bool) {
+        guardian.lock().unwrap_or_else(PoisonError::into_inner).set_terminal_taken(taken);
     }
 }
 
@@ -143,12 +143,12 @@ async fn session(
     failed: Option<String>,
 ) -> Result<Next, Failure> {
     let Assembled { agent, handle, shell, programs, mcp, mut notes, session, .. } = assembled;
-    let OpenedSession { id: session, past, used, begun, .. } = session;
+    let OpenedSession { id: session, earlier_messages: past, used, new_session_dir: begun, .. } = session;
     let accounts = Accounts::new(environment, settings, assembled.models);
     let (sender, events) = mpsc::unbounded_channel();
     let copied = past.as_ref().and_then(|past| past.copy_of).map(|(source, _)| source);
     let past = past.map(|place| Arc::new(EarlierMessagesReader::new(place)));
-    let mut end = past.as_ref().and_then(|past| past.end(&mut notes));
+    let mut end = past.as_ref().and_then(|past| past.last_section(&mut notes));
     if typed.is_some() {
         // A screen reader needs every earlier message once and in order.
         for event in end.take().into_iter().flat_map(earlier_messages::read_out) {
@@ -159,13 +159,13 @@ async fn session(
     let root = crate::settings::project_root(&settings.project.cwd);
     let config = &settings.settings.config;
     let places = (settings.project.cwd.as_path(), root.as_path());
-    let (preferences, notifications) = preferences::of_screen(environment, config, places, &mut notes);
+    let (preferences, notifications) = preferences::for_screen(environment, config, places, &mut notes);
     for notice in switch::first_notices(&settings.session, session, copied, notes, failed) {
         let _ = sender.send(notice);
     }
     let agent = start(agent)?;
     let (outside, inputs) = mpsc::unbounded_channel();
-    let from_screen = viewed::commands(settings, &handle.commands, &sender, &outside);
+    let from_screen = read_only_session::commands(settings, &handle.commands, &sender, &outside);
     // One stream carries the earlier messages first and new events after them.
     tokio::spawn(pass_on(handle.events, sender, environment.clone()));
     let initial = assembled.initial_prompt.as_deref();
@@ -256,7 +256,7 @@ struct InteractiveHost {
     inspector: Arc<inspect::Inspector>,
     user_shell: Arc<UserShell>,
     custom_commands: Arc<CustomCommands>,
-    held: TerminalHandover,
+    handover: TerminalHandover,
     /// The part of the configuration that the interface can change.
     ui: Arc<Mutex<UiConfig>>,
     draft: LastDraft,
@@ -320,7 +320,7 @@ impl InteractiveHost {
                     hooks,
                 },
             )),
-            held: held.clone(),
+            handover: held.clone(),
             ui,
             draft: LastDraft {
                 typed: None,
@@ -339,7 +339,9 @@ impl InteractiveHost {
 }
 
 /// Computes a slow answer on another thread.
-fn beside(work: impl FnOnce() -> Option<Reply> + Send + 'static) -> BoxFuture<'static, Option<Reply>> {
+fn on_worker_thread(
+    work: impl FnOnce() -> Option<Reply> + Send + 'static,
+) -> BoxFuture<'static, Option<Reply>> {
     Box::pin(async move { tokio::task::spawn_blocking(work).await.ok().flatten() })
 }
 
@@ -357,19 +359,19 @@ impl Host for InteractiveHost {
             Request::Page(page) => {
                 let is_tasks = matches!(page, PageRequest::Tasks);
                 let jobs = if is_tasks { self.user_shell.jobs() } else { Vec::new() };
-                beside(move || Some(pages.page(&page, &jobs)))
+                on_worker_thread(move || Some(pages.page(&page, &jobs)))
             }
-            Request::Resume { session } => beside(move || Some(pages.find(&session))),
-            Request::Export { format, file } => beside(move || Some(pages.export(format, &file))),
+            Request::Resume { session } => on_worker_thread(move || Some(pages.find(&session))),
+            Request::Export { format, file } => on_worker_thread(move || Some(pages.export(format, &file))),
             Request::Jobs => ready(Some(Reply::Jobs(self.user_shell.running_jobs()))),
             Request::StopJob { job } => {
                 let user_shell = Arc::clone(&self.user_shell);
                 Box::pin(async move { Some(tasks_page::stop_job(&user_shell, job).await) })
             }
             Request::Files { query } => self.files.ask(query),
-            Request::Attach { text } => {
-                beside(move || Some(programs::attached(text, &pages.cwd, pages.environment.home.as_deref())))
-            }
+            Request::Attach { text } => on_worker_thread(move || {
+                Some(programs::attach_image(text, &pages.cwd, pages.environment.home.as_deref()))
+            }),
             Request::ClipboardImage => Box::pin(async { Some(programs::clipboard_image().await) }),
             Request::Picture { number, blob, protocol, columns } => {
                 Box::pin(images::picture(self.stored.folder(), number, blob, protocol, columns))
@@ -377,17 +379,17 @@ impl Host for InteractiveHost {
             Request::Models => self.on_accounts(|accounts| async move { Some(accounts.models().await) }),
             Request::Keys => {
                 let accounts = Arc::clone(&self.accounts);
-                beside(move || Some(Reply::Keys(accounts.keys())))
+                on_worker_thread(move || Some(Reply::Keys(accounts.keys())))
             }
             Request::KeepKey { provider, key } => self.on_accounts(|accounts| async move {
                 let result = accounts.change_key(&provider, key).await;
                 Some(Reply::KeyKept { provider, result })
             }),
             Request::LogIn { .. } | Request::AwaitLogin { .. } | Request::CancelLogin => self.log_in(request),
-            Request::Sessions => beside(move || Some(pages.session_list())),
-            Request::Saying { words } => beside(move || Some(pages.saying(words))),
+            Request::Sessions => on_worker_thread(move || Some(pages.session_list())),
+            Request::Saying { words } => on_worker_thread(move || Some(pages.saying(words))),
             Request::Preview { session } => {
-                beside(move || Some(previews::preview(&pages.environment, &pages.cwd, session)))
+                on_worker_thread(move || Some(previews::preview(&pages.environment, &pages.cwd, session)))
             }
             Request::Shell { command } => Box::pin(self.user_shell.run(command)),
             Request::StopShell => {
@@ -395,7 +397,7 @@ impl Host for InteractiveHost {
                 ready(None)
             }
             Request::Memorize { text } => {
-                beside(move || Some(Reply::Done(user_shell::memorize(&pages.cwd, &text))))
+                on_worker_thread(move || Some(Reply::Done(user_shell::memorize(&pages.cwd, &text))))
             }
             Request::LastDraft => ready(self.draft.take().map(Reply::Draft)),
             Request::Draft { text } => match &self.draft.kept {
@@ -411,10 +413,10 @@ impl Host for InteractiveHost {
             Request::CustomCommands => self.list_custom_commands(),
             Request::Custom { name, arguments } => self.custom(name, arguments, false),
             Request::TrustCustom { name, arguments } => self.custom(name, arguments, true),
-            Request::Allow { rule, place } => beside(move || {
+            Request::Allow { rule, place } => on_worker_thread(move || {
                 Some(Reply::Done(preferences::allow(&pages.environment, &pages.root, &rule, place)))
             }),
-            Request::Disallow { rule, place } => beside(move || {
+            Request::Disallow { rule, place } => on_worker_thread(move || {
                 Some(Reply::Done(preferences::disallow(&pages.environment, &pages.root, &rule, place)))
             }),
             Request::Keep(keep) => self.keep_preference(keep),
@@ -428,11 +430,11 @@ impl Host for InteractiveHost {
                 self.inspector = Arc::default();
                 ready(None)
             }
-            Request::Loss { entry } => beside(move || {
+            Request::Loss { entry } => on_worker_thread(move || {
                 let lost = inspect::loss(&pages, entry);
                 Some(Reply::Loss { entry, result: lost.map_err(|failure| failure.message) })
             }),
-            Request::Branch => beside(move || Some(Reply::Branch(programs::branch(&pages.cwd)))),
+            Request::Branch => on_worker_thread(move || Some(Reply::Branch(programs::branch(&pages.cwd)))),
             Request::StatusLine { told } => self.status_line(told),
         }
     }
@@ -442,9 +444,9 @@ impl Host for InteractiveHost {
     }
 
     fn stop(&mut self) {
-        TerminalHandover::taken(&self.held.guardian, false);
-        signals::stop(&self.held.stopping);
-        TerminalHandover::taken(&self.held.guardian, true);
+        TerminalHandover::report_terminal_taken(&self.handover.guardian, false);
+        signals::stop(&self.handover.stopping);
+        TerminalHandover::report_terminal_taken(&self.handover.guardian, true);
     }
 }
 
@@ -455,7 +457,7 @@ fn ready(reply: Option<Reply>) -> BoxFuture<'static, Option<Reply>> {
 
 /// Works on another thread, without an answer.
 fn silently(work: impl FnOnce() + Send + 'static) -> BoxFuture<'static, Option<Reply>> {
-    beside(move || {
+    on_worker_thread(move || {
         work();
         None
     })
@@ -472,11 +474,11 @@ impl InteractiveHost {
 
     /// Runs the user's editor, which has the terminal meanwhile.
     fn edit(&self, text: String) -> BoxFuture<'static, Option<Reply>> {
-        let (editor, guardian) = (self.local.editor.clone(), Arc::clone(&self.held.guardian));
+        let (editor, guardian) = (self.local.editor.clone(), Arc::clone(&self.handover.guardian));
         Box::pin(async move {
-            TerminalHandover::taken(&guardian, false);
+            TerminalHandover::report_terminal_taken(&guardian, false);
             let edited = programs::edit(&editor, &text).await;
-            TerminalHandover::taken(&guardian, true);
+            TerminalHandover::report_terminal_taken(&guardian, true);
             Some(Reply::Edited(edited))
         })
     }
@@ -493,7 +495,7 @@ impl InteractiveHost {
         self.on_accounts(|accounts| async move {
             match request {
                 Request::LogIn { provider } => accounts.begin_login(provider).await,
-                Request::AwaitLogin { provider } => accounts.login_end(provider).await,
+                Request::AwaitLogin { provider } => accounts.finish_login(provider).await,
                 _ => {
                     accounts.cancel_login();
                     None
@@ -504,7 +506,7 @@ impl InteractiveHost {
 
     fn list_custom_commands(&self) -> BoxFuture<'static, Option<Reply>> {
         let (pages, custom_commands) = (Arc::clone(&self.pages), Arc::clone(&self.custom_commands));
-        beside(move || {
+        on_worker_thread(move || {
             let prompts = mcp_page::prompts(pages.mcp.as_deref());
             Some(Reply::CustomCommands(custom_commands.list().into_iter().chain(prompts).collect()))
         })
@@ -524,7 +526,7 @@ impl InteractiveHost {
         answer: impl FnOnce(&EarlierMessagesReader) -> Reply + Send + 'static,
     ) -> BoxFuture<'static, Option<Reply>> {
         let past = self.stored.past.clone();
-        beside(move || past.map(|past| answer(&past)))
+        on_worker_thread(move || past.map(|past| answer(&past)))
     }
 
     /// Stores a preference that the user has changed in the interface.
@@ -535,12 +537,14 @@ impl InteractiveHost {
             Keep::Vim(on) => ui.vim = *on,
         }
         let pages = Arc::clone(&self.pages);
-        beside(move || preferences::keep(&pages.environment, &keep).err().map(|why| Reply::Done(Err(why))))
+        on_worker_thread(move || {
+            preferences::keep(&pages.environment, &keep).err().map(|why| Reply::Done(Err(why)))
+        })
     }
 
     fn inspect(&self, asked: Inspect) -> BoxFuture<'static, Option<Reply>> {
         let (pages, inspector) = (Arc::clone(&self.pages), Arc::clone(&self.inspector));
-        beside(move || {
+        on_worker_thread(move || {
             let page = inspector.page(&pages, asked);
             Some(Reply::Inspected { asked, result: page.map_err(|failure| failure.message) })
         })
@@ -550,7 +554,7 @@ impl InteractiveHost {
     fn status_line(&self, told: Value) -> BoxFuture<'static, Option<Reply>> {
         let program = self.ui.lock().unwrap_or_else(PoisonError::into_inner).status_line.command.clone();
         let Some(program) = program else { return ready(None) };
-        let known = programs::known(env!("CARGO_PKG_VERSION"), &self.stored.transcript);
+        let known = programs::status_line_facts(env!("CARGO_PKG_VERSION"), &self.stored.transcript);
         let programs = self.pages.programs.clone();
         Box::pin(programs::status_line(programs, program, told, known, self.pages.cwd.clone()))
     }

@@ -5,7 +5,7 @@
 //! named a lifetime. A key without a lifetime stays in memory. The output is never shown.
 
 use crate::environment::Environment;
-use crate::federation::{Grant, Keeper};
+use crate::federation::{TemporaryCredential, TokenCache};
 use becket_model::{NoKey, TokenSource};
 use serde_json::Value;
 use std::process::Stdio;
@@ -16,46 +16,49 @@ use tokio::process::Command;
 const PATIENCE: Duration = Duration::from_mins(1);
 /// Seconds after which a key that is printed without a lifetime is asked for again. Tokens are replaced a minute before
 /// their expiry, so such a key is used for five minutes.
-const USUAL: u64 = 6 * 60;
+const DEFAULT_LIFETIME: u64 = 6 * 60;
 
 /// Returns the source of this provider's key, which runs the program.
 pub(crate) fn source(environment: &Environment, provider: &str, command: &[String]) -> TokenSource {
     let (name, arguments) = (provider.to_owned(), command.to_vec());
-    let keeper = Keeper::new(environment, &format!("command-{provider}"), &command.join("\0"), move || {
-        let (provider, command) = (name.clone(), arguments.clone());
-        Box::pin(async move {
-            let Printed { key, seconds } = run(&command).await.map_err(|why| NoKey {
-                why: format!("providers.{provider}.key_command {why}"),
-                hint: format!("Correct providers.{provider}.key_command, or run `becket login {provider}`."),
-            })?;
-            let grant = Grant::token(&key, seconds.unwrap_or(USUAL));
-            // A key without a lifetime may be valid for long, so a copy in a file would be dangerous. It stays in memory.
-            Ok(if seconds.is_some() { grant } else { grant.in_memory() })
-        })
-    });
+    let keeper =
+        TokenCache::new(environment, &format!("command-{provider}"), &command.join("\0"), move || {
+            let (provider, command) = (name.clone(), arguments.clone());
+            Box::pin(async move {
+                let PrintedKey { key, seconds } = run(&command).await.map_err(|why| NoKey {
+                    why: format!("providers.{provider}.key_command {why}"),
+                    hint: format!(
+                        "Correct providers.{provider}.key_command, or run `becket login {provider}`."
+                    ),
+                })?;
+                let grant = TemporaryCredential::token(&key, seconds.unwrap_or(DEFAULT_LIFETIME));
+                // A key without a lifetime may be valid for long, so a copy in a file would be dangerous. It stays in memory.
+                Ok(if seconds.is_some() { grant } else { grant.in_memory() })
+            })
+        });
     // The wait for other processes is as long as the program's time: in one of them, the program may wait for a person who confirms.
-    keeper.patience(PATIENCE).tokens()
+    keeper.patience(PATIENCE).into_token_source()
 }
 
 /// A key as a program printed it.
 #[derive(Debug, PartialEq, Eq)]
-struct Printed {
+struct PrintedKey {
     key: String,
     /// The lifetime, if the program names one.
     seconds: Option<u64>,
 }
 
-async fn run(command: &[String]) -> Result<Printed, String> {
+async fn run(command: &[String]) -> Result<PrintedKey, String> {
     let (program, arguments) = command.split_first().ok_or("names no program")?;
-    let program = crate::own_programs::find(program).ok_or_else(|| {
+    let program = crate::program_lookup::find(program).ok_or_else(|| {
         format!("is not found in the system's folders or in PATH outside of the project: {program}")
     })?;
-    let printed = printed(Command::new(program).args(arguments), PATIENCE).await?;
+    let printed = run_for_output(Command::new(program).args(arguments), PATIENCE).await?;
     parse(&String::from_utf8(printed).map_err(|_| "printed something that is not text")?)
 }
 
 /// Runs a program that prints a credential, and returns what it printed. `Err` says what the program did instead.
-pub(crate) async fn printed(command: &mut Command, patience: Duration) -> Result<Vec<u8>, String> {
+pub(crate) async fn run_for_output(command: &mut Command, patience: Duration) -> Result<Vec<u8>, String> {
     let child = command.stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).output();
     let output = tokio::time::timeout(patience, child)
         .await
@@ -68,7 +71,7 @@ pub(crate) async fn printed(command: &mut Command, patience: Duration) -> Result
 }
 
 /// Parses a key alone, or JSON with `token` (also `access_token`, `key`) and `expires_in` in seconds.
-fn parse(text: &str) -> Result<Printed, String> {
+fn parse(text: &str) -> Result<PrintedKey, String> {
     let text = text.trim();
     let (key, seconds) = match serde_json::from_str::<Value>(text) {
         Ok(Value::Object(map)) => {
@@ -85,7 +88,7 @@ fn parse(text: &str) -> Result<Printed, String> {
     if !key.bytes().all(|b| b.is_ascii_graphic()) {
         return Err("printed something other than a single key".to_owned());
     }
-    Ok(Printed { key, seconds })
+    Ok(PrintedKey { key, seconds })
 }
 
 #[cfg(test)]
@@ -102,7 +105,7 @@ mod tests {
             (r#"{"other": 1}"#, Err("printed no key".to_owned())),
             ("two\nlines", Err("printed something other than a single key".to_owned())),
         ] {
-            let want = want.map(|(key, seconds)| Printed { key: key.to_owned(), seconds });
+            let want = want.map(|(key, seconds)| PrintedKey { key: key.to_owned(), seconds });
             assert_eq!(parse(text), want, "{text}");
         }
     }

@@ -50,7 +50,7 @@ impl Keychain {
             return Err("this session has no D-Bus".to_owned());
         }
         let path = environment.var("PATH").unwrap_or_default();
-        let program = crate::own_programs::find_on("secret-tool", path.as_ref())
+        let program = crate::program_lookup::find_on("secret-tool", path.as_ref())
             .ok_or("secret-tool is not installed")?;
         Ok(Self { kind: Kind::SecretTool, program, patience: PATIENCE })
     }

@@ -17,7 +17,7 @@ pub(crate) const KEYCHAIN: &str = "the system's keychain";
 
 /// The place that is tried first for a new key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeepIn {
+pub(crate) enum KeyStore {
     /// The keychain, else the file.
     Keychain,
     File,
@@ -25,13 +25,13 @@ pub(crate) enum KeepIn {
 
 /// The place where a key was saved.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum KeyLocation {
     Keychain,
     /// The reason why the key is not in the keychain. `None`: the file was asked for.
     File(Option<String>),
 }
 
-impl Kept {
+impl KeyLocation {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Keychain => KEYCHAIN,
@@ -68,17 +68,22 @@ pub(crate) fn read(environment: &Environment) -> Result<Option<(PathBuf, String)
 
 /// Stores a key under this name (`becket_config::kept_name`) in the keychain. If that does not work, the key is stored in
 /// the file, which is readable by its owner alone.
-pub(crate) fn keep(environment: &Environment, name: &str, key: &str, place: KeepIn) -> Result<Kept, String> {
+pub(crate) fn keep(
+    environment: &Environment,
+    name: &str,
+    key: &str,
+    place: KeyStore,
+) -> Result<KeyLocation, String> {
     let kept = match place {
-        KeepIn::File => Kept::File(None),
-        KeepIn::Keychain => {
+        KeyStore::File => KeyLocation::File(None),
+        KeyStore::Keychain => {
             match Keychain::from_environment(environment).and_then(|keychain| keychain.save(name, key)) {
-                Ok(()) => Kept::Keychain,
-                Err(why) => Kept::File(Some(why)),
+                Ok(()) => KeyLocation::Keychain,
+                Err(why) => KeyLocation::File(Some(why)),
             }
         }
     };
-    write(environment, name, if kept == Kept::Keychain { IN_KEYCHAIN } else { key })?;
+    write(environment, name, if kept == KeyLocation::Keychain { IN_KEYCHAIN } else { key })?;
     Ok(kept)
 }
 
@@ -148,7 +153,7 @@ pub(crate) fn missing_start(provider: &str, key: &str) -> Option<&'static str> {
 }
 
 /// True if text is probably a key: it begins like the keys of a known provider, or is long with many digits.
-pub(crate) fn looks_like_one(text: &str) -> bool {
+pub(crate) fn looks_like_key(text: &str) -> bool {
     const SHORTEST: usize = 8;
     const LONG: usize = 24;
     let begins = STARTS.iter().any(|(start, _)| text.starts_with(start));
@@ -182,8 +187,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let environment = Environment::below(dir.path());
         assert!(read(&environment).unwrap().is_none());
-        let keep = |name: &str, key: &str| keep(&environment, name, key, KeepIn::File);
-        assert_eq!(keep("openai", "sk-0123456789"), Ok(Kept::File(None)));
+        let keep = |name: &str, key: &str| keep(&environment, name, key, KeyStore::File);
+        assert_eq!(keep("openai", "sk-0123456789"), Ok(KeyLocation::File(None)));
         keep("anthropic", "sk-ant-0123456789").unwrap();
         keep("openai", "sk-other").unwrap();
         let (path, text) = read(&environment).unwrap().unwrap();

@@ -7,7 +7,7 @@
 mod agents;
 mod args;
 mod assemble;
-mod chosen;
+mod chosen_models;
 mod claude_session;
 mod clock;
 mod cmd;
@@ -18,7 +18,7 @@ mod environment;
 mod exec;
 mod failure;
 mod federation;
-mod git_obeyed;
+mod git_config_files;
 mod guard;
 mod guardian;
 mod headless;
@@ -28,29 +28,29 @@ mod interactive;
 mod key_command;
 mod keychain;
 mod keys;
-mod locked;
-mod masked_out;
+mod lock_file;
+mod masked_writer;
 mod mcp;
 mod model_names;
 mod models;
 mod no_model;
-mod own_programs;
 mod plugins;
+mod program_lookup;
 mod providers;
-mod recorded;
-mod refreshed;
-mod remembered;
+mod recorded_results;
+mod recorded_settings;
+mod refreshed_models;
 mod replay;
-mod resumed_at;
+mod resume_point;
 mod sandbox;
 mod servers;
 mod settings;
+mod shown_warnings;
 mod slash;
 mod stdin;
 mod storage;
 mod structured;
 mod sys;
-mod told_once;
 mod toolbox;
 mod trust;
 
@@ -60,7 +60,7 @@ use clap::Parser as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use environment::Environment;
 use failure::{Failure, unwritten};
-use masked_out::MaskedWriter;
+use masked_writer::MaskedWriter;
 use serde_json::json;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _, Write};
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
             }
             return ExitCode::from(code);
         }
-        Some(word) if word == guardian::WORD => {
+        Some(word) if word == guardian::ARGUMENT => {
             guardian::watch(&words.next().unwrap_or_default().to_string_lossy());
             return ExitCode::SUCCESS;
         }
@@ -152,7 +152,7 @@ fn dispatch() -> Result<ExitStatus, Failure> {
     let driven = args::is_driven(&arguments, entrypoint.as_deref());
     let mut unused = Vec::new();
     if driven {
-        let (understood, mut warnings) = args::understood(&arguments);
+        let (understood, mut warnings) = args::drop_unknown_flags(&arguments);
         warnings.extend(args::unused_variables(|name| std::env::var_os(name).is_some()));
         arguments = understood;
         for text in &warnings {
@@ -163,7 +163,7 @@ fn dispatch() -> Result<ExitStatus, Failure> {
     let mut run = match args::parse_run(&arguments) {
         Ok(run) => run,
         Err(error) => {
-            return match args::command_behind_options(&arguments) {
+            return match args::command_after_options(&arguments) {
                 Some(words) => command_of(words),
                 None => mistyped(error, &arguments),
             };
@@ -184,7 +184,7 @@ fn dispatch() -> Result<ExitStatus, Failure> {
         // The text is sent only when the user presses Enter. Until then it costs nothing.
         draft = run.prompt.take();
     }
-    let mut environment = storage::place(Environment::read())?;
+    let mut environment = storage::connect_store(Environment::read())?;
     environment.load_plugins(&run.agents.plugins.dirs());
     let takes_more = run.output.input_format == args::InputFormat::StreamJson;
     let again = (!print || takes_more).then(|| run.clone());
@@ -221,7 +221,7 @@ fn refused_command(error: &clap::Error, arguments: &[OsString]) -> Result<ExitSt
             .hint(format!("write them into {}; `becket config` alone lists the keys", file.display())));
     }
     let Some(word) = args::unknown_sessions_command(error, arguments) else { return clap_exit(error) };
-    let near = args::near_sessions_command(word);
+    let near = args::nearest_sessions_command(word);
     let hint = near.unwrap_or_else(|| "becket sessions \"WORDS\", with the words in quotes".to_owned());
     let failure = Failure::usage(format!("becket sessions has no command `{word}`"));
     Err(failure.hint(format!("type: {hint}")))
@@ -229,8 +229,8 @@ fn refused_command(error: &clap::Error, arguments: &[OsString]) -> Result<ExitSt
 
 fn command(sub: Sub) -> Result<ExitStatus, Failure> {
     match sub.command {
-        Subcommands::Exec(args) => exec::run(&mut storage::place(Environment::read())?, *args),
-        Subcommands::Replay(args) => replay::run(&storage::place(Environment::read())?, &args),
+        Subcommands::Exec(args) => exec::run(&mut storage::connect_store(Environment::read())?, *args),
+        Subcommands::Replay(args) => replay::run(&storage::connect_store(Environment::read())?, &args),
         other => subcommand(other),
     }
 }
@@ -346,7 +346,7 @@ fn uses_no_folder(command: &Subcommands) -> bool {
 }
 
 fn subcommand(command: Subcommands) -> Result<ExitStatus, Failure> {
-    let mut environment = storage::place(Environment::read())?;
+    let mut environment = storage::connect_store(Environment::read())?;
     let notes = environment.notes.len();
     environment.load_plugins(&command.plugin_dirs());
     // Notes about folders matter to commands that keep something there, such as a key.

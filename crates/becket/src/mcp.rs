@@ -4,7 +4,7 @@
 //! `.mcp.json`, the user's own. A server of `.mcp.json` is used only after the user allowed it. The permission is for
 //! its exact text and that of the project's scripts that it runs, so a changed one is asked about again. If nothing is configured, nothing is read or started.
 
-mod of_plugins;
+mod plugin_servers;
 mod programs;
 mod states;
 
@@ -38,7 +38,7 @@ use std::time::Duration;
 const BYTES_PER_TOKEN: u64 = 4;
 
 /// Maximum number of bytes of a file with servers or permissions.
-const MOST_BYTES: u64 = 4 << 20;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// A source of configured servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ pub(crate) struct Configured {
 
 /// All servers that are configured for a folder, by name, and messages about unusable entries.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct ConfiguredServers {
     pub servers: BTreeMap<String, Configured>,
     pub problems: Vec<String>,
 }
@@ -88,14 +88,14 @@ pub(crate) fn project_file(cwd: &Path) -> PathBuf {
 
 /// Reads every source. `given`: the texts and files of `--mcp-config`; `strict`: only these are used. `everything`: the
 /// project's servers are allowed, as `--trust` says.
-pub(crate) fn found(
+pub(crate) fn find_servers(
     environment: &Environment,
     cwd: &Path,
     given: &[String],
     strict: bool,
     everything: bool,
-) -> Result<Found, Failure> {
-    let mut out = Found::default();
+) -> Result<ConfiguredServers, Failure> {
+    let mut out = ConfiguredServers::default();
     if !strict {
         let user = read_file(&user_file(environment), &mut out.problems);
         if let Some(user) = &user
@@ -113,7 +113,7 @@ pub(crate) fn found(
         }
     }
     if !strict {
-        of_plugins::add(environment, &mut out);
+        plugin_servers::add(environment, &mut out);
     }
     for text in given {
         let value = given_config(text)?;
@@ -132,7 +132,7 @@ fn given_config(text: &str) -> Result<Value, Failure> {
         return serde_json::from_str(text)
             .map_err(|e| Failure::usage(format!("--mcp-config is not valid JSON: {e}")));
     }
-    let read = becket_files::read_text(Path::new(text), MOST_BYTES).map_err(|e| {
+    let read = becket_files::read_text(Path::new(text), MAX_FILE_BYTES).map_err(|e| {
         Failure::usage(format!("--mcp-config: {text} cannot be read: {e}"))
             .hint("give a JSON file, or JSON text that begins with {")
     })?;
@@ -142,7 +142,7 @@ fn given_config(text: &str) -> Result<Value, Failure> {
 
 /// Reads the JSON of a file, if it exists. If it cannot be read, adds a message for the user.
 pub(crate) fn read_file(path: &Path, problems: &mut Vec<String>) -> Option<Value> {
-    let text = match becket_files::read_text(path, MOST_BYTES) {
+    let text = match becket_files::read_text(path, MAX_FILE_BYTES) {
         Ok(text) => text,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return None,
         Err(e) => {
@@ -172,7 +172,7 @@ fn variable_for_project(environment: &Environment, cwd: &Path, name: &str) -> Op
     Some(value).filter(|_| !keys.contains(name)).cloned()
 }
 
-impl Found {
+impl ConfiguredServers {
     /// Adds the servers of one source. Returns the reason if one of them, or the source, cannot be used.
     fn add(
         &mut self,
@@ -266,14 +266,14 @@ fn approval(cwd: &Path, name: &str, text: &str) -> String {
 /// True if the user allowed this server of the project with exactly this text ([`content`]).
 pub(crate) fn is_trusted(environment: &Environment, cwd: &Path, name: &str, text: &str) -> bool {
     let key = approval(cwd, name, text);
-    let known = becket_files::read_text(&approvals(environment), MOST_BYTES).ok();
+    let known = becket_files::read_text(&approvals(environment), MAX_FILE_BYTES).ok();
     let known = known.and_then(|known| serde_json::from_str::<Map<String, Value>>(&known).ok());
     known.is_some_and(|known| known.contains_key(&key))
 }
 
 /// Returns the approvals of servers that are stored in the file. A file that cannot be read is an error, because it would be replaced.
-fn approved(path: &Path) -> io::Result<Map<String, Value>> {
-    match becket_files::read_text(path, MOST_BYTES) {
+fn read_approvals(path: &Path) -> io::Result<Map<String, Value>> {
+    match becket_files::read_text(path, MAX_FILE_BYTES) {
         Ok(text) => Ok(serde_json::from_str(&text).unwrap_or_default()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Map::new()),
         Err(error) => Err(error),
@@ -283,7 +283,7 @@ fn approved(path: &Path) -> io::Result<Map<String, Value>> {
 /// Allows a server of the project as it is written now.
 pub(crate) fn approve(environment: &Environment, cwd: &Path, name: &str, text: &str) -> io::Result<()> {
     let path = approvals(environment);
-    let mut known = approved(&path)?;
+    let mut known = read_approvals(&path)?;
     known.insert(
         approval(cwd, name, text),
         json!({"root": project_root(cwd).to_string_lossy(), "name": name}),
@@ -294,7 +294,7 @@ pub(crate) fn approve(environment: &Environment, cwd: &Path, name: &str, text: &
 /// Forgets the permissions of this project. Returns how many servers were allowed.
 pub(crate) fn forget(environment: &Environment, cwd: &Path) -> io::Result<usize> {
     let path = approvals(environment);
-    let mut known = approved(&path)?;
+    let mut known = read_approvals(&path)?;
     let (root, before) = (project_root(cwd), known.len());
     known.retain(|_, entry| entry.get("root").and_then(Value::as_str) != Some(&*root.to_string_lossy()));
     let gone = before - known.len();
@@ -318,21 +318,21 @@ pub(crate) fn write_private(path: &Path, value: &Value) -> io::Result<()> {
 
 /// Servers that agents bring in their definitions.
 #[derive(Debug, Default)]
-pub(crate) struct OfAgents {
+pub(crate) struct AgentServers {
     pub servers: Vec<ServerConfig>,
     pub notes: Vec<String>,
 }
 
 /// Returns the servers that agents bring. The servers of the project's agents must be trusted by content.
-pub(crate) fn of_agents(
+pub(crate) fn agent_servers(
     environment: &Environment,
     cwd: &Path,
     agents: &[Definition],
     trust: &ContentTrust,
-) -> OfAgents {
-    let mut out = OfAgents::default();
+) -> AgentServers {
+    let mut out = AgentServers::default();
     for (definition, name, entry) in entries_of(agents) {
-        let parsed = parsed(environment, name, entry);
+        let parsed = parse_entry(environment, name, entry);
         out.notes
             .extend(parsed.problems.iter().map(|why| format!("the agent {}: {why}", definition.kind.name)));
         for server in parsed.servers {
@@ -350,7 +350,7 @@ pub(crate) fn of_agents(
 pub(crate) fn agent_items(environment: &Environment, cwd: &Path, agents: &[Definition]) -> Vec<Item> {
     let entries = entries_of(agents).filter(|(definition, ..)| definition.is_of_project());
     let items = entries.flat_map(|(definition, name, entry)| {
-        let servers = parsed(environment, name, entry).servers.into_iter();
+        let servers = parse_entry(environment, name, entry).servers.into_iter();
         servers
             .map(move |server| agent_item(environment, cwd, definition, entry, &server))
             .collect::<Vec<_>>()
@@ -362,7 +362,7 @@ fn entries_of(agents: &[Definition]) -> impl Iterator<Item = (&Definition, &Stri
     agents.iter().flat_map(|agent| agent.servers.iter().map(move |(name, entry)| (agent, name, entry)))
 }
 
-fn parsed(environment: &Environment, name: &str, entry: &Value) -> config::Parsed {
+fn parse_entry(environment: &Environment, name: &str, entry: &Value) -> config::Parsed {
     let vars = |name: &str| environment.vars.get(name).cloned();
     config::parse(&json!({ "mcpServers": { name: entry } }), &vars)
 }
@@ -383,16 +383,16 @@ fn agent_item(
 
 /// The agents of a session, which may bring MCP servers, and its hooks, which may answer questions of servers.
 pub(crate) struct Origins {
-    pub of_agents: OfAgents,
+    pub agent_servers: AgentServers,
     pub hooks: Option<OutsideHooks>,
 }
 
 /// The servers of a run, and the names of those that only agents use.
 #[derive(Default)]
-pub(crate) struct Started {
+pub(crate) struct StartedServers {
     pub hub: Option<Arc<Hub>>,
     /// Names of the servers that only agents use.
-    pub of_agents: Vec<String>,
+    pub agent_only: Vec<String>,
 }
 
 /// Starts the servers of a run, and waits for the required ones. Starts nothing if none is configured.
@@ -405,15 +405,15 @@ pub(crate) async fn start(
     run: &RunSettings,
     programs: &Programs,
     window: u64,
-    Origins { of_agents, hooks }: Origins,
+    Origins { agent_servers: of_agents, hooks }: Origins,
     notes: &mut Vec<String>,
-) -> Result<Started, Failure> {
+) -> Result<StartedServers, Failure> {
     if run.command.is_some() {
         // The run belongs to a subcommand, which needs no tool of a server.
-        return Ok(Started::default());
+        return Ok(StartedServers::default());
     }
     notes.extend(of_agents.notes);
-    let found = found(
+    let found = find_servers(
         environment,
         &run.project.cwd,
         &run.additions.mcp.mcp_config,
@@ -446,7 +446,7 @@ pub(crate) async fn start(
     }
     // A hub is needed even without servers if a program drives becket, because it can set servers while the session runs.
     if configs.is_empty() && run.client.host_servers.is_none() {
-        return Ok(Started::default());
+        return Ok(StartedServers::default());
     }
     let mut settings = hub_settings(environment, &run.settings.config, &run.project.cwd, programs.clone());
     settings.roots.clone_from(&run.project.roots);
@@ -477,7 +477,7 @@ pub(crate) async fn start(
         Failure::error(why)
             .hint("start or repair it, or remove \"required\" from its configuration: becket mcp list")
     })?;
-    Ok(Started { hub: Some(hub), of_agents: private })
+    Ok(StartedServers { hub: Some(hub), agent_only: private })
 }
 
 pub(crate) fn hub_settings(
@@ -516,10 +516,10 @@ pub(crate) fn prompt_commands(hub: &Hub) -> Vec<(String, String, String)> {
 }
 
 /// Longest wait for a server that a prompt names.
-const NAMED: Duration = Duration::from_secs(30);
+const NAMED_SERVER_WAIT: Duration = Duration::from_secs(30);
 
 /// True if a prompt calls a prompt of a server, or names a resource of one of these servers.
-pub(crate) fn refers(hub: &Hub, text: &str) -> bool {
+pub(crate) fn has_references(hub: &Hub, text: &str) -> bool {
     let mut words = text.split_whitespace().filter_map(|word| word.strip_prefix('@')?.split_once(':'));
     text.starts_with("/mcp__") || words.any(|(server, uri)| !uri.is_empty() && hub.has(server))
 }
@@ -539,13 +539,13 @@ pub(crate) async fn masked_prompt(hub: &Hub, name: &str, words: &[String]) -> Re
 /// # Errors
 ///
 /// Returns a failure for the user if a prompt or resource cannot be read.
-pub(crate) async fn expanded(
+pub(crate) async fn expand_references(
     hub: &Hub,
     text: String,
     hooks: Option<&OutsideHooks>,
 ) -> Result<String, Failure> {
     if let Some(command) = text.strip_prefix("/mcp__") {
-        hub.settled(NAMED).await;
+        hub.wait_until_started(NAMED_SERVER_WAIT).await;
         let mut words = command.split_whitespace();
         let name = format!("mcp__{}", words.next().unwrap_or_default());
         let words: Vec<String> = words.map(str::to_owned).collect();

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// Models to use if none is named and the key of the provider exists, in this order.
-pub(crate) const USUAL: &[(&str, &str)] = &[
+pub(crate) const DEFAULT_MODELS: &[(&str, &str)] = &[
     ("anthropic", "anthropic/claude-sonnet-5-5"),
     ("openai", "openai/gpt-5.6"),
     ("openrouter", "openrouter/anthropic/claude-sonnet-5.5"),
@@ -38,13 +38,13 @@ pub(crate) type Aliases = BTreeMap<String, String>;
 
 /// A model and, if the user did not write its whole name, a note that says which model is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundModel {
     pub reference: ModelRef,
     pub note: Option<String>,
 }
 
 /// Maximum number of names of models that an error message lists.
-const LISTED: usize = 5;
+const MAX_LISTED: usize = 5;
 /// Families of models with a name of one word.
 const FAMILIES: [&str; 4] = ["sonnet", "opus", "haiku", "fable"];
 /// Fewest letters and digits of a part of a name. Less fits almost anything.
@@ -55,14 +55,14 @@ const SHORTEST: usize = 3;
 /// # Errors
 ///
 /// Returns a failure with the nearest names if the name fits no model, or several.
-pub(crate) fn find(name: &str, aliases: &Aliases, settings: &Settings) -> Result<Found, Failure> {
+pub(crate) fn find(name: &str, aliases: &Aliases, settings: &Settings) -> Result<FoundModel, Failure> {
     let name = name.trim();
     if let Some(target) = aliases.get(name) {
         let reference = ModelRef::parse(&full_name(target)).map_err(|e| {
             let failure = usage(&e);
             Failure { message: format!("models.aliases.{name}: {}", failure.message), ..failure }
         })?;
-        return Ok(Found { reference, note: None });
+        return Ok(FoundModel { reference, note: None });
     }
     // A name with blanks is taken for words to search by, unless it has a `/` or `:`, as a file's name has.
     let is_words = name.contains(' ') && !name.contains(['/', ':']);
@@ -71,7 +71,7 @@ pub(crate) fn find(name: &str, aliases: &Aliases, settings: &Settings) -> Result
         settings.endpoint(provider).is_some_and(|endpoint| endpoint.credential.is_some())
     };
     // Models that several providers serve are known by the name that each provider gives them.
-    let served: Vec<&str> = USUAL.iter().map(|(_, id)| *id).filter(|id| has_key(id)).collect();
+    let served: Vec<&str> = DEFAULT_MODELS.iter().map(|(_, id)| *id).filter(|id| has_key(id)).collect();
     let error = match ModelRef::parse(&full_name(name)) {
         Ok(reference) if !is_words => {
             // A bare name means its maker, unless only others that serve this model have a key.
@@ -80,9 +80,12 @@ pub(crate) fn find(name: &str, aliases: &Aliases, settings: &Settings) -> Result
                 !name.contains('/') && !has_key(&reference.to_string()) && reference.provider() == "openai"
             }) {
                 let reference = ModelRef::parse(id).map_err(|e| usage(&e))?;
-                return Ok(Found { note: Some(format!("`{name}` means the model {reference}")), reference });
+                return Ok(FoundModel {
+                    note: Some(format!("`{name}` means the model {reference}")),
+                    reference,
+                });
             }
-            return Ok(Found { reference, note: None });
+            return Ok(FoundModel { reference, note: None });
         }
         Ok(_) => {
             ModelError::new(ErrorKind::NotFound, format!("`{name}` names no model that becket can talk to."))
@@ -93,14 +96,14 @@ pub(crate) fn find(name: &str, aliases: &Aliases, settings: &Settings) -> Result
     if name.contains(':') || name.contains(char::is_control) {
         return Err(usage(&error));
     }
-    let known = known(settings);
+    let known = known_models(settings);
     let mut ids: Vec<&str> = known.iter().map(|info| info.id.as_str()).collect();
     ids.extend(served.into_iter().filter(|id| !known.iter().any(|info| info.id == *id)));
     let usable = |id: &str| {
         let provider = id.split('/').next().unwrap_or_default();
         settings.endpoint(provider).is_some_and(|e| e.credential.is_some() || !e.needs_key)
     };
-    let fitting = fitting(name, &ids);
+    let fitting = best_matches(name, &ids);
     // The same model may be known at several providers. The one that can be used is meant: one with a key before one that
     // needs none, because such a server may not run.
     let keyed: Vec<&str> = fitting.iter().copied().filter(|id| has_key(id)).collect();
@@ -109,7 +112,7 @@ pub(crate) fn find(name: &str, aliases: &Aliases, settings: &Settings) -> Result
     match (fitting.as_slice(), usable.as_slice()) {
         ([one], _) | (_, [one]) => {
             let reference = ModelRef::parse(one).map_err(|e| usage(&e))?;
-            Ok(Found { note: Some(format!("`{name}` means the model {reference}")), reference })
+            Ok(FoundModel { note: Some(format!("`{name}` means the model {reference}")), reference })
         }
         ([], _) => {
             let mut failure = usage(&error);
@@ -130,8 +133,8 @@ pub(crate) fn find(name: &str, aliases: &Aliases, settings: &Settings) -> Result
             Err(failure)
         }
         (several, _) => {
-            let more = several.len().saturating_sub(LISTED);
-            let mut listed = several[..several.len().min(LISTED)].join(", ");
+            let more = several.len().saturating_sub(MAX_LISTED);
+            let mut listed = several[..several.len().min(MAX_LISTED)].join(", ");
             if more > 0 {
                 let _ = write!(listed, " and {more} more (`becket models`)");
             }
@@ -142,7 +145,7 @@ pub(crate) fn find(name: &str, aliases: &Aliases, settings: &Settings) -> Result
 }
 
 /// Returns the models to whose names this one fits best.
-fn fitting<'a>(name: &str, ids: &[&'a str]) -> Vec<&'a str> {
+fn best_matches<'a>(name: &str, ids: &[&'a str]) -> Vec<&'a str> {
     let wanted = words(name);
     if wanted.iter().map(String::len).sum::<usize>() < SHORTEST {
         return Vec::new();
@@ -188,7 +191,7 @@ fn words(name: &str) -> Vec<String> {
 }
 
 /// Returns the catalogue, and the configured models that it lacks.
-pub(crate) fn known(endpoints: &becket_model::Settings) -> Vec<ModelInfo> {
+pub(crate) fn known_models(endpoints: &becket_model::Settings) -> Vec<ModelInfo> {
     let mut known = catalog::all();
     for provider in endpoints.providers() {
         for own in endpoints.endpoint(provider).map(|endpoint| endpoint.models.as_slice()).unwrap_or_default()

@@ -3,8 +3,8 @@
 use crate::environment::Environment;
 use crate::failure::Failure;
 pub(crate) use crate::model_names::usage;
-use crate::model_names::{Found, USUAL, find};
-use crate::remembered::Remembered;
+use crate::model_names::{DEFAULT_MODELS, FoundModel, find};
+use crate::recorded_settings::RecordedSettings;
 use becket_config::Settings;
 use becket_model::{BodyLimit, ErrorKind, ModelError, ModelInfo, ModelRef, ServerFacts, catalog};
 use becket_session::context::View;
@@ -23,14 +23,14 @@ fn default_at(environment: &Environment, provider: &str) -> Option<String> {
         let deployment = environment.var(AZURE_DEPLOYMENT).filter(|name| !name.trim().is_empty())?;
         return Some(format!("azure/{}", deployment.trim()));
     }
-    USUAL.iter().find(|(name, _)| *name == provider).map(|(_, model)| (*model).to_owned())
+    DEFAULT_MODELS.iter().find(|(name, _)| *name == provider).map(|(_, model)| (*model).to_owned())
 }
 
 /// Returns the providers in the order in which a key of theirs decides about the model.
-fn in_order() -> impl Iterator<Item = &'static str> {
+fn providers_by_priority() -> impl Iterator<Item = &'static str> {
     let rest = becket_config::VENDORS.iter().map(|vendor| vendor.name);
-    let listed = |name: &&str| USUAL.iter().any(|(known, _)| known == name);
-    USUAL.iter().map(|(name, _)| *name).chain(rest.filter(move |name| !listed(name)))
+    let listed = |name: &&str| DEFAULT_MODELS.iter().any(|(known, _)| known == name);
+    DEFAULT_MODELS.iter().map(|(name, _)| *name).chain(rest.filter(move |name| !listed(name)))
 }
 
 /// Returns the failure of a start with a key whose provider has no model to begin with.
@@ -52,7 +52,7 @@ pub(crate) fn model_settings(environment: &Environment, settings: &Settings) -> 
     let mut out = becket_model::Settings {
         anthropic: crate::providers::endpoint(environment, settings, "anthropic"),
         openai: crate::providers::endpoint(environment, settings, "openai"),
-        others: crate::providers::others(environment, settings),
+        others: crate::providers::other_providers(environment, settings),
         proxies: environment.proxies(),
         issuers: ["SSL_CERT_FILE", "SSL_CERT_DIR"]
             .into_iter()
@@ -62,13 +62,13 @@ pub(crate) fn model_settings(environment: &Environment, settings: &Settings) -> 
             .collect(),
         window: config.context.window,
         learned: becket_model::Learned {
-            server_models: crate::servers::known(environment),
+            server_models: crate::servers::known_facts(environment),
             layouts: facts(&environment.data_dir.join("server-layouts.json"), |_| true),
             body_limits: facts(&environment.data_dir.join("server-body-limits.json"), is_recent),
         },
         ..becket_model::Settings::default()
     };
-    crate::refreshed::add_to(environment, &mut out);
+    crate::refreshed_models::add_to(environment, &mut out);
     if let Some(wait) = config.limits.max_wait {
         out.times.max_wait = wait;
         out.times.max_loading = wait;
@@ -78,11 +78,11 @@ pub(crate) fn model_settings(environment: &Environment, settings: &Settings) -> 
 
 /// Stored limits older than this are dropped at a start, since the server's configuration may have changed. The next large
 /// request then finds the limit out again.
-const BODY_LIMIT_HOLDS: Duration = Duration::from_hours(7 * 24);
+const BODY_LIMIT_LIFETIME: Duration = Duration::from_hours(7 * 24);
 
 fn is_recent(limit: &BodyLimit) -> bool {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    since.saturating_sub(Duration::from_millis(limit.at.0)) < BODY_LIMIT_HOLDS
+    since.saturating_sub(Duration::from_millis(limit.at.0)) < BODY_LIMIT_LIFETIME
 }
 
 /// Loads facts about servers that earlier runs have stored, and stores new ones. If the file cannot be read or written,
@@ -105,8 +105,8 @@ fn facts<T: Copy + PartialEq + Send + Serialize + DeserializeOwned + 'static>(
 
 /// Returns the models that a run may begin with if none is named: one for each key that exists, in this order, with the
 /// name of the key's origin.
-pub(crate) fn by_key(environment: &Environment, settings: &Settings) -> Vec<(String, String)> {
-    let found = in_order().filter_map(|provider| {
+pub(crate) fn models_by_key(environment: &Environment, settings: &Settings) -> Vec<(String, String)> {
+    let found = providers_by_priority().filter_map(|provider| {
         let origin = crate::providers::origin(settings.credentials.get(provider)?);
         Some((origin, default_at(environment, provider)?))
     });
@@ -115,13 +115,13 @@ pub(crate) fn by_key(environment: &Environment, settings: &Settings) -> Vec<(Str
 
 /// Returns the model of the first provider with a credential and an address. A provider without an address or without a
 /// model to begin with gives a failure that says what is missing, if there is no other.
-fn keyed(
+fn first_with_credential(
     environment: &Environment,
     settings: &Settings,
     model: &becket_model::Settings,
 ) -> Option<Result<String, Failure>> {
     let mut incomplete = None;
-    for provider in in_order() {
+    for provider in providers_by_priority() {
         let Some(endpoint) = model.endpoint(provider).filter(|endpoint| endpoint.credential.is_some()) else {
             continue;
         };
@@ -158,26 +158,26 @@ pub(crate) async fn choose(
     environment: &Environment,
     settings: &Settings,
     model: &mut becket_model::Settings,
-) -> Result<Found, Failure> {
+) -> Result<FoundModel, Failure> {
     if let Some(name) = &settings.config.model.name {
         let found = match find(name, &settings.config.model.others.aliases, model) {
             Ok(found) => found,
-            Err(failure) => served(environment, settings, model, name).await.ok_or(failure)?,
+            Err(failure) => find_served_model(environment, settings, model, name).await.ok_or(failure)?,
         };
         crate::servers::ask(environment, model, &found.reference, None).await;
         return Ok(found);
     }
-    unnamed(environment, settings, model).await.map(|reference| Found { reference, note: None })
+    unnamed(environment, settings, model).await.map(|reference| FoundModel { reference, note: None })
 }
 
 /// Finds a name that no known model has among the models of the servers whose addresses the user has set. `None` if no
 /// server lists it, or several do.
-async fn served(
+async fn find_served_model(
     environment: &Environment,
     settings: &Settings,
     model: &becket_model::Settings,
     name: &str,
-) -> Option<Found> {
+) -> Option<FoundModel> {
     if name.contains(['/', ':']) {
         return None;
     }
@@ -199,7 +199,10 @@ async fn served(
         found = with(&|other| other.eq_ignore_ascii_case(name));
     }
     let [reference] = found[..] else { return None };
-    Some(Found { note: Some(format!("`{name}` means the model {reference}")), reference: reference.clone() })
+    Some(FoundModel {
+        note: Some(format!("`{name}` means the model {reference}")),
+        reference: reference.clone(),
+    })
 }
 
 /// Chooses the model of a run that names none.
@@ -209,11 +212,11 @@ async fn unnamed(
     model: &mut becket_model::Settings,
 ) -> Result<ModelRef, Failure> {
     if model.anthropic.credential.is_some() {
-        return parse(USUAL[0].1);
+        return parse(DEFAULT_MODELS[0].1);
     }
     if let Some(base) = model.openai.base_url.clone() {
         // The user has set a server's address, so the first model in that server's list is used.
-        if let Some(name) = crate::servers::first(environment, &base) {
+        if let Some(name) = crate::servers::first_model(environment, &base) {
             let reference = ModelRef::openai(name);
             crate::servers::ask(environment, model, &reference, None).await;
             return Ok(reference);
@@ -225,13 +228,13 @@ async fn unnamed(
         };
         // A server in front of OpenAI's models need not list them.
         if is_empty && model.openai.kind == Some(becket_model::Kind::Responses) {
-            return parse(USUAL[1].1);
+            return parse(DEFAULT_MODELS[1].1);
         }
         return match listed {
             Ok(models) if !models.is_empty() => {
                 let reference = ModelRef::openai(models[0].name.clone());
                 crate::servers::ask(environment, model, &reference, Some(&models[0])).await;
-                crate::servers::keep_first(environment, &base, &models[0].name);
+                crate::servers::store_first_model(environment, &base, &models[0].name);
                 Ok(reference)
             }
             Ok(_) => Err(Failure::usage("the server at OPENAI_BASE_URL lists no model")
@@ -239,7 +242,7 @@ async fn unnamed(
             Err(e) => Err(model_failure(&e)),
         };
     }
-    if let Some(found) = keyed(environment, settings, model) {
+    if let Some(found) = first_with_credential(environment, settings, model) {
         return parse(&found?);
     }
     let failure = Failure::usage("no model is configured: there is no key and no server");
@@ -375,11 +378,11 @@ pub(crate) fn info(id: Option<&str>, settings: &becket_model::Settings) -> Model
 }
 
 /// Returns the settings of the models of a stored session: `settings` of its folder, and those of its earlier runs.
-pub(crate) fn of_session(
+pub(crate) fn session_model_settings(
     environment: &Environment,
     mut settings: Settings,
     view: &View,
 ) -> becket_model::Settings {
-    let _ = Remembered::of_view(view).apply(&mut settings);
+    let _ = RecordedSettings::from_view(view).apply(&mut settings);
     model_settings(environment, &settings)
 }

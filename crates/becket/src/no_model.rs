@@ -9,7 +9,7 @@ use futures::stream::{self, BoxStream};
 /// A model for work that needs none. Its facts are known, and every request to it is refused.
 pub(crate) struct NoModel(pub ModelInfo);
 
-fn refused() -> ModelError {
+fn no_model_error() -> ModelError {
     ModelError::new(ErrorKind::InvalidRequest, "This command asks no model.")
 }
 
@@ -19,10 +19,10 @@ impl Model for NoModel {
     }
 
     fn prepare(&self, _: &Request<'_>) -> Result<Prepared, ModelError> {
-        Err(refused())
+        Err(no_model_error())
     }
 
     fn send(&self, _: Prepared) -> BoxStream<'static, Result<ModelEvent, ModelError>> {
-        stream::iter([Err(refused())]).boxed()
+        stream::iter([Err(no_model_error())]).boxed()
     }
 }

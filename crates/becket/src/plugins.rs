@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
 /// Maximum size of a manifest, a file of hooks or a file of servers in bytes.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Maximum number of files of agents.
-const MOST_AGENTS: usize = 100;
+const MAX_AGENT_FILES: usize = 100;
 
 /// The plugins of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -99,7 +99,7 @@ impl Plugins {
     }
 
     /// Returns the plugins as `system/init` lists them.
-    pub(crate) fn listed(&self) -> Vec<Value> {
+    pub(crate) fn init_json(&self) -> Vec<Value> {
         let one = |plugin: &Plugin| {
             let mut out = json!({ "name": plugin.name, "path": plugin.root.to_string_lossy() });
             if let Some(version) = &plugin.version {
@@ -128,16 +128,16 @@ impl Plugins {
     }
 
     /// Returns the whole name of a command that is called without the name of its plugin, if only one plugin has it.
-    pub(crate) fn whole_name(&self, name: &str) -> Option<String> {
+    pub(crate) fn qualified_name(&self, name: &str) -> Option<String> {
         if name.contains(':') {
             return None;
         }
         let mut found = self
             .all
             .iter()
-            .filter(|plugin| plugin.commands().iter().any(|(known, _)| *known == plugin.named(name)));
+            .filter(|plugin| plugin.commands().iter().any(|(known, _)| *known == plugin.qualify(name)));
         let only = found.next()?;
-        found.next().is_none().then(|| only.named(name))
+        found.next().is_none().then(|| only.qualify(name))
     }
 }
 
@@ -207,7 +207,7 @@ impl Plugin {
     }
 
     /// Returns the name of a part of the plugin as users write it: `PLUGIN:NAME`.
-    pub(crate) fn named(&self, name: &str) -> String {
+    pub(crate) fn qualify(&self, name: &str) -> String {
         format!("{}:{name}", self.name)
     }
 
@@ -221,7 +221,7 @@ impl Plugin {
     }
 
     /// Replaces the plugin's variables in a text.
-    pub(crate) fn filled(&self, text: &str) -> String {
+    pub(crate) fn fill_variables(&self, text: &str) -> String {
         self.variables()
             .iter()
             .fold(text.to_owned(), |text, (name, value)| text.replace(&format!("${{{name}}}"), value))
@@ -235,11 +235,11 @@ impl Plugin {
                 _ => command_files::files(place),
             };
             let read = |(name, path): (String, PathBuf)| {
-                Some((self.named(&name), self.filled(&command_files::small(&path)?)))
+                Some((self.qualify(&name), self.fill_variables(&command_files::read_limited(&path)?)))
             };
             out.extend(files.into_iter().filter_map(read));
         }
-        out.truncate(command_files::MOST);
+        out.truncate(command_files::MAX_COMMANDS);
         out
     }
 
@@ -253,7 +253,7 @@ impl Plugin {
                 out.extend(command_files::files(place).into_iter().map(|(_, path)| path));
             }
         }
-        out.truncate(MOST_AGENTS);
+        out.truncate(MAX_AGENT_FILES);
         out
     }
 
@@ -264,7 +264,7 @@ impl Plugin {
 
     fn filled_hooks(&self, value: &Value) -> Value {
         match value {
-            Value::String(text) => Value::String(self.filled(text)),
+            Value::String(text) => Value::String(self.fill_variables(text)),
             Value::Array(items) => items.iter().map(|item| self.filled_hooks(item)).collect(),
             Value::Object(fields) => {
                 // Variables in a shell command are left to the shell, so that a blank in a path does no harm.
@@ -319,7 +319,7 @@ fn json_of(path: &Path) -> Result<Option<Value>, String> {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         format!("{name} cannot be used: {why}")
     };
-    match becket_files::read_text(path, MOST_BYTES) {
+    match becket_files::read_text(path, MAX_FILE_BYTES) {
         Ok(text) => becket_config::json_value(&text).map(Some).map_err(named),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(named(error.to_string())),
@@ -370,8 +370,8 @@ mod tests {
         let names: Vec<String> = plugins.commands().into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["kit:git:log", "kit:greet", "kit:extra"]);
         assert!(plugins.commands()[1].1.contains(&format!("Greet from {}.", root.display())));
-        assert_eq!(plugins.whole_name("greet").as_deref(), Some("kit:greet"));
-        assert_eq!(plugins.whole_name("none"), None);
+        assert_eq!(plugins.qualified_name("greet").as_deref(), Some("kit:greet"));
+        assert_eq!(plugins.qualified_name("none"), None);
         let kit = plugins.iter().next().unwrap();
         assert_eq!(kit.agents(), [root.join("agents/critic.md"), root.join("staff/clerk.md")]);
         assert_eq!(kit.servers.keys().collect::<Vec<_>>(), ["one", "two"]);
@@ -381,7 +381,7 @@ mod tests {
         assert_eq!(handlers[0]["command"], "${CLAUDE_PLUGIN_ROOT}/a.sh", "the shell replaces it");
         assert_eq!(handlers[1]["command"], format!("{}/b", root.display()));
         assert_eq!(handlers[1]["args"][0], "/data/kit");
-        assert_eq!(plugins.listed(), [json!({"name": "kit", "path": root, "version": "1.2"})]);
+        assert_eq!(plugins.init_json(), [json!({"name": "kit", "path": root, "version": "1.2"})]);
         let errors = plugins.errors();
         assert_eq!((errors.len(), errors[0]["plugin"].as_str()), (1, Some("kit")), "{errors:?}");
         assert!(read(&root, false).iter().next().unwrap().servers.is_empty());

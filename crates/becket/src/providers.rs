@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 
 /// Returns every provider except `anthropic` and `openai`, which have fields of their own in the settings of the adapters.
-pub(crate) fn others(environment: &Environment, settings: &Settings) -> BTreeMap<String, Endpoint> {
+pub(crate) fn other_providers(environment: &Environment, settings: &Settings) -> BTreeMap<String, Endpoint> {
     names(settings)
         .filter(|name| !matches!(*name, "anthropic" | "openai"))
         .map(|name| (name.to_owned(), endpoint(environment, settings, name)))
@@ -440,7 +440,7 @@ pub(crate) fn origin(found: &becket_config::Credential) -> String {
 }
 
 /// Returns the names of variables that the user passes on (`shell.pass`). `*` leaves out the variables of agents.
-pub(crate) fn passed(environment: &Environment, config: &Config) -> Vec<String> {
+pub(crate) fn passed_variables(environment: &Environment, config: &Config) -> Vec<String> {
     const OF_AGENTS: [&str; 4] = ["ANTHROPIC_", "BECKET_", "CLAUDE_", "OPENAI_"];
     let pass = &config.tools.shell.pass;
     let mut names: Vec<String> = pass.iter().filter(|name| *name != "*").cloned().collect();
@@ -458,7 +458,7 @@ pub(crate) fn variables_for_programs(
 ) -> Vec<(OsString, OsString)> {
     let keys = key_variables(environment, config);
     let vars = environment.vars.iter().map(|(k, v)| (OsString::from(k), OsString::from(v)));
-    let mut env = for_commands(vars, &passed(environment, config));
+    let mut env = for_commands(vars, &passed_variables(environment, config));
     env.retain(|(name, _)| name.to_str().is_none_or(|name| !keys.contains(name)));
     env
 }

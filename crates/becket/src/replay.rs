@@ -4,12 +4,12 @@
 //! come from the recording or from running the tools again. The session itself is only read.
 
 use crate::args::{OutputFormat, ReplayArgs, ReplayTools, Run};
-use crate::cmd::context::Reading;
-use crate::cmd::sessions::{fork_at, place_in};
+use crate::cmd::context::LoadedSession;
+use crate::cmd::sessions::{entry_before, fork_at};
 use crate::cmd::{one_line, pick_session, undo};
 use crate::environment::Environment;
 use crate::failure::{Failure, unwritten};
-use crate::recorded::Recorded;
+use crate::recorded_results::RecordedResults;
 use crate::settings::{Replay, RunSettings, enter};
 use becket_print::ExitStatus;
 use becket_types::{Entry, EntryKind, Part, Seq};
@@ -28,8 +28,8 @@ pub(crate) fn run(environment: &Environment, args: &ReplayArgs) -> Result<ExitSt
     let cwd = enter(args.work.cd.as_deref())?;
     let summary = pick_session(environment, &cwd, Some(&args.session))?;
     let source = summary.id;
-    let reading = Reading::open(environment, summary.clone())?;
-    let upto = place_in(&summary, reading.view.last_seq(), &args.from)?;
+    let reading = LoadedSession::open(environment, summary.clone())?;
+    let upto = entry_before(&summary, reading.view.last_seq(), &args.from)?;
     let entries = reading.all_entries()?;
     let messages = messages(&entries, &undo::prompts(&summary)?, upto);
     if messages.is_empty() {
@@ -39,7 +39,9 @@ pub(crate) fn run(environment: &Environment, args: &ReplayArgs) -> Result<ExitSt
     let model = args.model.as_deref().unwrap_or("the same model");
     let title = format!("{} (replay with {model})", one_line(summary.label(), 60));
     let recorded = match args.tools {
-        ReplayTools::Recorded => Some(Arc::new(Recorded::from_entries(source.to_string(), entries.iter()))),
+        ReplayTools::Recorded => {
+            Some(Arc::new(RecordedResults::from_entries(source.to_string(), entries.iter())))
+        }
         ReplayTools::Run => None,
     };
     let fork = fork_at(environment, &cwd, &reading, Some(upto), &title)?;

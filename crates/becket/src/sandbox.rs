@@ -6,26 +6,26 @@
 mod lookup;
 
 use crate::environment::Environment;
-use crate::git_obeyed::{GIT_BYTES, pointed_to, work_tree};
+use crate::git_config_files::{MAX_POINTER_BYTES, pointed_to, work_tree};
 use crate::settings::RunSettings;
 use becket_config::{Config, SandboxConfig, SandboxMode, SandboxNetwork};
 use becket_guard::{DeniedFiles, Rule, Rules, SandboxRules, SandboxWorks};
 use becket_network::HostRules;
 use becket_sandbox::{Backend, Confine, Network, PolicyInputs, Programs, Sandbox, SandboxSettings};
 use becket_types::SandboxLevel;
-use lookup::{DeniedPlaces, denied_places, secrets_below};
+use lookup::{DeniedPaths, find_denied_paths, secrets_below};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Creates the sandbox for commands in `roots`. Returns `None` if becket cannot start itself again.
 pub(crate) fn sandbox(environment: &Environment, config: &Config, roots: &[PathBuf]) -> Option<Sandbox> {
-    let sources = Sources::new(environment, config, roots);
+    let sources = PolicySources::new(environment, config, roots);
     let config = &config.tools.sandbox;
     let mut temp = vec![std::env::temp_dir(), PathBuf::from("/var/tmp")];
     temp.push(environment.data_dir.join("tmp"));
     Some(Sandbox::new(SandboxSettings {
-        program: own_program(roots, &real(&config.write))?,
-        inputs: inputs(&sources, roots),
+        program: own_program(roots, &resolve_configured(&config.write))?,
+        inputs: policy_inputs(&sources, roots),
         find_secrets: Arc::new(secrets_below),
         refresh: Some(refresh(sources)),
         search: environment.var("PATH").map(|path| std::env::split_paths(path).collect()).unwrap_or_default(),
@@ -37,7 +37,7 @@ pub(crate) fn sandbox(environment: &Environment, config: &Config, roots: &[PathB
 }
 
 /// Returns a note if an entry of the lists of hosts cannot be parsed. Commands then reach no host at all.
-pub(crate) fn wrong_host(config: &SandboxConfig) -> Option<String> {
+pub(crate) fn invalid_hosts_note(config: &SandboxConfig) -> Option<String> {
     let entry = HostRules::new(&config.allow_hosts, &config.deny_hosts).err()?;
     Some(format!(
         "commands reach no host: in sandbox.allow_hosts or sandbox.deny_hosts, {entry}; correct it or remove it"
@@ -46,38 +46,38 @@ pub(crate) fn wrong_host(config: &SandboxConfig) -> Option<String> {
 
 /// Passes changes of a session on to its sandbox: folders that join or leave the workspace, and changed deny rules.
 #[derive(Debug)]
-struct Changing {
+struct SessionConfinement {
     sandbox: Arc<Sandbox>,
     environment: Environment,
     config: SandboxConfig,
     /// The working directory, at which relative rules start.
     cwd: PathBuf,
-    unsearched: Unsearched,
-    /// The last [`Unsearched`] that was reported.
+    unsearched: UnsearchedNote,
+    /// The last [`UnsearchedNote`] that was reported.
     reported: Mutex<Option<String>>,
 }
 
 /// Returns the object through which the agent reports changes of the session to the sandbox.
-pub(crate) fn changing(
+pub(crate) fn session_confinement(
     sandbox: Arc<Sandbox>,
     environment: &Environment,
     run: &RunSettings,
 ) -> Arc<dyn becket_agent::Confinement> {
     let config = run.settings.config.tools.sandbox.clone();
     let cwd = run.project.roots.first().cloned().unwrap_or_else(|| PathBuf::from("/"));
-    let sources = Sources::new(environment, &run.settings.config, &run.project.roots);
+    let sources = PolicySources::new(environment, &run.settings.config, &run.project.roots);
     let unsearched = Arc::clone(&sources.unsearched);
     sandbox.look_up_with(refresh(sources));
     let (environment, reported) = (environment.clone(), Mutex::default());
-    Arc::new(Changing { sandbox, environment, config, cwd, unsearched, reported })
+    Arc::new(SessionConfinement { sandbox, environment, config, cwd, unsearched, reported })
 }
 
-impl becket_agent::Confinement for Changing {
+impl becket_agent::Confinement for SessionConfinement {
     fn add_folder(&self, folder: &Path) -> Vec<PathBuf> {
         let roots = [folder.to_path_buf()];
         let (git_dirs, read) = repository(&self.environment, &roots);
         self.sandbox.add_root(folder, git_dirs, read);
-        crate::git_obeyed::obeyed_files(&roots, self.environment.home.as_deref())
+        crate::git_config_files::git_config_files(&roots, self.environment.home.as_deref())
     }
 
     fn remove_folder(&self, folder: &Path, roots: &[PathBuf]) {
@@ -89,7 +89,7 @@ impl becket_agent::Confinement for Changing {
     }
 
     fn deny(&self, rules: &[Rule]) {
-        let mut sources = Sources::with_rules(&self.environment, &self.config, rules, &self.cwd);
+        let mut sources = PolicySources::with_rules(&self.environment, &self.config, rules, &self.cwd);
         sources.unsearched = Arc::clone(&self.unsearched);
         self.sandbox.look_up_with(refresh(sources));
     }
@@ -194,47 +194,49 @@ pub(crate) fn summary(config: &SandboxConfig, sandbox: Option<&Sandbox>) -> Stri
              tools. Not confined: commands that you allow, formatters, language servers, hooks, MCP servers, the status line"
         ),
         (reads, Backend::None { why }) => format!("read-only: {reads}; workspace: none, because {why}"),
-        (reads, works) if reads == works => format!("{reads}; self-test passed{}", tried(sandbox)),
+        (reads, works) if reads == works => {
+            format!("{reads}; self-test passed{}", self_test_summary(sandbox))
+        }
         (reads, works) => {
-            format!("read-only: {reads}; workspace: {works}; self-tests passed{}", tried(sandbox))
+            format!("read-only: {reads}; workspace: {works}; self-tests passed{}", self_test_summary(sandbox))
         }
     }
 }
 
 /// Says how many actions were tried in the self-test of the workspace level.
-fn tried(sandbox: &Sandbox) -> String {
+fn self_test_summary(sandbox: &Sandbox) -> String {
     let test = sandbox.self_test(SandboxLevel::Workspace);
     test.map(|test| format!(" ({} forbidden actions failed)", test.forbidden)).unwrap_or_default()
 }
 
 /// Returns the lookup of what may change while the session runs: a secret that is made then is hidden from the next command, and a
 /// configuration that git includes is protected once it is there.
-fn refresh(sources: Sources) -> becket_sandbox::Refresh {
+fn refresh(sources: PolicySources) -> becket_sandbox::Refresh {
     Arc::new(move |inputs| {
-        let places = Places::from_sources(&sources, &inputs.roots);
+        let places = PolicyPaths::from_sources(&sources, &inputs.roots);
         inputs.secrets = places.secrets;
-        inputs.own = places.own;
+        inputs.becket_dirs = places.becket_dirs;
         inputs.deny_read = places.deny_read;
         inputs.deny_write = places.deny_write;
-        inputs.unix_sockets = real(&sources.config.unix_sockets);
-        inputs.obeyed = places.obeyed;
+        inputs.unix_sockets = resolve_configured(&sources.config.unix_sockets);
+        inputs.git_config_files = places.git_config_files;
     })
 }
 
-/// The settings from which [`Places`] are looked up.
-struct Sources {
+/// The settings from which [`PolicyPaths`] are looked up.
+struct PolicySources {
     environment: Environment,
     config: SandboxConfig,
     /// The files that deny rules name. A command may open them by words that becket cannot know before it runs.
     denied: DeniedFiles,
-    unsearched: Unsearched,
+    unsearched: UnsearchedNote,
 }
 
 /// A line for the user about the places in which becket has not looked for files that match patterns of deny rules, as of the last
 /// start of a command or program. `None`: it has looked everywhere.
-type Unsearched = Arc<Mutex<Option<String>>>;
+type UnsearchedNote = Arc<Mutex<Option<String>>>;
 
-impl Sources {
+impl PolicySources {
     fn new(environment: &Environment, config: &Config, roots: &[PathBuf]) -> Self {
         let none: &[String] = &[];
         // Rules that cannot be parsed are left out here. The guard reports them.
@@ -252,20 +254,20 @@ impl Sources {
 }
 
 /// Inputs of a policy that may change while a session runs.
-struct Places {
+struct PolicyPaths {
     secrets: Vec<PathBuf>,
-    own: Vec<PathBuf>,
+    becket_dirs: Vec<PathBuf>,
     deny_read: Vec<PathBuf>,
     deny_write: Vec<PathBuf>,
-    obeyed: Vec<PathBuf>,
+    git_config_files: Vec<PathBuf>,
 }
 
-impl Places {
-    fn from_sources(sources: &Sources, roots: &[PathBuf]) -> Self {
-        let Sources { environment, config, denied, unsearched } = sources;
-        let mut obeyed = crate::git_obeyed::obeyed_files(roots, environment.home.as_deref());
-        let DeniedPlaces { read: mut deny_read, write: by_rules, beyond, .. } =
-            denied_places(denied, roots, &real(&config.write));
+impl PolicyPaths {
+    fn from_sources(sources: &PolicySources, roots: &[PathBuf]) -> Self {
+        let PolicySources { environment, config, denied, unsearched } = sources;
+        let mut obeyed = crate::git_config_files::git_config_files(roots, environment.home.as_deref());
+        let DeniedPaths { read: mut deny_read, write: by_rules, unsearched_note: beyond, .. } =
+            find_denied_paths(denied, roots, &resolve_configured(&config.write));
         *unsearched.lock().unwrap_or_else(PoisonError::into_inner) = beyond;
         let named = denied.named().filter(|path| denied.write(path)).map(Path::to_path_buf);
         let wanted = config.deny_write.iter().map(PathBuf::from).chain(named).chain(by_rules);
@@ -274,7 +276,7 @@ impl Places {
         let (there, absent): (Vec<_>, Vec<_>) = wanted.partition(|path| path.symlink_metadata().is_ok());
         let root = Path::new("/");
         obeyed.extend(absent.into_iter().filter_map(|path| becket_tool::paths::resolve(root, &path).ok()));
-        deny_read.extend(real(&config.deny_read));
+        deny_read.extend(resolve_configured(&config.deny_read));
         let mut deny_write: Vec<PathBuf> =
             there.into_iter().filter_map(|path| path.canonicalize().ok()).collect();
         deny_write.sort();
@@ -285,30 +287,30 @@ impl Places {
             // Only existing files and folders can be hidden, at their real paths. Files that this user cannot read need no
             // hiding.
             secrets: hidden(&becket_guard::secret_places(environment.home.as_deref())),
-            own: hidden(&[
+            becket_dirs: hidden(&[
                 environment.data_dir.clone(),
                 environment.store_dir.clone(),
                 environment.config_dir.clone(),
             ]),
             deny_read,
             deny_write,
-            obeyed,
+            git_config_files: obeyed,
         }
     }
 }
 
 /// Returns a line about the files that deny rules with patterns may name and that the sandbox does not find, so does not hide.
 pub(crate) fn unsearched(environment: &Environment, config: &Config, roots: &[PathBuf]) -> Option<String> {
-    let sources = Sources::new(environment, config, roots);
-    let found = denied_places(&sources.denied, roots, &real(&sources.config.write));
-    let all: Vec<String> = [found.beyond, found.elsewhere].into_iter().flatten().collect();
+    let sources = PolicySources::new(environment, config, roots);
+    let found = find_denied_paths(&sources.denied, roots, &resolve_configured(&sources.config.write));
+    let all: Vec<String> = [found.unsearched_note, found.workspace_only_note].into_iter().flatten().collect();
     (!all.is_empty()).then(|| all.join("; "))
 }
 
 /// Returns the inputs that stay as they are while the session runs. The places among them are empty: [`refresh`] looks them up
 /// for each command, so that a session without commands does not pay for it.
-fn inputs(sources: &Sources, roots: &[PathBuf]) -> PolicyInputs {
-    let Sources { environment, config, .. } = sources;
+fn policy_inputs(sources: &PolicySources, roots: &[PathBuf]) -> PolicyInputs {
+    let PolicySources { environment, config, .. } = sources;
     let (git_dirs, trees) = repository(environment, roots);
     // Git reads these files with every command. They are allowed one by one, as other files in their folders may be secrets.
     let settings = [".gitconfig", ".config/git/config", ".config/git/ignore", ".config/git/attributes"];
@@ -320,7 +322,7 @@ fn inputs(sources: &Sources, roots: &[PathBuf]) -> PolicyInputs {
         home: real_home(environment),
         git_dirs,
         read,
-        write: real(&config.write),
+        write: resolve_configured(&config.write),
         network: match config.network() {
             SandboxNetwork::Off => Network::Off,
             SandboxNetwork::Proxy => Network::Proxy,
@@ -348,7 +350,7 @@ fn readable(path: &Path) -> bool {
 }
 
 /// Resolves the paths that the user configured to their real paths.
-fn real(paths: &[String]) -> Vec<PathBuf> {
+fn resolve_configured(paths: &[String]) -> Vec<PathBuf> {
     paths.iter().filter_map(|path| Path::new(path).canonicalize().ok()).collect()
 }
 
@@ -364,7 +366,7 @@ fn git_dirs(root: &Path) -> Vec<PathBuf> {
     let Some(dir) = pointed_to(&dot_git, "gitdir:") else { return Vec::new() };
     // A `.git` file can name any folder. The folder is accepted only if it names this work tree in return.
     let back = |name: &str, from: &Path| {
-        let text = becket_files::read_text(&dir.join(name), GIT_BYTES).ok()?;
+        let text = becket_files::read_text(&dir.join(name), MAX_POINTER_BYTES).ok()?;
         let named = match name {
             "gitdir" => text.trim().to_owned(),
             _ => text.lines().find_map(|line| line.trim().strip_prefix("worktree = ").map(str::to_owned))?,
@@ -445,13 +447,13 @@ mod tests {
         let roots = [base.join("ws")];
         fs::create_dir_all(base.join("ws/.git")).unwrap();
         fs::create_dir_all(&home).unwrap();
-        let sources = || Sources::new(&environment, &config, &roots);
+        let sources = || PolicySources::new(&environment, &config, &roots);
         let refresh = refresh(sources());
-        let mut inputs = inputs(&sources(), &roots);
+        let mut inputs = policy_inputs(&sources(), &roots);
         refresh(&mut inputs);
         assert!(inputs.deny_read.is_empty() && inputs.deny_write.is_empty());
         assert!(
-            ["ws/dist", "ws/gen"].iter().all(|name| inputs.obeyed.contains(&base.join(name))),
+            ["ws/dist", "ws/gen"].iter().all(|name| inputs.git_config_files.contains(&base.join(name))),
             "{inputs:?}"
         );
         for (path, text) in [
@@ -470,6 +472,6 @@ mod tests {
         assert!(inputs.secrets.contains(&home.join(".netrc")), "{inputs:?}");
         assert_eq!(inputs.deny_read, [base.join("ws/private"), base.join("ws/later")]);
         assert_eq!(inputs.deny_write, ["ws/dist", "ws/gen", "ws/sub/a.lock"].map(|name| base.join(name)));
-        assert_eq!(inputs.obeyed, [base.join("ws/dev/gitconfig")]);
+        assert_eq!(inputs.git_config_files, [base.join("ws/dev/gitconfig")]);
     }
 }

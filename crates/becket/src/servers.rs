@@ -15,16 +15,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 /// After this time, a server is asked again.
-const HOLDS: Duration = Duration::from_hours(24);
+const FACTS_LIFETIME: Duration = Duration::from_hours(24);
 /// Maximum number of bytes of the list of models with assumed windows. In a longer one nothing is looked up.
-const MOST_ASSUMED: u64 = 1 << 20;
+const MAX_LIST_BYTES: u64 = 1 << 20;
 
 fn path(environment: &Environment) -> PathBuf {
     environment.data_dir.join("server-models.json")
 }
 
 /// Returns all facts that servers have reported.
-pub(crate) fn known(environment: &Environment) -> ServerModels {
+pub(crate) fn known_facts(environment: &Environment) -> ServerModels {
     let text = std::fs::read_to_string(path(environment)).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
 }
@@ -52,7 +52,7 @@ pub(crate) async fn ask(
         let age = now.saturating_sub(Duration::from_millis(said.asked.0));
         // Within a day, a server is asked again only if its window was assumed, or if it has just sent a list and
         // reported a window before. A server that reports no window would cost each run a second.
-        age < HOLDS && !said.assumed && (listed.is_none() || said.window.is_none())
+        age < FACTS_LIFETIME && !said.assumed && (listed.is_none() || said.window.is_none())
     });
     if holds {
         return;
@@ -60,7 +60,7 @@ pub(crate) async fn ask(
     let Some(mut said) = probe::describe(reference, listed, settings).await else { return };
     said.asked = Millis(now.as_millis() as u64);
     // The file is read again, because another becket may have stored something meanwhile.
-    let mut all = known(environment);
+    let mut all = known_facts(environment);
     all.entry(base).or_default().insert(name.to_owned(), said);
     save(&path(environment), &all);
     settings.learned.server_models = all;
@@ -68,42 +68,42 @@ pub(crate) async fn ask(
 
 /// The model of a server that is used by runs which name no model: the first in the server's list.
 #[derive(Serialize, Deserialize)]
-struct First {
+struct FirstModel {
     name: String,
     asked: Millis,
 }
 
 /// A run that names no model asks again after this time, in case the server has other models by then.
-const FIRST_HOLDS: Duration = Duration::from_hours(1);
+const FIRST_MODEL_LIFETIME: Duration = Duration::from_hours(1);
 
-fn firsts_path(environment: &Environment) -> PathBuf {
+fn first_models_path(environment: &Environment) -> PathBuf {
     environment.data_dir.join("server-first-models.json")
 }
 
-fn firsts(environment: &Environment) -> BTreeMap<String, First> {
-    let text = std::fs::read_to_string(firsts_path(environment)).unwrap_or_default();
+fn first_models(environment: &Environment) -> BTreeMap<String, FirstModel> {
+    let text = std::fs::read_to_string(first_models_path(environment)).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
 }
 
 /// Returns the first model in the list of the server at `base`, if the list was read within the hour.
-pub(crate) fn first(environment: &Environment, base: &str) -> Option<String> {
-    let first = firsts(environment).remove(base)?;
+pub(crate) fn first_model(environment: &Environment, base: &str) -> Option<String> {
+    let first = first_models(environment).remove(base)?;
     let age = now().saturating_sub(Duration::from_millis(first.asked.0));
-    (age < FIRST_HOLDS).then_some(first.name)
+    (age < FIRST_MODEL_LIFETIME).then_some(first.name)
 }
 
-pub(crate) fn keep_first(environment: &Environment, base: &str, name: &str) {
-    let mut all = firsts(environment);
-    let first = First { name: name.to_owned(), asked: Millis(now().as_millis() as u64) };
+pub(crate) fn store_first_model(environment: &Environment, base: &str, name: &str) {
+    let mut all = first_models(environment);
+    let first = FirstModel { name: name.to_owned(), asked: Millis(now().as_millis() as u64) };
     all.insert(base.to_owned(), first);
-    save(&firsts_path(environment), &all);
+    save(&first_models_path(environment), &all);
 }
 
 /// Forgets the stored names after a turn that ended with a model error: the server may have changed or stopped.
-pub(crate) fn forget_firsts_after(environment: &Environment, event: &Event) {
+pub(crate) fn forget_first_models_after(environment: &Environment, event: &Event) {
     let Event::TurnFinished(result) = event else { return };
     if matches!(result.end, TurnEnd::ModelError { .. }) {
-        let _ = std::fs::remove_file(firsts_path(environment));
+        let _ = std::fs::remove_file(first_models_path(environment));
     }
 }
 
@@ -121,7 +121,7 @@ pub(crate) fn known_assumption(
     let place = settings.endpoint(&info.provider).map(becket_model::Endpoint::place).unwrap_or_default();
     let line = format!("{} ({place})", info.id);
     let file = environment.data_dir.join("assumed-windows");
-    let known = becket_files::read_text(&file, MOST_ASSUMED).unwrap_or_default();
+    let known = becket_files::read_text(&file, MAX_LIST_BYTES).unwrap_or_default();
     if known.lines().any(|known| known == line) {
         return Some(info.id.clone());
     }

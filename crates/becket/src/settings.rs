@@ -5,8 +5,8 @@
 
 pub(crate) mod claude;
 mod host;
-mod listed;
 mod parts;
+mod session_list;
 
 pub(crate) use parts::*;
 
@@ -216,7 +216,7 @@ fn settings_text(value: &str) -> Result<(String, String), Failure> {
 
 impl RunSettings {
     /// True if the run continues an existing session, or a copy of one.
-    pub(crate) fn goes_on(&self) -> bool {
+    pub(crate) fn continues_session(&self) -> bool {
         !matches!(self.session.choice, SessionChoice::New { .. })
     }
 
@@ -237,7 +237,7 @@ impl RunSettings {
         let cwd = enter(args.config.cd.as_deref())?;
         let root = project_root(&cwd);
         let trusted = args.print
-            || crate::trust::brings(&root, &cwd).is_empty()
+            || crate::trust::content_lines(&root, &cwd).is_empty()
             || crate::trust::is_trusted(environment, &root);
         let driven = args.output.input_format == InputFormat::StreamJson;
         let rights = Rights { trusted, content: args.permissions.trust, driven };
@@ -264,7 +264,7 @@ impl RunSettings {
         let asks_host = asks_host(&args)?;
         let no_prompt = no_prompt(&args);
         let session = SessionPlan {
-            choose: listed::chooses(&args.session, args.print, environment, &cwd)?,
+            choose: session_list::chooses_from_list(&args.session, args.print, environment, &cwd)?,
             choice: session_choice(&args.session, args.sdk.resume_drops_turn.as_deref())?,
             take_over: args.session.take_over,
             persist: !args.session.no_session_persistence,
@@ -347,7 +347,7 @@ fn agents(args: &crate::args::AgentArgs) -> Result<GivenAgents, Failure> {
                 .hint(r#"give JSON, or a JSON file: {"reviewer": {"description": "…", "prompt": "…"}}"#)
         };
         let value: Value = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
-        (out.definitions, out.warnings) = crate::agents::of_json(&value).map_err(wrong)?;
+        (out.definitions, out.warnings) = crate::agents::parse_agents(&value).map_err(wrong)?;
     }
     Ok(out)
 }

@@ -65,10 +65,9 @@ impl Slash {
     /// Returns the reason if a command cannot be used.
     pub(crate) async fn expanded(&self, text: String) -> Result<CommandPrompt, String> {
         let plain = |text| Ok(CommandPrompt { text, ..CommandPrompt::default() });
-        let Some((name, arguments)) = named(&text) else { return plain(text) };
+        let Some((name, arguments)) = split_call(&text) else { return plain(text) };
         let (custom_commands, user_shell) = (self.make)();
-        let called =
-            Arc::new(custom_commands).called(&user_shell, name, arguments, Consent::Impossible).await;
+        let called = Arc::new(custom_commands).call(&user_shell, name, arguments, Consent::Impossible).await;
         match called {
             Called::Prompt(prompt) => Ok(*prompt),
             Called::Unknown => plain(text),
@@ -83,7 +82,7 @@ impl Slash {
 }
 
 /// Returns the name and the arguments of a prompt that calls a command.
-pub(crate) fn named(text: &str) -> Option<(&str, &str)> {
+pub(crate) fn split_call(text: &str) -> Option<(&str, &str)> {
     let rest = text.trim().strip_prefix('/')?;
     let (name, arguments) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | ':' | '.');
@@ -104,7 +103,7 @@ mod tests {
             ("review", None),
             ("/compact", Some(("compact", ""))),
         ] {
-            assert_eq!(named(text), want, "{text}");
+            assert_eq!(split_call(text), want, "{text}");
         }
     }
 }

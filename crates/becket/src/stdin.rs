@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Piped input.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Piped {
+pub(crate) enum PipedInput {
     Nothing,
     Text(String),
     /// Not all bytes were UTF-8. The others became U+FFFD.
@@ -33,13 +33,13 @@ pub(crate) enum Piped {
 /// # Errors
 ///
 /// Fails if stdin cannot be read.
-pub(crate) async fn read_all(has_prompt: bool) -> io::Result<Piped> {
+pub(crate) async fn read_all(has_prompt: bool) -> io::Result<PipedInput> {
     if io::stdin().is_terminal() {
-        return Ok(Piped::Nothing);
+        return Ok(PipedInput::Nothing);
     }
     // A file ends by itself, so no thread is needed.
     if is_file_or_null() {
-        return take(io::stdin().lock());
+        return read_piped(io::stdin().lock());
     }
     let (first_sender, mut first) = mpsc::channel(1);
     let (all_sender, mut all) = mpsc::channel(1);
@@ -47,25 +47,25 @@ pub(crate) async fn read_all(has_prompt: bool) -> io::Result<Piped> {
         let mut stdin = io::stdin().lock();
         let began = stdin.fill_buf().map(|_| ());
         let _ = first_sender.blocking_send(());
-        let _ = all_sender.blocking_send(began.and_then(|()| take(stdin)));
+        let _ = all_sender.blocking_send(began.and_then(|()| read_piped(stdin)));
     });
     if has_prompt && tokio::time::timeout(PATIENCE, first.recv()).await.is_err() {
-        return Ok(Piped::Silent);
+        return Ok(PipedInput::Silent);
     }
-    all.recv().await.unwrap_or(Ok(Piped::Nothing))
+    all.recv().await.unwrap_or(Ok(PipedInput::Nothing))
 }
 
-fn take(reader: impl Read) -> io::Result<Piped> {
+fn read_piped(reader: impl Read) -> io::Result<PipedInput> {
     let mut bytes = Vec::new();
     reader.take(CAP + 1).read_to_end(&mut bytes)?;
     let cut = bytes.len() as u64 > CAP;
     bytes.truncate(CAP as usize);
     Ok(match String::from_utf8(bytes) {
-        Ok(text) if text.is_empty() => Piped::Nothing,
-        Ok(text) if cut => Piped::Cut(text),
-        Ok(text) => Piped::Text(text),
-        Err(error) if cut => Piped::Cut(String::from_utf8_lossy(error.as_bytes()).into_owned()),
-        Err(error) => Piped::Damaged(String::from_utf8_lossy(error.as_bytes()).into_owned()),
+        Ok(text) if text.is_empty() => PipedInput::Nothing,
+        Ok(text) if cut => PipedInput::Cut(text),
+        Ok(text) => PipedInput::Text(text),
+        Err(error) if cut => PipedInput::Cut(String::from_utf8_lossy(error.as_bytes()).into_owned()),
+        Err(error) => PipedInput::Damaged(String::from_utf8_lossy(error.as_bytes()).into_owned()),
     })
 }
 
@@ -148,10 +148,10 @@ mod tests {
 
     #[test]
     fn what_is_piped_in_is_capped_and_said_so() {
-        assert_eq!(take(&b""[..]).unwrap(), Piped::Nothing);
-        assert_eq!(take(&b"abc\n"[..]).unwrap(), Piped::Text("abc\n".into()));
-        assert_eq!(take(&b"caf\xe9"[..]).unwrap(), Piped::Damaged("caf\u{fffd}".into()));
-        let Piped::Cut(text) = take(io::repeat(b'x')).unwrap() else { panic!("not cut") };
+        assert_eq!(read_piped(&b""[..]).unwrap(), PipedInput::Nothing);
+        assert_eq!(read_piped(&b"abc\n"[..]).unwrap(), PipedInput::Text("abc\n".into()));
+        assert_eq!(read_piped(&b"caf\xe9"[..]).unwrap(), PipedInput::Damaged("caf\u{fffd}".into()));
+        let PipedInput::Cut(text) = read_piped(io::repeat(b'x')).unwrap() else { panic!("not cut") };
         assert_eq!(text.len() as u64, CAP);
     }
 

@@ -16,7 +16,7 @@ const STORE: &str = "BECKET_STORE";
 /// # Errors
 ///
 /// Returns a failure for the user if the store cannot be used.
-pub(crate) fn place(mut environment: Environment) -> Result<Environment, Failure> {
+pub(crate) fn connect_store(mut environment: Environment) -> Result<Environment, Failure> {
     // The environment takes a relative path for none, so the variables are looked at.
     for name in ["HOME", "BECKET_HOME"] {
         let relative = |path: &&str| !path.is_empty() && Path::new(path).is_relative();
@@ -36,15 +36,15 @@ pub(crate) fn place(mut environment: Environment) -> Result<Environment, Failure
 }
 
 /// Files and folders of becket that are read as empty if they cannot be read, because that allows nothing.
-const OF_DATA: [&str; 4] =
+const DATA_FILES: [&str; 4] =
     ["trusted-directories", "trusted-content.jsonl", "mcp-approved.json", "history.jsonl"];
-const OF_CONFIGURATION: [&str; 3] = ["commands", "projects", "AGENTS.md"];
+const CONFIGURATION_FILES: [&str; 3] = ["commands", "projects", "AGENTS.md"];
 
 /// Returns a note for everything of becket's own that exists and cannot be read. It must not look as if it were gone.
 fn unreadable(environment: &Environment) -> Vec<String> {
     let mut notes = Vec::new();
     for (folder, names) in
-        [(&environment.data_dir, &OF_DATA[..]), (&environment.config_dir, &OF_CONFIGURATION)]
+        [(&environment.data_dir, &DATA_FILES[..]), (&environment.config_dir, &CONFIGURATION_FILES)]
     {
         if let Some(why) = why_unreadable(folder) {
             notes.push(format!("{} cannot be read: {why}; nothing of it is used", folder.display()));
@@ -78,7 +78,7 @@ fn connected(mut environment: Environment, address: &str) -> Result<Environment,
         environment.data_dir.join(format!("store-{}", becket_types::cut_end(name.as_str(), 16)));
     let store = becket_store_postgres::Postgres::connect(address, &environment.store_dir)
         .map_err(|e| Failure::error(e.to_string()))?;
-    becket_session::store::keep_in(std::sync::Arc::new(store));
+    becket_session::store::set_default_storage(std::sync::Arc::new(store));
     Ok(environment)
 }
 

@@ -175,12 +175,12 @@ pub(crate) fn kill(id: u32) {
 }
 
 /// Hides input at the terminal until this is dropped.
-pub(crate) struct Hidden {
+pub(crate) struct HiddenInput {
     #[cfg(unix)]
     before: rustix::termios::Termios,
 }
 
-impl Hidden {
+impl HiddenInput {
     #[cfg(unix)]
     pub(crate) fn start() -> std::io::Result<Self> {
         use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
@@ -198,7 +198,7 @@ impl Hidden {
 }
 
 #[cfg(unix)]
-impl Drop for Hidden {
+impl Drop for HiddenInput {
     fn drop(&mut self) {
         use rustix::termios::{OptionalActions, tcsetattr};
         let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.before);

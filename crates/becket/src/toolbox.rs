@@ -93,7 +93,7 @@ pub(crate) fn registry(
         registry.offer(|name| dialect.offers(name) || lenient && name == becket_tool_edit::NOTEBOOK_EDIT);
     }
     if !lenient {
-        notes.extend(not_disabled(config, &registry.all_names()));
+        notes.extend(unknown_disabled_notes(config, &registry.all_names()));
     }
     registry.retain(|name| !config.tools.offered.disabled.iter().any(|disabled| is_named(disabled, name)));
     Ok((registry, notes))
@@ -105,7 +105,7 @@ fn is_named(given: &str, name: &str) -> bool {
 }
 
 /// Returns a note for each entry of `tools.disabled` that names none of these tools. Tools of MCP servers come later.
-pub(crate) fn not_disabled(config: &Config, names: &[String]) -> Vec<String> {
+pub(crate) fn unknown_disabled_notes(config: &Config, names: &[String]) -> Vec<String> {
     let disabled = config.tools.offered.disabled.iter().filter(|name| !name.starts_with("mcp__"));
     let unknown = disabled.filter(|given| !names.iter().any(|name| is_named(given, name)));
     let near = |given: &str| {
@@ -126,7 +126,8 @@ pub(crate) fn not_disabled(config: &Config, names: &[String]) -> Vec<String> {
 /// Windows up to this size, in tokens, get a short prompt and few tools.
 pub(crate) const SMALL_WINDOW: u64 = 12_288;
 /// The tools that a model with a small window is offered.
-const SMALL: [&str; 8] = ["apply_patch", "bash", "edit", "glob", "grep", "read", "recall", "write"];
+const SMALL_WINDOW_TOOLS: [&str; 8] =
+    ["apply_patch", "bash", "edit", "glob", "grep", "read", "recall", "write"];
 
 /// Offers few tools with short descriptions, so that most of a small window is left for the task. The other tools still
 /// work if the model calls them. If the configuration names tools, exactly those are offered.
@@ -134,7 +135,7 @@ pub(crate) fn fit_small_window(registry: &mut Registry, config: &Config) {
     registry.shorten();
     if config.tools.offered.enabled.is_none() {
         let offered = registry.names();
-        let stays = |name: &str| SMALL.contains(&name) || name == "StructuredOutput";
+        let stays = |name: &str| SMALL_WINDOW_TOOLS.contains(&name) || name == "StructuredOutput";
         registry.offer(|name| stays(name) && offered.iter().any(|known| known == name));
     }
 }
@@ -176,12 +177,12 @@ pub(crate) fn specs() -> Vec<ToolSpec> {
     let mut all = tools(&shell, SkillTool::new(Arc::new(Skills::discover(&[]))));
     all.extend(crate::integrations::always(&Config::default(), becket_tool_web::Proxies::default()));
     all.push(Arc::new(TaskTool::new(Kind::built_in().into())));
-    all.extend(of_user());
+    all.extend(question_tools());
     all.iter().map(|t| t.spec().clone()).collect()
 }
 
 /// Returns the tools that put a question to the user.
-pub(crate) fn of_user() -> [Arc<dyn Tool>; 2] {
+pub(crate) fn question_tools() -> [Arc<dyn Tool>; 2] {
     [Arc::new(becket_tool_session::AskUser::new()), Arc::new(becket_tool_session::ExitPlan::new())]
 }
 

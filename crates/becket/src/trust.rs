@@ -104,7 +104,7 @@ pub(crate) fn remember(environment: &Environment, root: &Path) -> io::Result<()>
 
 /// Describes the content of the project that trust is about, one line each: what it is and where. Empty: there is
 /// nothing to ask.
-pub(crate) fn brings(root: &Path, cwd: &Path) -> Vec<String> {
+pub(crate) fn content_lines(root: &Path, cwd: &Path) -> Vec<String> {
     let mut out = Vec::new();
     for name in SETTINGS.iter().filter(|name| root.join(name).is_file()) {
         out.push(format!("{:<9} {name}", "settings"));
@@ -160,7 +160,7 @@ mod tests {
         ] {
             std::os::unix::fs::symlink(target, inner.join(".claude").join(name)).unwrap();
         }
-        assert_eq!(brings(&inner, &inner), ["skills    .claude/skills"]);
+        assert_eq!(content_lines(&inner, &inner), ["skills    .claude/skills"]);
         let note = note_about_links(&inner, &inner).unwrap();
         assert!(note.contains(".claude/agents, ") && note.contains(".claude/commands."), "{note}");
         assert_eq!(note_about_links(dir_without_links(), dir_without_links()), None);
@@ -172,7 +172,7 @@ mod tests {
         }
         std::fs::create_dir_all(&deep).unwrap();
         assert_eq!(
-            brings(dir.path(), &deep),
+            content_lines(dir.path(), &deep),
             ["agents    a/b/.claude/agents", "skills    a/.codex/skills", "skills    .github/skills"]
         );
     }
@@ -183,8 +183,8 @@ mod tests {
         let environment = Environment::below(dir.path());
         let root = dir.path().join("a\nb");
         std::fs::create_dir_all(root.join(".claude/commands")).unwrap();
-        assert_eq!(brings(dir.path(), dir.path()), Vec::<String>::new());
-        assert_eq!(brings(&root, &root), ["commands  .claude/commands"]);
+        assert_eq!(content_lines(dir.path(), dir.path()), Vec::<String>::new());
+        assert_eq!(content_lines(&root, &root), ["commands  .claude/commands"]);
         assert!(!is_trusted(&environment, &root));
         remember(&environment, &root).unwrap();
         assert!(is_trusted(&environment, &root));

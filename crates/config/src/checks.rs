@@ -6,20 +6,20 @@
 
 use crate::config::Config;
 use crate::error::Problem;
-use crate::layers::{Builder, place};
+use crate::layers::{Builder, value_name};
 use crate::schema::{LimitsConfig, ModelsConfig};
 
 impl Builder<'_> {
     pub(crate) fn complain(&mut self, key: &str, message: impl Into<String>) {
         let merged = self.merged.get(key);
-        let (origin, key) = place(merged.and_then(|m| m.sources.last()), key);
+        let (origin, key) = value_name(merged.and_then(|m| m.sources.last()), key);
         let line = merged.and_then(|m| m.lines.last().copied().flatten());
         self.errors.push(Problem { origin, at: line.map(|line| (line, 1)), key, message: message.into() });
     }
 
     /// Warns about a value that has no effect.
     pub(crate) fn warn(&mut self, key: &str, message: impl Into<String>) {
-        let (origin, key) = place(self.merged.get(key).and_then(|m| m.sources.last()), key);
+        let (origin, key) = value_name(self.merged.get(key).and_then(|m| m.sources.last()), key);
         self.warnings.push(Problem { origin, at: None, key, message: message.into() });
     }
 

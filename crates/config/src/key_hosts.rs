@@ -87,7 +87,7 @@ impl Withheld {
 }
 
 /// Decides about the key of a provider: `None` if it may be sent to `address`. `source`: the origin of the address.
-pub(crate) fn withheld(
+pub(crate) fn check_key(
     provider: &str,
     origin: &KeyOrigin,
     address: &str,
@@ -338,7 +338,7 @@ mod tests {
             ("litellm", variable("LITELLM_API_KEY"), "https://models.example.com", file(), true),
             ("mine", kept(None), "https://models.example.com", file(), true),
         ] {
-            let held = withheld(provider, &key, address, &source);
+            let held = check_key(provider, &key, address, &source);
             assert_eq!(held.is_none(), goes, "{provider} {key:?} {address} {source:?}: {held:?}");
         }
     }
@@ -418,7 +418,7 @@ mod tests {
     #[test]
     fn the_message_names_key_host_and_next_step() {
         let key = KeyOrigin::Environment("OPENAI_API_KEY".to_owned());
-        let held = withheld("openai", &key, "https://models.example.com/v1", &file()).unwrap();
+        let held = check_key("openai", &key, "https://models.example.com/v1", &file()).unwrap();
         assert_eq!(
             held.message(),
             "OPENAI_API_KEY is not sent to models.example.com, because it is a key for api.openai.com. If it is meant \
@@ -427,7 +427,7 @@ mod tests {
         );
         assert!(!held.is_local());
         let held =
-            withheld("openai", &KeyOrigin::Kept { host: None }, "http://localhost:1/v1", &file()).unwrap();
+            check_key("openai", &KeyOrigin::Kept { host: None }, "http://localhost:1/v1", &file()).unwrap();
         assert!(held.is_local() && held.message().contains("the saved key for openai"), "{}", held.message());
     }
 }

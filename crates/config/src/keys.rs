@@ -5,7 +5,7 @@
 
 use crate::config::Config;
 use crate::error::Problem;
-use crate::key_hosts::{Address, KeyOrigin, Withheld, kept_name, split_name, withheld};
+use crate::key_hosts::{Address, KeyOrigin, Withheld, check_key, kept_name, split_name};
 use crate::providers::{VENDORS, vendor};
 use crate::secret::{Credential, IN_KEYCHAIN, Secret};
 use crate::source::Source;
@@ -108,7 +108,7 @@ impl Keys {
         for (provider, found) in &self.found {
             let address = address_of(provider);
             for (origin, credential) in found {
-                let held = address.as_ref().and_then(|to| withheld(provider, origin, &to.url, &to.source));
+                let held = address.as_ref().and_then(|to| check_key(provider, origin, &to.url, &to.source));
                 match held {
                     None => {
                         chosen.credentials.insert(provider.clone(), credential.clone());

@@ -258,7 +258,7 @@ pub fn load(inputs: &Inputs<'_>) -> Result<Settings, ConfigError> {
 }
 
 /// Returns the name of a value in messages: its source, and its key if the source does not name it.
-pub(crate) fn place(source: Option<&Source>, key: &str) -> (String, Option<String>) {
+pub(crate) fn value_name(source: Option<&Source>, key: &str) -> (String, Option<String>) {
     let key = (!key.is_empty()).then(|| key.to_owned());
     match source {
         None | Some(Source::Default | Source::Session) => (String::new(), key),
@@ -336,7 +336,7 @@ impl Builder<'_> {
         let mut root = Node { at: 0, kind: Kind::Table(Vec::new()) };
         root.put(&key.split('.').collect::<Vec<_>>(), from_value(value.clone()));
         if let Err((path, message)) = check_types(&root) {
-            let (origin, key) = place(Some(&source), &path.join("."));
+            let (origin, key) = value_name(Some(&source), &path.join("."));
             let advice = match source {
                 Source::Environment(_) => "; correct or unset the variable",
                 _ => "",
@@ -391,7 +391,7 @@ impl Builder<'_> {
 
     /// Returns the key of another table that has this name, such as `ui.theme` for `theme`. `None` if there is none, or more
     /// than two.
-    fn elsewhere(&self, name: &str) -> Option<String> {
+    fn key_in_other_table(&self, name: &str) -> Option<String> {
         let mut keys = Vec::new();
         known_keys(&self.schema, &mut Vec::new(), &mut keys);
         let same = |key: &&String| key.rsplit('.').next() == Some(name);
@@ -428,7 +428,7 @@ impl Builder<'_> {
                 Some(inner) => self.unknown(&mut entry.value, inner, path, origin, text),
                 None => {
                     let near = nearest(&entry.key, known.keys().map(String::as_str)).map(str::to_owned);
-                    let advice = match near.or_else(|| self.elsewhere(&entry.key)) {
+                    let advice = match near.or_else(|| self.key_in_other_table(&entry.key)) {
                         Some(near) => format!("did you mean {near}?"),
                         None => "it is ignored; `becket config` lists the keys".to_owned(),
                     };

@@ -3,7 +3,7 @@
 
 use crate::config::Config;
 use crate::error::Problem;
-use crate::layers::{Settings, place};
+use crate::layers::{Settings, value_name};
 use crate::source::{Merged, Source};
 use crate::tree::unflatten;
 use serde_json::Value;
@@ -19,7 +19,7 @@ impl Settings {
         let mut gone = Vec::new();
         for (at, (item, source)) in items.iter().zip(&merged.sources).enumerate() {
             let Some(why) = item.as_str().filter(|_| source.is_json()).and_then(&unusable) else { continue };
-            let (origin, key) = place(Some(source), key);
+            let (origin, key) = value_name(Some(source), key);
             let line = merged.lines.get(at).copied().flatten();
             let message = format!("left out: {why}");
             self.warnings.push(Problem { origin, at: line.map(|line| (line, 1)), key, message });
@@ -48,7 +48,7 @@ impl Settings {
         let is_kept: Vec<bool> =
             merged.sources.iter().map(|source| matches!(source, Source::Managed(_))).collect();
         for (source, _) in merged.sources.iter().zip(&is_kept).filter(|(_, is_kept)| !**is_kept) {
-            let (origin, key) = place(Some(source), key);
+            let (origin, key) = value_name(Some(source), key);
             let problem = Problem { origin, at: None, key, message: format!("left out: {why}") };
             if !self.warnings.contains(&problem) {
                 self.warnings.push(problem);

@@ -16,7 +16,7 @@ pub(crate) enum Ruling {
 /// Decides about one value of a project file. `so_far`: the merged value of the weaker layers. `trusted`: the user trusts the
 /// project.
 pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>, trusted: bool) -> Ruling {
-    match of_trusted(key, value, so_far) {
+    match trusted_ruling(key, value, so_far) {
         // If no project may set the key, trust would not help, so that reason is reported instead.
         Ruling::Counts if !trusted && !narrows(key) => Ruling::Ignored { why: UNTRUSTED.to_owned() },
         ruling => ruling,
@@ -27,7 +27,7 @@ pub(crate) fn ruling(key: &str, value: &Value, so_far: Option<&Value>, trusted: 
 pub(crate) const UNTRUSTED: &str = "this directory is not trusted";
 
 /// Decides about one value of a project that the user trusts.
-fn of_trusted(key: &str, value: &Value, so_far: Option<&Value>) -> Ruling {
+fn trusted_ruling(key: &str, value: &Value, so_far: Option<&Value>) -> Ruling {
     let ignored = |why: &str| Ruling::Ignored { why: why.to_owned() };
     let section = key.split('.').next().unwrap_or_default();
     match key {

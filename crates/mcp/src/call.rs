@@ -33,7 +33,7 @@ pub(crate) enum CallError {
     Cancelled,
     /// The server requires another authorization. The text is the server's `WWW-Authenticate` header, if it sent one.
     NeedsAuth(Option<String>),
-    Odd(String),
+    Unexpected(String),
 }
 
 /// All that a call needs besides its request.
@@ -64,13 +64,13 @@ pub(crate) async fn call(
             other => return lenient(other),
         }
     }
-    Err(CallError::Odd(format!("the server asked for input {MOST_ROUNDS} times in one call")))
+    Err(CallError::Unexpected(format!("the server asked for input {MOST_ROUNDS} times in one call")))
 }
 
 fn lenient(result: ServerResult) -> Result<CallToolResult, CallError> {
     let value = serde_json::to_value(result).unwrap_or(Value::Null);
     serde_json::from_value(value)
-        .map_err(|_| CallError::Odd("the server sent something that is not a tool result".to_owned()))
+        .map_err(|_| CallError::Unexpected("the server sent something that is not a tool result".to_owned()))
 }
 
 /// Answers all questions that the server asks before it gives a result.
@@ -84,7 +84,7 @@ pub(crate) async fn inputs(
             InputRequest::Elicitation(request) => serde_json::to_value(handler.elicit(request.params).await),
             InputRequest::ListRoots(_) => serde_json::to_value(handler.listed_roots()),
             _ => {
-                return Err(CallError::Odd(
+                return Err(CallError::Unexpected(
                     "the server asks for sampling, which becket does not offer".to_owned(),
                 ));
             }
@@ -195,6 +195,6 @@ pub(crate) fn failure(error: &ServiceError) -> CallError {
         }),
         ServiceError::Cancelled { .. } => CallError::Cancelled,
         ServiceError::Timeout { timeout } => CallError::TimedOut(*timeout),
-        other => CallError::Odd(other.to_string()),
+        other => CallError::Unexpected(other.to_string()),
     }
 }

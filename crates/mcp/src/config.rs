@@ -140,7 +140,7 @@ impl ServerConfig {
     }
 
     /// Returns the configuration for the program that drives becket, without secrets.
-    pub(crate) fn told(&self) -> serde_json::Value {
+    pub(crate) fn public_json(&self) -> serde_json::Value {
         match &self.endpoint {
             Endpoint::Stdio { command, args, .. } => {
                 serde_json::json!({ "type": "stdio", "command": command, "args": args })
@@ -323,7 +323,7 @@ pub fn server(
         for key in object.keys().filter(|key| !is_known(key)) {
             odd.push(format!(
                 "the MCP server {name:?} has the unknown key {key:?}, which does nothing{}",
-                meant(key)
+                suggestion(key)
             ));
         }
     }
@@ -336,7 +336,7 @@ pub fn server(
     }
     let written: Written = serde_json::from_value(filled).map_err(|e| e.to_string())?;
     let endpoint = endpoint(&written).map_err(|why| match unknown_key(value) {
-        Some(key) => format!("{why}, and the key {key:?} is unknown{}", meant(&key)),
+        Some(key) => format!("{why}, and the key {key:?} is unknown{}", suggestion(&key)),
         None => why,
     })?;
     let limit = |key, given: &Option<Value>, variable| match given {
@@ -371,7 +371,7 @@ fn unknown_key(entry: &Value) -> Option<String> {
 }
 
 /// Returns a question such as `(did you mean …?)` with the known key that is most like an unknown one; empty if no key is similar.
-fn meant(key: &str) -> String {
+fn suggestion(key: &str) -> String {
     let near = becket_tool::text::nearest(key, KEYS.iter().copied());
     near.map(|near| format!(" (did you mean {near:?}?)")).unwrap_or_default()
 }

@@ -4,7 +4,7 @@
 //! while it does not change. So a found tool is never added there. Its definition is the result of `mcp_search`, at the
 //! end of the conversation, and `mcp_call` calls it. The guard judges such a call like a call of the tool itself.
 
-use crate::hub::{Hub, Named};
+use crate::hub::{Hub, NamedTool};
 use crate::naming;
 use crate::server::{Server, State};
 use crate::tool::{self, spec};
@@ -70,7 +70,7 @@ impl Tool for Search {
         Box::pin(async move {
             let query = input.get("query").and_then(Value::as_str).unwrap_or_default().to_owned();
             tokio::select! {
-                () = self.hub.settled(WAIT) => {}
+                () = self.hub.wait_until_started(WAIT) => {}
                 () = env.cancel.cancelled() => return ToolOutput::error("Interrupted."),
             }
             finish(ToolOutput::text(answer(&self.hub, &query)), Keep::Head, env)
@@ -79,7 +79,7 @@ impl Tool for Search {
 }
 
 fn answer(hub: &Hub, query: &str) -> String {
-    let named = hub.named();
+    let named = hub.named_tools();
     let words = words(query);
     let mut out = String::new();
     if words.is_empty() {
@@ -88,7 +88,7 @@ fn answer(hub: &Hub, query: &str) -> String {
         }
         return if out.is_empty() { "There is no MCP server in this session.".to_owned() } else { out };
     }
-    let mut found: Vec<(u32, &Named)> =
+    let mut found: Vec<(u32, &NamedTool)> =
         named.iter().map(|tool| (score(tool, &words), tool)).filter(|(score, _)| *score > 0).collect();
     found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.name.cmp(&b.1.name)));
     if found.is_empty() {
@@ -120,7 +120,7 @@ fn words(query: &str) -> Vec<String> {
 }
 
 /// Returns the score of a tool. Words in the name count most, then words in the description.
-fn score(tool: &Named, words: &[String]) -> u32 {
+fn score(tool: &NamedTool, words: &[String]) -> u32 {
     let name = tool.name.to_lowercase();
     let about = tool.listed().map(|listed| listed.tool.description.to_lowercase()).unwrap_or_default();
     let about = cut_end(&about, 4_096);
@@ -145,7 +145,7 @@ impl Call {
         Self { spec: spec(CALL, "Call a tool that mcp_search found.", schema), hub }
     }
 
-    fn meant(input: &Value) -> Option<(String, Value)> {
+    fn parse_target(input: &Value) -> Option<(String, Value)> {
         let tool = input.get("tool").and_then(Value::as_str)?;
         let arguments = match input.get("arguments") {
             // Some models send the arguments as a string of JSON.
@@ -164,12 +164,12 @@ impl Tool for Call {
 
     fn stands_for(&self, input: &Value) -> Option<(String, Value)> {
         // Only tools of servers can be called in this way; other tools have to be called by their own names.
-        Self::meant(input).filter(|(tool, _)| tool.to_ascii_lowercase().starts_with("mcp__"))
+        Self::parse_target(input).filter(|(tool, _)| tool.to_ascii_lowercase().starts_with("mcp__"))
     }
 
     fn access(&self, input: &Value, _: &ToolEnv) -> Result<Access, String> {
-        let names: Vec<String> = self.hub.named().into_iter().map(|tool| tool.name).collect();
-        let asked = Self::meant(input).map(|(tool, _)| tool).unwrap_or_default();
+        let names: Vec<String> = self.hub.named_tools().into_iter().map(|tool| tool.name).collect();
+        let asked = Self::parse_target(input).map(|(tool, _)| tool).unwrap_or_default();
         let near = becket_tool::text::nearest(&asked, names.iter().map(String::as_str));
         let near = near.map(|name| format!(" Did you mean {name}?")).unwrap_or_default();
         Err(format!(
@@ -215,7 +215,7 @@ impl Tool for DeferredTool {
             if let Err(why) = ready {
                 return ToolOutput::error(format!("Not called: the MCP server {name} {why}."));
             }
-            let named = self.hub.named();
+            let named = self.hub.named_tools();
             match named.iter().find(|tool| tool.name.eq_ignore_ascii_case(&self.spec.name)) {
                 Some(tool) => match tool.listed() {
                     Some(listed) => tool::run(&self.server, &listed.tool.name, input, env).await,

@@ -4,7 +4,7 @@
 
 use crate::call::{self, CallContext};
 use crate::config::Endpoint;
-use crate::hub::{Hub, Named};
+use crate::hub::{Hub, NamedTool};
 use crate::tool::{arguments, failed};
 use becket_types::cut_end;
 use rmcp::model::ContentBlock;
@@ -53,11 +53,11 @@ pub async fn call_tool(hub: &Hub, server: &str, tool: &str, input: Value) -> Res
 ///
 /// Returns a message for people: no such tool, no connection, or an error of the protocol.
 pub async fn call_whole(hub: &Hub, name: &str, input: Value) -> Result<Value, String> {
-    let of_host = |tool: &Named| matches!(tool.server.config.endpoint, Endpoint::Host);
-    if hub.named().iter().any(|tool| tool.name == name && of_host(tool)) {
+    let of_host = |tool: &NamedTool| matches!(tool.server.config.endpoint, Endpoint::Host);
+    if hub.named_tools().iter().any(|tool| tool.name == name && of_host(tool)) {
         return Err(format!("{name} is a tool of your own process; call it there"));
     }
-    call_of_anyone(hub, name, input).await
+    call_any(hub, name, input).await
 }
 
 /// Calls a tool by the name that the model uses, also a tool of the host's own process, and returns the whole result.
@@ -65,8 +65,8 @@ pub async fn call_whole(hub: &Hub, name: &str, input: Value) -> Result<Value, St
 /// # Errors
 ///
 /// Returns a message for people: no such tool, no connection, or an error of the protocol.
-pub async fn call_of_anyone(hub: &Hub, name: &str, input: Value) -> Result<Value, String> {
-    let named = hub.named().into_iter().find(|tool| tool.name == name);
+pub async fn call_any(hub: &Hub, name: &str, input: Value) -> Result<Value, String> {
+    let named = hub.named_tools().into_iter().find(|tool| tool.name == name);
     let named = named.ok_or_else(|| format!("there is no tool {name:?} of an MCP server in this session"))?;
     let tool = named.server.listing().tools.get(named.index).map(|listed| listed.tool.name.clone());
     let tool = tool.ok_or_else(|| format!("the tool {name:?} is gone"))?;

@@ -37,7 +37,7 @@ pub(crate) struct Progress {
 
 /// Marks that notifications set and that the server's task and its calls read.
 #[derive(Default)]
-pub(crate) struct Marks {
+pub(crate) struct Notifications {
     pub lists: Notify,
     pub notified: AtomicU64,
     /// Running calls, each with the channel for its progress.
@@ -50,7 +50,7 @@ pub(crate) struct Marks {
 pub(crate) struct Handler {
     pub server: String,
     pub version: String,
-    pub marks: Arc<Marks>,
+    pub marks: Arc<Notifications>,
     pub elicitation: Elicitation,
     /// The folders of the workspace, which a server may ask for.
     pub roots: Vec<PathBuf>,

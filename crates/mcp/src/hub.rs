@@ -88,7 +88,7 @@ impl Hub {
         futures::future::join_all(stopping.iter().map(|server| server.stop())).await;
         for name in names {
             let Some(server) = self.server(&name) else { continue };
-            server.settled().await;
+            server.wait_until_started().await;
             match server.state() {
                 State::Failed(why) => out.errors.push((name, why)),
                 State::NeedsAuth => {
@@ -133,21 +133,21 @@ impl Hub {
     }
 
     /// Waits until no server is being started, or until `limit` is over.
-    pub async fn settled(&self, limit: Duration) {
+    pub async fn wait_until_started(&self, limit: Duration) {
         let servers = self.servers();
-        let all = futures::future::join_all(servers.iter().map(|server| server.settled()));
+        let all = futures::future::join_all(servers.iter().map(|server| server.wait_until_started()));
         let _ = tokio::time::timeout(limit, all).await;
     }
 
     /// Waits until no server in the host's own process is being started, or until `limit` is over. Returns `None` if there is
     /// no such server.
-    pub fn host_settled(self: &Arc<Self>, limit: Duration) -> Option<BoxFuture<'static, ()>> {
+    pub fn wait_for_host_servers(self: &Arc<Self>, limit: Duration) -> Option<BoxFuture<'static, ()>> {
         let mut servers = self.servers();
         servers.retain(|server| matches!(server.config.endpoint, Endpoint::Host));
         (!servers.is_empty()).then(|| {
             let all = async move {
                 for server in &servers {
-                    server.settled().await;
+                    server.wait_until_started().await;
                 }
             };
             Box::pin(async move { drop(tokio::time::timeout(limit, all).await) }) as BoxFuture<'static, ()>
@@ -156,7 +156,7 @@ impl Hub {
 
     /// Returns the state, tools and other facts of all servers, sorted by name.
     pub fn statuses(&self) -> Vec<Status> {
-        let named = self.named();
+        let named = self.named_tools();
         let status = |server: &Arc<Server>| {
             let listing = server.listing();
             let tools = named.iter().filter(|tool| Arc::ptr_eq(&tool.server, server));
@@ -172,12 +172,12 @@ impl Hub {
                 instructions: listing.instructions.clone(),
                 about: ServerSummary {
                     implementation: server.implementation(),
-                    config: server.config.told(),
+                    config: server.config.public_json(),
                     scope: server.config.scope.clone(),
                     tools: named
                         .iter()
                         .filter(|tool| Arc::ptr_eq(&tool.server, server))
-                        .map(|tool| about(tool, &listing))
+                        .map(|tool| tool_summary(tool, &listing))
                         .collect(),
                 },
             }
@@ -215,14 +215,14 @@ impl Hub {
     }
 
     /// Returns the tools of all servers that are not switched off, as last listed, with their unique names.
-    pub(crate) fn named(&self) -> Vec<Named> {
+    pub(crate) fn named_tools(&self) -> Vec<NamedTool> {
         let (mut taken, mut out) = (BTreeSet::new(), Vec::new());
         for server in self.servers().iter().filter(|server| server.state() != State::Disabled) {
             for (index, tool) in server.listing().tools.iter().enumerate() {
                 let name = naming::tool_name(&server.config.name, &tool.tool.name, &taken);
                 // A server may list a tool twice.
                 if taken.insert(name.to_ascii_lowercase()) {
-                    out.push(Named { name, server: Arc::clone(server), index });
+                    out.push(NamedTool { name, server: Arc::clone(server), index });
                 }
             }
         }
@@ -230,7 +230,7 @@ impl Hub {
     }
 
     /// Returns the names of the servers whose tools are found by a search. Records the other servers as direct.
-    pub(crate) fn deferred(&self, named: &[Named]) -> BTreeSet<String> {
+    pub(crate) fn deferred(&self, named: &[NamedTool]) -> BTreeSet<String> {
         let mut direct = self.direct.lock().unwrap_or_else(PoisonError::into_inner);
         let mut room = self.shared.most_definitions;
         let mut sizes: BTreeMap<&str, usize> = BTreeMap::new();
@@ -266,7 +266,7 @@ impl Hub {
     }
 }
 
-fn about(tool: &Named, listing: &Listing) -> ToolAbout {
+fn tool_summary(tool: &NamedTool, listing: &Listing) -> ToolAbout {
     let Some(listed) = listing.tools.get(tool.index) else {
         return ToolAbout { name: tool.name.clone(), ..ToolAbout::default() };
     };
@@ -277,13 +277,13 @@ fn about(tool: &Named, listing: &Listing) -> ToolAbout {
 }
 
 /// A tool of a server with its unique name.
-pub(crate) struct Named {
+pub(crate) struct NamedTool {
     pub name: String,
     pub server: Arc<Server>,
     pub(crate) index: usize,
 }
 
-impl Named {
+impl NamedTool {
     pub(crate) fn listed(&self) -> Option<crate::server::ListedTool> {
         self.server.listing().tools.get(self.index).cloned()
     }

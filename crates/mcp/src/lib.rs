@@ -50,7 +50,7 @@ mod transport;
 
 pub use callback::CallbackPort;
 pub use config::{Endpoint, Exposure, GrantType, OAuthConfig, Parsed, ServerConfig};
-pub use direct::{call_of_anyone, call_tool, call_whole};
+pub use direct::{call_any, call_tool, call_whole};
 pub use hub::{DynamicChange, Hub, Proxies};
 pub use offered::HubTools;
 pub use prompts::{PromptInfo, PromptText};

@@ -25,7 +25,7 @@ impl ToolSource for HubTools {
     }
 
     fn tools(&self) -> Vec<OfferedTool> {
-        let named = self.0.named();
+        let named = self.0.named_tools();
         let deferred = self.0.deferred(&named);
         let mut out = Vec::new();
         for named in &named {
@@ -59,7 +59,7 @@ impl ToolSource for HubTools {
         };
         // The server may have become ready after the request to which the call belongs.
         let has_it = || {
-            let named = self.0.named();
+            let named = self.0.named_tools();
             named
                 .iter()
                 .find(|tool| tool.name.eq_ignore_ascii_case(name))

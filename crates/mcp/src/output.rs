@@ -15,13 +15,13 @@ const MOST_IMAGES: usize = 20;
 const LARGEST_IMAGE: usize = 5 * 1024 * 1024;
 
 /// Collects the parts of a result.
-pub(crate) struct Gathered<'a> {
+pub(crate) struct OutputBuilder<'a> {
     env: &'a ToolEnv,
     texts: Vec<String>,
     images: Vec<Part>,
 }
 
-impl<'a> Gathered<'a> {
+impl<'a> OutputBuilder<'a> {
     pub(crate) fn new(env: &'a ToolEnv) -> Self {
         Self { env, texts: Vec::new(), images: Vec::new() }
     }
@@ -103,7 +103,7 @@ impl<'a> Gathered<'a> {
 
 /// Returns the output for the result of a call.
 pub(crate) fn output(result: CallToolResult, server: &str, tool: &str, env: &ToolEnv) -> ToolOutput {
-    let mut gathered = Gathered::new(env);
+    let mut gathered = OutputBuilder::new(env);
     for block in result.content {
         gathered.block(block);
     }

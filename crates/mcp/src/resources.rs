@@ -2,7 +2,7 @@
 
 use crate::call::{self, CallContext, CallError};
 use crate::hub::Hub;
-use crate::output::Gathered;
+use crate::output::OutputBuilder;
 use crate::server::Server;
 use crate::tool::spec;
 use becket_tool::{Keep, Tool, ToolEnv, finish};
@@ -179,7 +179,7 @@ impl Tool for ReadResource {
             };
             match read(&server, &uri, &env.cancel, &*env.progress).await {
                 Ok(result) => {
-                    let mut gathered = Gathered::new(env);
+                    let mut gathered = OutputBuilder::new(env);
                     for contents in result.contents {
                         gathered.resource(contents);
                     }
@@ -217,5 +217,5 @@ async fn read(
             _ => break,
         }
     }
-    Err(crate::tool::failed(server, &CallError::Odd("the answer is no resource".to_owned())))
+    Err(crate::tool::failed(server, &CallError::Unexpected("the answer is no resource".to_owned())))
 }

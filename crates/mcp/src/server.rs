@@ -5,7 +5,7 @@
 //! when a call or a person asks for the server.
 
 use crate::config::{Endpoint, ServerConfig};
-use crate::handler::{Handler, Marks};
+use crate::handler::{Handler, Notifications};
 use crate::shared::Shared;
 use crate::transport::stdio::last_line;
 use becket_sandbox::ProcessLog;
@@ -278,7 +278,7 @@ impl Server {
     }
 
     /// Returns once the server is not being started any more.
-    pub(crate) async fn settled(&self) {
+    pub(crate) async fn wait_until_started(&self) {
         let mut changes = self.changed.subscribe();
         while self.state() == State::Pending {
             if changes.changed().await.is_err() {
@@ -291,7 +291,7 @@ impl Server {
     pub(crate) async fn ready(&self) -> Result<Live, String> {
         // The call needs the server now, so a failed start is repeated.
         self.retry();
-        if tokio::time::timeout(WAIT, self.settled()).await.is_err() {
+        if tokio::time::timeout(WAIT, self.wait_until_started()).await.is_err() {
             return Err(format!("has not answered for {} s while it was being started", WAIT.as_secs()));
         }
         let inner = self.inner();
@@ -319,11 +319,11 @@ impl Server {
                 }
             }
             self.set(|inner| inner.state = State::Pending);
-            let marks = Arc::new(Marks::default());
+            let marks = Arc::new(Notifications::default());
             let opened = tokio::select! {
                 opened = tokio::time::timeout(self.start_timeout(), self.open(&marks)) => opened,
-                end = halted(&mut orders) => match end {
-                    End::SwitchedOff => {
+                end = wait_for_stop_order(&mut orders) => match end {
+                    ConnectionEnd::SwitchedOff => {
                         wait = true;
                         continue;
                     }
@@ -333,23 +333,23 @@ impl Server {
             let why = match opened {
                 Ok(Ok(service)) => {
                     let since = Instant::now();
-                    let end = self.hold(service, &marks, &mut orders).await;
+                    let end = self.serve_connection(service, &marks, &mut orders).await;
                     if since.elapsed() > STABLE {
                         attempts = 0;
                     }
                     match end {
-                        End::Stopped => return,
-                        End::SwitchedOff => {
+                        ConnectionEnd::Stopped => return,
+                        ConnectionEnd::SwitchedOff => {
                             // If the server was switched on again in the meantime, the next order connects it.
                             self.set(|inner| (inner.state, inner.live) = (State::Pending, None));
                             wait = true;
                             continue;
                         }
-                        End::Reconnect => {
+                        ConnectionEnd::Reconnect => {
                             (attempts, wait) = (0, false);
                             continue;
                         }
-                        End::Closed => self.with_words("its connection ended"),
+                        ConnectionEnd::Closed => self.with_words("its connection ended"),
                     }
                 }
                 Ok(Err(connect::Failure::NeedsAuth(challenge))) => {
@@ -402,7 +402,7 @@ impl Server {
     /// Opens a connection and reads the lists.
     async fn open(
         &self,
-        marks: &Arc<Marks>,
+        marks: &Arc<Notifications>,
     ) -> Result<RunningService<RoleClient, Handler>, connect::Failure> {
         let handler = Handler {
             server: self.config.name.clone(),
@@ -424,32 +424,32 @@ impl Server {
     }
 
     /// Serves an open connection until it ends: lists that changed are read again.
-    async fn hold(
+    async fn serve_connection(
         &self,
         service: RunningService<RoleClient, Handler>,
-        marks: &Marks,
+        marks: &Notifications,
         orders: &mut mpsc::UnboundedReceiver<Order>,
-    ) -> End {
+    ) -> ConnectionEnd {
         let peer = service.peer().clone();
         let stop = service.cancellation_token();
         let mut closed = std::pin::pin!(service.waiting());
         let mut told = std::pin::pin!(subscribe(peer.clone(), marks));
         let end = loop {
             tokio::select! {
-                _ = &mut closed => return End::Closed,
+                _ = &mut closed => return ConnectionEnd::Closed,
                 order = orders.recv() => break match order {
-                    Some(Order::Reconnect) => End::Reconnect,
-                    Some(Order::SwitchOff) => End::SwitchedOff,
-                    Some(Order::Stop) | None => End::Stopped,
+                    Some(Order::Reconnect) => ConnectionEnd::Reconnect,
+                    Some(Order::SwitchOff) => ConnectionEnd::SwitchedOff,
+                    Some(Order::Stop) | None => ConnectionEnd::Stopped,
                 },
                 () = &mut told => {}
                 () = marks.lists.notified() => {
                     if let Ok(listing) = list(&self.config.name, &peer).await {
-                        self.relisted(listing, marks.notified.swap(0, Ordering::Relaxed));
+                        self.update_listing(listing, marks.notified.swap(0, Ordering::Relaxed));
                     }
                     // Notifications that arrive during this pause cause one more read together.
                     tokio::select! {
-                        _ = &mut closed => return End::Closed,
+                        _ = &mut closed => return ConnectionEnd::Closed,
                         () = tokio::time::sleep(BETWEEN_LISTS) => {}
                     }
                 }
@@ -460,7 +460,7 @@ impl Server {
         end
     }
 
-    fn relisted(&self, mut listing: Listing, notified: u64) {
+    fn update_listing(&self, mut listing: Listing, notified: u64) {
         if notified > 20 {
             listing.notes.push(format!(
                 "it reported {notified} changes of its lists at once; becket read the lists once"
@@ -472,7 +472,7 @@ impl Server {
     }
 }
 
-enum End {
+enum ConnectionEnd {
     Closed,
     Stopped,
     SwitchedOff,
@@ -480,20 +480,20 @@ enum End {
 }
 
 /// Waits for an order that interrupts a start.
-async fn halted(orders: &mut mpsc::UnboundedReceiver<Order>) -> End {
+async fn wait_for_stop_order(orders: &mut mpsc::UnboundedReceiver<Order>) -> ConnectionEnd {
     loop {
         match orders.recv().await {
             // The server is already being started.
             Some(Order::Reconnect) => {}
-            Some(Order::SwitchOff) => return End::SwitchedOff,
-            Some(Order::Stop) | None => return End::Stopped,
+            Some(Order::SwitchOff) => return ConnectionEnd::SwitchedOff,
+            Some(Order::Stop) | None => return ConnectionEnd::Stopped,
         }
     }
 }
 
 /// Subscribes to changes, which servers of 2026-07-28 report only to subscribers. Never returns while changes may be
 /// reported.
-async fn subscribe(peer: Peer<RoleClient>, marks: &Marks) {
+async fn subscribe(peer: Peer<RoleClient>, marks: &Notifications) {
     let is_new = peer.peer_info().is_some_and(|info| info.protocol_version >= ProtocolVersion::NO_INITIALIZE);
     if is_new {
         let mut filter = SubscriptionFilter::builder();

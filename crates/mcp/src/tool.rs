@@ -149,7 +149,9 @@ pub(crate) fn failed(server: &Arc<Server>, error: &CallError) -> ToolOutput {
                 "The MCP server {name} needs an authorization for this call. The user can log in with: becket mcp login {name}"
             ))
         }
-        CallError::Odd(why) => ToolOutput::error(format!("No result of the MCP server {name}: {why}.")),
+        CallError::Unexpected(why) => {
+            ToolOutput::error(format!("No result of the MCP server {name}: {why}."))
+        }
     }
 }
 

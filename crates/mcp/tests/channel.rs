@@ -80,7 +80,7 @@ async fn the_dynamic_set_is_replaced_and_configured_servers_stay() {
         cwd: None,
     };
     let hub = Hub::start([of_hosts(&["first"]), vec![fixed.clone()]].concat(), settings());
-    hub.settled(Duration::from_secs(30)).await;
+    hub.wait_until_started(Duration::from_secs(30)).await;
     let mut slow = ServerConfig::of_host("b");
     slow.timeout = Some(Duration::from_secs(7));
     for (wanted, added, removed, failed, left) in [
@@ -108,7 +108,7 @@ async fn the_dynamic_set_is_replaced_and_configured_servers_stay() {
 #[tokio::test]
 async fn a_server_is_switched_off_and_on_again() {
     let hub = Hub::start(of_hosts(&["calc"]), settings());
-    hub.settled(Duration::from_secs(30)).await;
+    hub.wait_until_started(Duration::from_secs(30)).await;
     let tool = HubTools(Arc::clone(&hub)).tools().remove(0).tool;
     let (env, _) = testing::env(Path::new("/"));
     for _ in 0..3 {
@@ -127,7 +127,7 @@ async fn a_server_is_switched_off_and_on_again() {
         hub.toggle("calc", false).await.unwrap();
     }
     assert!(hub.reconnect("calc"), "a person may start it, too");
-    hub.settled(Duration::from_secs(30)).await;
+    hub.wait_until_started(Duration::from_secs(30)).await;
     assert_eq!(tools(&hub), ["mcp__calc__add"]);
     assert!(hub.toggle("none", true).await.unwrap_err().contains("no MCP server \"none\""));
     hub.stop().await;
@@ -137,7 +137,7 @@ async fn a_server_is_switched_off_and_on_again() {
 async fn tools_of_the_host_are_listed_and_called() {
     let settings = settings();
     let hub = Hub::start(vec![ServerConfig::of_host("calc"), ServerConfig::of_host("broken")], settings);
-    hub.settled(Duration::from_secs(30)).await;
+    hub.wait_until_started(Duration::from_secs(30)).await;
     let states: Vec<(String, State)> = hub.statuses().into_iter().map(|s| (s.name, s.state)).collect();
     assert!(
         matches!(&states[0], (name, State::Failed(why)) if name == "broken" && why.contains("has ended")),
@@ -161,7 +161,7 @@ async fn a_call_of_a_server_that_became_ready_in_the_meantime_runs() {
     let (env, _) = testing::env(Path::new("/"));
     let source = HubTools(Arc::clone(&hub));
     let early = source.late("mcp__calc__add").expect("it is starting");
-    hub.settled(Duration::from_secs(30)).await;
+    hub.wait_until_started(Duration::from_secs(30)).await;
     let late = source.late("mcp__calc__add").expect("it has the tool");
     for tool in [early, late] {
         assert_eq!(tool.run(json!({"a": 2, "b": 3}), &env).await.content, "5");

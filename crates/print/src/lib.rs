@@ -21,7 +21,7 @@ mod terminal;
 
 pub use exit::ExitStatus;
 pub use input::{InputError, InputLine, parse_line, slash_command};
-pub use permission::{Answer, Kept, answer_to, can_use_tool, gone, restore};
+pub use permission::{Answer, SettingsChange, answer_to, can_use_tool, restore, unanswered};
 pub use printer::{
     CLAUDE_CODE_VERSION, Format, McpFacts, PrintOptions, Printer, Reaction, SessionFacts, ShellTask,
     ShellTaskEnd, fits,

@@ -47,12 +47,12 @@ pub struct Answer {
     /// Messages for people about updates that cannot be carried out.
     pub notes: Vec<String>,
     /// Changes that must also be written into settings files.
-    pub kept: Vec<Kept>,
+    pub kept: Vec<SettingsChange>,
 }
 
 /// A change of a list in a settings file of the user.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct SettingsChange {
     /// In the file for every project; otherwise in the user's own file for this project.
     pub everywhere: bool,
     /// `None`: the list of folders.
@@ -125,7 +125,7 @@ pub fn restore(given: &mut Value, shown: &Value, whole: &Value) {
 }
 
 /// Returns the refusal for a question that nobody can answer any more.
-pub fn gone(call: &CallId) -> Command {
+pub fn unanswered(call: &CallId) -> Command {
     let reason = "the program that decides about permissions has closed the connection";
     Command::Decide { call_id: call.clone(), decision: deny(reason) }
 }
@@ -144,7 +144,7 @@ fn updated(update: &Value, out: &mut Answer) {
         _ => None,
     };
     let mut keep = |kind, change, values: Vec<String>| {
-        out.kept.extend(everywhere.map(|everywhere| Kept { everywhere, kind, change, values }));
+        out.kept.extend(everywhere.map(|everywhere| SettingsChange { everywhere, kind, change, values }));
     };
     let texts =
         |folders: &[PathBuf]| folders.iter().map(|path| path.to_string_lossy().into_owned()).collect();
@@ -295,7 +295,12 @@ mod tests {
                 let answer = answer_to(&call, "bash", &json!({}), &answer);
                 assert_eq!(answer.commands[0], Command::change_rules(kind, change, list.clone()));
                 let values = list.clone();
-                let kept = everywhere.map(|everywhere| Kept { everywhere, kind: Some(kind), change, values });
+                let kept = everywhere.map(|everywhere| SettingsChange {
+                    everywhere,
+                    kind: Some(kind),
+                    change,
+                    values,
+                });
                 assert_eq!(answer.kept, kept.into_iter().collect::<Vec<_>>(), "{destination:?}");
             }
         }

@@ -108,7 +108,7 @@ pub struct Printer {
     items: codex::Items,
     asking: SchemaAsking,
     turn: TurnSoFar,
-    held: DeferredOutput,
+    deferred: DeferredOutput,
     status: ExitStatus,
 }
 
@@ -119,7 +119,7 @@ struct SchemaAsking {
     structured: Option<Value>,
     /// Number of further requests because of the schema so far. `carried`: the combined result of their turns.
     asked: u32,
-    carried: Option<TurnResult>,
+    earlier_turns: Option<TurnResult>,
 }
 
 impl Printer {
@@ -138,7 +138,7 @@ impl Printer {
             items: codex::Items::default(),
             asking: SchemaAsking::default(),
             turn: TurnSoFar::default(),
-            held: DeferredOutput::default(),
+            deferred: DeferredOutput::default(),
             status: ExitStatus::Ok,
         }
     }
@@ -206,7 +206,7 @@ impl Printer {
             }
             Event::TurnFinished(result) => return self.turn_finished(result),
             Event::Subagent { call_id, what } => {
-                self.nested(call_id, what)?;
+                self.subagent_event(call_id, what)?;
                 return Ok(Reaction::Nothing);
             }
             _ => {}
@@ -239,8 +239,8 @@ impl Printer {
     }
 
     fn turn_finished(&mut self, result: &TurnResult) -> io::Result<Reaction> {
-        self.tell_held(Some(result))?;
-        let mut result = merge(self.asking.carried.take(), result);
+        self.tell_compaction_failure(Some(result))?;
+        let mut result = merge(self.asking.earlier_turns.take(), result);
         let mut structured = None;
         let mut schema_error = None;
         // A turn that only compacts has no answer of the model, so the schema does not apply.
@@ -270,7 +270,7 @@ impl Printer {
                         spill: None,
                         extra: serde_json::Map::new(),
                     }];
-                    self.asking.carried = Some(result.into_owned());
+                    self.asking.earlier_turns = Some(result.into_owned());
                     let input = PromptInput { parts, mode: DeliveryMode::Steer, ..PromptInput::default() };
                     return Ok(Reaction::Send(Command::Prompt(input)));
                 }
@@ -354,7 +354,7 @@ impl Printer {
                         self.status = ExitStatus::Ok;
                     }
                 }
-                self.lines.answered.ended(&result.end);
+                self.lines.answered.note_refused_prompt(&result.end);
                 self.lines.answered.stamp_result(&mut line);
                 self.output.line(line)?;
                 self.tell_why(why.as_deref())?;
@@ -386,7 +386,7 @@ impl Printer {
 
     /// Prints notes for people on the notes writer: one line each, in every format.
     fn note(&mut self, event: &Event) -> io::Result<()> {
-        self.tell_held(None)?;
+        self.tell_compaction_failure(None)?;
         let text = match event {
             Event::Notice { level: NoticeLevel::Info, text } if self.options.verbose => text.clone(),
             Event::SummaryPreparation { state } if self.options.verbose => state.to_string(),
@@ -400,7 +400,7 @@ impl Printer {
                 format!("context compacted {} → {} tokens", short(pre_tokens.0), short(post_tokens.0))
             }
             Event::CompactionFailed { reason } => {
-                self.held.failure = Some(reason.clone());
+                self.deferred.failure = Some(reason.clone());
                 return Ok(());
             }
             Event::Pruned { calls, freed, .. } => {
@@ -430,8 +430,8 @@ impl Printer {
     }
 
     /// Prints why a compaction failed, unless the result of the turn has the same reason.
-    fn tell_held(&mut self, result: Option<&TurnResult>) -> io::Result<()> {
-        let Some(reason) = self.held.failure.take() else { return Ok(()) };
+    fn tell_compaction_failure(&mut self, result: Option<&TurnResult>) -> io::Result<()> {
+        let Some(reason) = self.deferred.failure.take() else { return Ok(()) };
         let said = result.is_some_and(|result| match &result.end {
             TurnEnd::ContextFull { breakdown } => reason == *breakdown,
             _ => result.compaction.by_hand.is_some() && result.text.contains(&reason),
@@ -445,7 +445,7 @@ impl Printer {
             return Ok(());
         }
         if self.lines.parent.is_none() {
-            self.lines.answered.saw(event);
+            self.lines.answered.note_user_message(event);
         }
         match event {
             Event::SessionStarted { session, cwd, .. } => {

@@ -37,7 +37,7 @@ impl Schema {
             return Err(SchemaError::NotAnObject(kind(&value)));
         }
         jsonschema::meta::validate(&value).map_err(|e| SchemaError::Invalid(in_words(&e)))?;
-        let validator = jsonschema::validator_for(&value).map_err(|e| match elsewhere(&value) {
+        let validator = jsonschema::validator_for(&value).map_err(|e| match external_reference(&value) {
             Some(reference) => SchemaError::Elsewhere(reference.to_owned()),
             None => SchemaError::Invalid(e.to_string()),
         })?;
@@ -97,14 +97,14 @@ impl Schema {
 }
 
 /// Returns the first reference that leads to another document.
-fn elsewhere(schema: &Value) -> Option<&str> {
+fn external_reference(schema: &Value) -> Option<&str> {
     match schema {
         Value::Object(map) => {
             let own = map.get("$ref").and_then(Value::as_str);
             let own = own.filter(|to| !to.starts_with('#'));
-            own.or_else(|| map.values().find_map(elsewhere))
+            own.or_else(|| map.values().find_map(external_reference))
         }
-        Value::Array(items) => items.iter().find_map(elsewhere),
+        Value::Array(items) => items.iter().find_map(external_reference),
         _ => None,
     }
 }

@@ -44,24 +44,24 @@ pub struct CleanWriter<W: Write> {
     inner: W,
     clean: fn(&str) -> Cow<'_, str>,
     /// The first bytes of a character whose other bytes have not arrived yet.
-    begun: Vec<u8>,
+    partial_char: Vec<u8>,
 }
 
 impl<W: Write> CleanWriter<W> {
     /// Cleans text on its way to `inner`.
     pub fn new(inner: W) -> Self {
-        Self { inner, clean, begun: Vec::new() }
+        Self { inner, clean, partial_char: Vec::new() }
     }
 
     /// Passes JSON on, cleaned as [`clean_json`] does it.
     pub fn of_json(inner: W) -> Self {
-        Self { inner, clean: clean_json, begun: Vec::new() }
+        Self { inner, clean: clean_json, partial_char: Vec::new() }
     }
 }
 
 impl<W: Write> Write for CleanWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut all = std::mem::take(&mut self.begun);
+        let mut all = std::mem::take(&mut self.partial_char);
         all.extend_from_slice(bytes);
         let mut rest = all.as_slice();
         loop {
@@ -75,7 +75,7 @@ impl<W: Write> Write for CleanWriter<W> {
                     self.inner.write_all((self.clean)(&String::from_utf8_lossy(good)).as_bytes())?;
                     match error.error_len() {
                         None => {
-                            self.begun = bad.to_vec();
+                            self.partial_char = bad.to_vec();
                             break;
                         }
                         Some(length) => {

@@ -40,7 +40,7 @@ pub(crate) type Open<'a> = &'a dyn Fn(&Path) -> std::io::Result<Option<i32>>;
 
 /// A path at which bubblewrap mounts something, with device and inode of the file that was there when the arguments were made.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Mounted {
+pub(crate) struct MountPoint {
     #[serde(with = "crate::policy::lossless::one")]
     path: PathBuf,
     device: u64,
@@ -48,9 +48,9 @@ pub(crate) struct Mounted {
     is_hidden: bool,
 }
 
-impl Mounted {
+impl MountPoint {
     /// True if the expected file is at the path: the same file as before or, if the path is hidden, another file.
-    fn holds(&self) -> bool {
+    fn is_as_expected(&self) -> bool {
         self.path
             .symlink_metadata()
             .is_ok_and(|meta| (meta.dev() == self.device && meta.ino() == self.file) != self.is_hidden)
@@ -58,8 +58,8 @@ impl Mounted {
 }
 
 /// Checks, inside the mounts, that bubblewrap has mounted the expected files.
-pub(crate) fn check(mounted: &[Mounted]) -> Result<(), String> {
-    match mounted.iter().find(|one| !one.holds()) {
+pub(crate) fn check(mounted: &[MountPoint]) -> Result<(), String> {
+    match mounted.iter().find(|one| !one.is_as_expected()) {
         None => Ok(()),
         Some(one) => Err(replaced(&one.path)),
     }
@@ -72,7 +72,7 @@ pub(crate) fn arguments(
     program: Option<&Path>,
     look: Look<'_>,
     open: Open<'_>,
-) -> Result<(Vec<OsString>, Vec<Mounted>), String> {
+) -> Result<(Vec<OsString>, Vec<MountPoint>), String> {
     let mut out: Vec<OsString> = Vec::new();
     let (mut mounted, mut hidden) = (Vec::new(), Vec::new());
     let mut add = |words: &[&dyn AsRef<std::ffi::OsStr>]| {
@@ -128,7 +128,7 @@ pub(crate) fn arguments(
             Mount::Hide => add(&[&"--ro-bind", &"/dev/null", &path]),
         }
         let (device, file) = (meta.dev(), meta.ino());
-        mounted.push(Mounted { path, device, file, is_hidden: mount == Mount::Hide });
+        mounted.push(MountPoint { path, device, file, is_hidden: mount == Mount::Hide });
     }
     // Only now, because bubblewrap must first create mount points for paths that are visible inside a hidden folder.
     for path in hidden {

@@ -52,7 +52,7 @@ fn folder(real: &Path) -> io::Result<(Dir, &OsStr)> {
 
 /// Returns what is at a resolved path and below it. `shown`: the same path in the form that people know; the keys of the map begin
 /// with it.
-pub(crate) fn state(shown: &Path, real: &Path) -> BTreeMap<PathBuf, Kind> {
+pub(crate) fn contents_below(shown: &Path, real: &Path) -> BTreeMap<PathBuf, Kind> {
     Folders::default().state(shown, real)
 }
 
@@ -87,7 +87,7 @@ impl Folders {
         &self.resolved[folder]
     }
 
-    /// Like [`state`].
+    /// Like [`contents_below`].
     pub(crate) fn state(&mut self, shown: &Path, real: &Path) -> BTreeMap<PathBuf, Kind> {
         let mut out = BTreeMap::new();
         if let (Some(parent), Some(name)) = (real.parent(), real.file_name()) {
@@ -241,11 +241,11 @@ mod tests {
         symlink("../out", at("in/link")).unwrap();
         symlink("../../out/f", at("in/a/f")).unwrap();
         fs::write(at("in/a/g"), "text").unwrap();
-        let found = state(Path::new("shown"), &at("in"));
+        let found = contents_below(Path::new("shown"), &at("in"));
         let target = Kind::Link(PathBuf::from("../out"));
         assert_eq!(found.get(Path::new("shown/link")), Some(&target));
         assert!(!format!("{found:?}").contains("SECRET") && found.len() == 5, "{found:?}");
-        assert_eq!(state(Path::new("f"), &at("in/link/f")), BTreeMap::new());
+        assert_eq!(contents_below(Path::new("f"), &at("in/link/f")), BTreeMap::new());
         assert!(read_real(&at("in/a/f"), 99).is_none() && read_real(&at("in/link/f"), 99).is_none());
         assert_eq!(read_real(&at("in/a/g"), 99).unwrap(), b"text");
         assert_eq!(put_aside(&at("in/link/f")), None);
@@ -290,7 +290,7 @@ mod tests {
             let path = at(name);
             let real = real_path(&path);
             assert_eq!(folders.real_path(&path), real, "{name}");
-            assert_eq!(folders.state(&path, &real), state(&path, &real), "{name}");
+            assert_eq!(folders.state(&path, &real), contents_below(&path, &real), "{name}");
             let is_link = |up: &&Path| up.symlink_metadata().is_ok_and(|found| found.is_symlink());
             let links: Vec<&Path> = path.ancestors().skip(1).filter(is_link).collect();
             let found = folders.links_above(&path);

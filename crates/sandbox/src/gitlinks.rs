@@ -7,7 +7,7 @@
 //! Reads indexes of git, and small files. A repository that no index names is not looked at: git obeys it only for a user who
 //! enters its folder.
 
-use crate::content::{Kind, is_put_aside, put_aside, real_path, state};
+use crate::content::{Kind, contents_below, is_put_aside, put_aside, real_path};
 use crate::nested_git;
 use crate::policy::Policy;
 use becket_types::OBEYED_IN_GIT_DIR;
@@ -48,7 +48,7 @@ impl Repository {
 
 /// The repositories that git enters from the workspace, with their state before the command.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Entered {
+pub(crate) struct LinkedRepositories {
     #[serde(with = "crate::policy::lossless")]
     write: Vec<PathBuf>,
     #[serde(with = "crate::record::map")]
@@ -59,9 +59,12 @@ pub(crate) struct Entered {
     led_to: BTreeMap<PathBuf, PathBuf>,
 }
 
-impl Entered {
+impl LinkedRepositories {
     pub(crate) fn before(policy: &Policy) -> Self {
-        let before = entered(&policy.write).into_iter().map(|one| (one.key(), obeyed_state(&one))).collect();
+        let before = linked_repositories(&policy.write)
+            .into_iter()
+            .map(|one| (one.key(), obeyed_state(&one)))
+            .collect();
         let led_to = policy.write.iter().filter_map(|place| pointed_to(place));
         let led_to = led_to.map(|one| (one.tree, real(one.git_dir))).collect();
         Self { write: policy.write.clone(), before, led_to }
@@ -70,7 +73,7 @@ impl Entered {
     /// Renames the `.git` of each repository that could run a program and is not as it was before the command. Adds one line for
     /// each to `out`.
     pub(crate) fn restore(&self, out: &mut Vec<String>) {
-        for one in entered(&self.write) {
+        for one in linked_repositories(&self.write) {
             let is_as_before = one.git_dir != one.tree
                 && self.led_to.get(&one.tree) == Some(&real(one.git_dir.clone()))
                 || self.before.get(&one.key()) == Some(&obeyed_state(&one));
@@ -102,7 +105,7 @@ impl Entered {
 }
 
 /// Returns the repositories that git enters from the writable places, also from one such repository into the next.
-fn entered(write: &[PathBuf]) -> Vec<Repository> {
+fn linked_repositories(write: &[PathBuf]) -> Vec<Repository> {
     let mut todo: VecDeque<Repository> = write.iter().flat_map(|place| repositories(place)).collect();
     let mut seen: BTreeSet<PathBuf> = todo.iter().map(|one| one.tree.clone()).collect();
     let mut out: Vec<Repository> =
@@ -130,7 +133,7 @@ fn entered(write: &[PathBuf]) -> Vec<Repository> {
 
 /// The directories with the data of these repositories.
 pub(crate) fn git_dirs(write: &[PathBuf]) -> Vec<PathBuf> {
-    entered(write).into_iter().map(|one| real(one.git_dir)).collect()
+    linked_repositories(write).into_iter().map(|one| real(one.git_dir)).collect()
 }
 
 /// True if git would take the folder itself for a bare repository. Folders inside a `.git` are left out.
@@ -193,7 +196,7 @@ fn git_dir_of(tree: &Path) -> Option<PathBuf> {
 
 fn obeyed_state(one: &Repository) -> State {
     let dot = one.tree.join(".git");
-    let at = |path: PathBuf| state(&path, &real_path(&path));
+    let at = |path: PathBuf| contents_below(&path, &real_path(&path));
     let mut out = if dot.is_dir() { BTreeMap::new() } else { at(dot) };
     for name in OBEYED_IN_GIT_DIR {
         out.append(&mut at(one.git_dir.join(name)));
@@ -460,15 +463,15 @@ mod tests {
         repository(&root.join("own"));
         assert!(git(&root.join("own"), &["config", "core.fsmonitor", "mine"]) && git(&root, &["add", "own"]));
         repository(&root.join("later"));
-        let entered = || Entered {
+        let entered = || LinkedRepositories {
             write: vec![root.clone()],
-            before: super::entered(std::slice::from_ref(&root))
+            before: super::linked_repositories(std::slice::from_ref(&root))
                 .into_iter()
                 .map(|one| (one.key(), obeyed_state(&one)))
                 .collect(),
             led_to: BTreeMap::new(),
         };
-        let undone = |before: Entered| {
+        let undone = |before: LinkedRepositories| {
             let mut lines = Vec::new();
             before.restore(&mut lines);
             lines
@@ -519,8 +522,11 @@ mod tests {
         let make = |name: &str, config: &str| {
             let root = root.join(name);
             fs::create_dir_all(root.join("refs/heads")).unwrap();
-            let policy =
-                Entered { write: vec![root.clone()], before: BTreeMap::new(), led_to: BTreeMap::new() };
+            let policy = LinkedRepositories {
+                write: vec![root.clone()],
+                before: BTreeMap::new(),
+                led_to: BTreeMap::new(),
+            };
             fs::create_dir_all(root.join("objects")).unwrap();
             fs::write(root.join("HEAD"), "ref: refs/heads/main\n").unwrap();
             fs::write(root.join("config"), config).unwrap();
@@ -536,8 +542,11 @@ mod tests {
         let point = |name: &str, config: &str, is_link: bool| {
             let (root, data) = (root.join(name), root.join(name).join("build/c"));
             fs::create_dir_all(&data).unwrap();
-            let before =
-                Entered { write: vec![root.clone()], before: BTreeMap::new(), led_to: BTreeMap::new() };
+            let before = LinkedRepositories {
+                write: vec![root.clone()],
+                before: BTreeMap::new(),
+                led_to: BTreeMap::new(),
+            };
             fs::write(data.join("config"), config).unwrap();
             if is_link {
                 std::os::unix::fs::symlink("build/c", root.join(".git")).unwrap();
@@ -568,7 +577,11 @@ mod tests {
         repository(&other);
         assert!(git(&other, &["config", "core.fsmonitor", "mine"]));
         repository(&root);
-        let before = Entered { write: vec![root.clone()], before: BTreeMap::new(), led_to: BTreeMap::new() };
+        let before = LinkedRepositories {
+            write: vec![root.clone()],
+            before: BTreeMap::new(),
+            led_to: BTreeMap::new(),
+        };
         std::os::unix::fs::symlink("../other", root.join("link")).unwrap();
         let mut index = b"DIRC\0\0\0\x02\0\0\0\x03".to_vec();
         for name in ["../other", "link", other.to_str().unwrap()] {

@@ -16,8 +16,8 @@
 //! Starts and ends no process. While a program runs, the name of a protected file that did not exist before can exist for some
 //! milliseconds, or for up to a second where the kernel reports nothing.
 
-use crate::obeyed::Obeyed;
 use crate::policy::Policy;
+use crate::protected_state::ProtectedState;
 use crate::record::{Record, UNDO};
 use crate::request::WORD;
 use crate::sys::{self, Alarm, Asleep};
@@ -32,9 +32,9 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// The same if only servers run, because they rest most of the time.
 const SERVER_PAUSE: Duration = Duration::from_secs(1);
 /// Shortest time between two checks: a build makes thousands of files beside protected ones.
-const REST: Duration = Duration::from_millis(10);
+const MIN_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// Time for the processes of a server to end after they were killed.
-const ENDING: Duration = Duration::from_millis(500);
+const SERVER_END_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The means by which a process that outlives becket puts protected files back.
 #[derive(Debug)]
@@ -57,9 +57,9 @@ pub(crate) struct Leases(Arc<Mutex<Table>>);
 #[derive(Debug, Default)]
 struct Table {
     next: u64,
-    live: BTreeMap<u64, Live>,
+    live: BTreeMap<u64, RunningProgram>,
     /// The protected files as they were before the first running program started, with the changes that others made since.
-    obeyed: Option<Obeyed>,
+    obeyed: Option<ProtectedState>,
     /// Copy of `obeyed` for the watchers, which outlive this process.
     record: Option<Record>,
     /// becket's own program, which a watcher starts to undo changes.
@@ -73,7 +73,7 @@ struct Table {
 
 /// A running program.
 #[derive(Debug)]
-struct Live {
+struct RunningProgram {
     is_server: bool,
     /// The program's first process; `None` if other processes of the program need not descend from it.
     process: Option<u32>,
@@ -92,7 +92,7 @@ pub struct Lease {
     ending: Mutex<Vec<u32>>,
 }
 
-fn locked<T>(table: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(table: &Mutex<T>) -> MutexGuard<'_, T> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -112,7 +112,7 @@ impl Table {
         }
         if awake.is_empty() && !self.live.is_empty() {
             if obeyed.accept(now) {
-                self.keep();
+                self.write_record();
             }
             return;
         }
@@ -130,26 +130,26 @@ impl Table {
             obeyed.check(&mounts, lines);
         }
         if is_new {
-            self.keep();
+            self.write_record();
         }
     }
 
     /// Writes the record. If the system has no memory for a record, watchers know only the names that did not exist.
-    fn keep(&mut self) {
+    fn write_record(&mut self) {
         let obeyed = self.obeyed.as_ref();
-        if let Some(record) = made(&mut self.record) {
+        if let Some(record) = record_or_new(&mut self.record) {
             let _ = record.write(obeyed);
         }
     }
 
     fn undo(&mut self) -> Option<Undo> {
-        let record = made(&mut self.record)?.file().ok()?;
+        let record = record_or_new(&mut self.record)?.file().ok()?;
         Some(Undo { program: self.program.clone(), record })
     }
 }
 
 /// The record, made when it is first needed.
-fn made(record: &mut Option<Record>) -> Option<&mut Record> {
+fn record_or_new(record: &mut Option<Record>) -> Option<&mut Record> {
     if record.is_none() {
         *record = Record::new().ok();
     }
@@ -169,19 +169,19 @@ impl Leases {
     }
 
     pub(crate) fn start(&self, policy: &Policy, is_server: bool, may_leave_processes: bool) -> Lease {
-        let mut table = locked(&self.0);
+        let mut table = lock(&self.0);
         if table.live.is_empty() {
-            table.obeyed = Some(Obeyed::before(policy));
+            table.obeyed = Some(ProtectedState::before(policy));
         } else {
             table.check(false);
             if let Some(obeyed) = &mut table.obeyed {
                 obeyed.join(policy);
             }
         }
-        table.keep();
+        table.write_record();
         table.next += 1;
         let number = table.next;
-        table.live.insert(number, Live { is_server, process: None, asleep: None });
+        table.live.insert(number, RunningProgram { is_server, process: None, asleep: None });
         if !std::mem::replace(&mut table.is_watched, true) {
             let of_thread = Arc::downgrade(&self.0);
             let started = std::thread::Builder::new().name("becket-protect".to_owned()).spawn(move || {
@@ -196,22 +196,22 @@ impl Leases {
     /// Returns the means by which a watcher puts protected files back if becket ends before the program. `None` if the system has
     /// no memory for a record.
     pub(crate) fn undo(&self) -> Option<Undo> {
-        locked(&self.0).undo()
+        lock(&self.0).undo()
     }
 
     /// Checks the files now.
     pub(crate) fn check(&self) {
-        locked(&self.0).check(false);
+        lock(&self.0).check(false);
     }
 
     /// Returns what was undone since the last call, one line for each path.
     pub(crate) fn lines(&self) -> Vec<String> {
-        std::mem::take(&mut locked(&self.0).lines)
+        std::mem::take(&mut lock(&self.0).lines)
     }
 
     /// The same, for changes that only a server can have made.
     pub(crate) fn server_lines(&self) -> Vec<String> {
-        std::mem::take(&mut locked(&self.0).server_lines)
+        std::mem::take(&mut lock(&self.0).server_lines)
     }
 }
 
@@ -219,19 +219,19 @@ impl Lease {
     /// Returns the means by which a watcher of this program puts the files back if becket is killed. `None` if the system has no
     /// memory for a record.
     pub fn undo(&self) -> Option<Undo> {
-        locked(&self.table).undo()
+        lock(&self.table).undo()
     }
 
     /// The protected paths at which there was nothing when the program started. A watcher without a record puts aside what is there
     /// later.
     pub fn absent(&self) -> Vec<PathBuf> {
-        locked(&self.table).obeyed.as_ref().map(Obeyed::absent).unwrap_or_default()
+        lock(&self.table).obeyed.as_ref().map(ProtectedState::absent).unwrap_or_default()
     }
 
     /// Sets the first process of the program. Ignored with Landlock, because other processes of the program need not descend from
     /// it.
-    pub fn of_process(&self, process: Option<u32>) {
-        if let Some(live) = locked(&self.table).live.get_mut(&self.number)
+    pub fn set_process(&self, process: Option<u32>) {
+        if let Some(live) = lock(&self.table).live.get_mut(&self.number)
             && !self.may_leave_processes
         {
             live.process = process;
@@ -240,28 +240,28 @@ impl Lease {
 
     /// Checks the files a last time before the program is killed, while its processes still show who made a change. Dropping the
     /// lease then waits for these processes.
-    pub fn ends(&self) {
-        let mut table = locked(&self.table);
+    pub fn check_before_kill(&self) {
+        let mut table = lock(&self.table);
         table.check(false);
         if let Some(process) = table.live.get(&self.number).and_then(|live| live.process) {
-            *locked(&self.ending) = sys::tree(process);
+            *lock(&self.ending) = sys::tree(process);
         }
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let processes = std::mem::take(&mut *locked(&self.ending));
-        let until = Instant::now() + ENDING;
+        let processes = std::mem::take(&mut *lock(&self.ending));
+        let until = Instant::now() + SERVER_END_TIMEOUT;
         while processes.iter().any(|process| sys::lives(*process)) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let mut table = locked(&self.table);
+        let mut table = lock(&self.table);
         table.check(false);
         table.live.remove(&self.number);
         if table.live.is_empty() {
             table.obeyed = None;
-            table.keep();
+            table.write_record();
         }
     }
 }
@@ -274,7 +274,7 @@ fn watch(table: &Weak<Mutex<Table>>) {
     loop {
         let Some(table) = table.upgrade() else { return };
         let pause = {
-            let mut table = locked(&table);
+            let mut table = lock(&table);
             if table.live.is_empty() && is_idle {
                 table.is_watched = false;
                 return;
@@ -282,7 +282,7 @@ fn watch(table: &Weak<Mutex<Table>>) {
             is_idle = table.live.is_empty();
             // Folders that were created since are watched from now on. The check after this loop sees what was put into them
             // before.
-            for folder in table.obeyed.iter().flat_map(Obeyed::folders) {
+            for folder in table.obeyed.iter().flat_map(ProtectedState::folders) {
                 alarm.look_at(&folder);
             }
             table.check(has_news);
@@ -290,7 +290,7 @@ fn watch(table: &Weak<Mutex<Table>>) {
             if only_servers { SERVER_PAUSE } else { PAUSE }
         };
         drop(table);
-        std::thread::sleep(REST);
+        std::thread::sleep(MIN_CHECK_INTERVAL);
         has_news = alarm.wait(pause);
     }
 }

@@ -94,7 +94,7 @@ pub struct PolicyInputs {
     /// Files and folders that no confined command may read: keys, tokens, browser profiles.
     pub secrets: Vec<PathBuf>,
     /// becket's own store and settings: hidden as secrets are, but not from the user's status line.
-    pub own: Vec<PathBuf>,
+    pub becket_dirs: Vec<PathBuf>,
     /// Further places that may be written at the workspace level, from the user's configuration.
     pub write: Vec<PathBuf>,
     /// Places that the user's configuration keeps read-only at the workspace level.
@@ -106,7 +106,7 @@ pub struct PolicyInputs {
     /// Sockets of local services that commands at the workspace level reach.
     pub unix_sockets: Vec<PathBuf>,
     /// Files of the workspace that git obeys although they are not in `.git`, such as an included configuration.
-    pub obeyed: Vec<PathBuf>,
+    pub git_config_files: Vec<PathBuf>,
     /// The user's home folder; empty if there is none.
     pub home: PathBuf,
 }
@@ -185,7 +185,7 @@ impl Policy {
         read.extend(inputs.roots.iter().cloned());
         read.extend(inputs.git_dirs.iter().chain(&inputs.read).cloned());
         let mut deny_read = denied(inputs, temp);
-        deny_read.extend(condensed(found, &inputs.roots));
+        deny_read.extend(merge_into_folders(found, &inputs.roots));
         Self {
             level: SandboxLevel::ReadOnly,
             read,
@@ -217,7 +217,10 @@ impl Policy {
         write.push(temp.to_path_buf());
         let mut devices = paths(DEVICES);
         devices.extend(paths(TERMINALS));
-        let obeyed = inputs.roots.iter().flat_map(|root| obeyed_in(root).into_iter().chain(by_ending(root)));
+        let obeyed = inputs
+            .roots
+            .iter()
+            .flat_map(|root| obeyed_in(root).into_iter().chain(files_with_protected_ending(root)));
         let in_git =
             inputs.git_dirs.iter().flat_map(|dir| OBEYED_IN_GIT_DIR.iter().map(move |name| dir.join(name)));
         let own_git =
@@ -231,7 +234,11 @@ impl Policy {
             devices,
             deny_read: denied(inputs, temp),
             deny_write: inputs.deny_write.clone(),
-            protected: obeyed.chain(in_git).chain(nested).chain(inputs.obeyed.iter().cloned()).collect(),
+            protected: obeyed
+                .chain(in_git)
+                .chain(nested)
+                .chain(inputs.git_config_files.iter().cloned())
+                .collect(),
             deny_execute: Vec::new(),
             network: inputs.network,
             unix_sockets: inputs.unix_sockets.clone(),
@@ -266,10 +273,10 @@ impl Policy {
         let own = match kind {
             ProgramKind::StatusLine | ProgramKind::Hook => Vec::new(),
             ProgramKind::Formatter | ProgramKind::LanguageServer | ProgramKind::McpServer => {
-                inputs.own.clone()
+                inputs.becket_dirs.clone()
             }
         };
-        let inputs = PolicyInputs { own, ..inputs.clone() };
+        let inputs = PolicyInputs { becket_dirs: own, ..inputs.clone() };
         let unix_sockets = Vec::new();
         let mut policy = Self { write, network, unix_sockets, ..Self::workspace(&inputs, temp) };
         // A server runs as long as the session, so undoing changes at its end would come too late. They are denied, with Landlock
@@ -294,7 +301,7 @@ impl Policy {
 }
 
 /// Returns the files directly in a folder that are protected by the ending of their names.
-fn by_ending(root: &Path) -> Vec<PathBuf> {
+fn files_with_protected_ending(root: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
     entries.filter(|entry| has_obeyed_ending(&entry.file_name())).map(|entry| entry.path()).collect()
 }
@@ -305,7 +312,7 @@ fn denied(inputs: &PolicyInputs, temp: &Path) -> Vec<PathBuf> {
     // The user chose the workspace, so a workspace inside a hidden folder stays visible.
     let around =
         |place: &PathBuf| temp.starts_with(place) || inputs.roots.iter().any(|r| r.starts_with(place));
-    let secrets = inputs.secrets.iter().chain(&inputs.own).filter(|place| !around(place));
+    let secrets = inputs.secrets.iter().chain(&inputs.becket_dirs).filter(|place| !around(place));
     let mut all: Vec<PathBuf> =
         secrets.chain(inputs.deny_read.iter().filter(|p| !temp.starts_with(p))).cloned().collect();
     all.sort();
@@ -322,7 +329,7 @@ fn denied(inputs: &PolicyInputs, temp: &Path) -> Vec<PathBuf> {
 
 /// While there are more files than [`MOST_HIDDEN`], hides the folder with most of them as a whole. bubblewrap takes some thousand
 /// arguments. A folder of the workspace itself stays visible.
-fn condensed(found: &[PathBuf], roots: &[PathBuf]) -> Vec<PathBuf> {
+fn merge_into_folders(found: &[PathBuf], roots: &[PathBuf]) -> Vec<PathBuf> {
     let mut out = found.to_vec();
     while out.len() > MOST_HIDDEN {
         let mut folders: BTreeMap<&Path, usize> = BTreeMap::new();

@@ -104,7 +104,7 @@ impl Process {
         };
         let group = ProcessGroup::led_by(child.id());
         if let Some(lease) = &start.lease {
-            lease.of_process(child.id());
+            lease.set_process(child.id());
         }
         let mut process = Self { child, group, watcher: None, lease: start.lease };
         process.watcher = Some(process.watch()?);
@@ -139,7 +139,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if let Some(lease) = &self.lease {
-            lease.ends();
+            lease.check_before_kill();
         }
         // The group must be killed before its leader is reaped. After that, the number could belong to another process.
         self.group.kill();

@@ -8,7 +8,7 @@
 //! Invariants: a confined program can neither open nor inherit this memory, so the record is becket's own. An interrupted write
 //! leaves the previous record valid.
 
-use crate::obeyed::Obeyed;
+use crate::protected_state::ProtectedState;
 use crate::sys;
 use std::fs::File;
 use std::io;
@@ -55,7 +55,7 @@ impl Record {
     /// # Errors
     ///
     /// If there is no memory left. The previous record is then valid.
-    pub(crate) fn write(&mut self, obeyed: Option<&Obeyed>) -> io::Result<()> {
+    pub(crate) fn write(&mut self, obeyed: Option<&ProtectedState>) -> io::Result<()> {
         let Some(obeyed) = obeyed else {
             (self.start, self.len) = (HEAD, 0);
             return self.file.set_len(0);
@@ -86,7 +86,7 @@ pub(crate) fn undo(file: &File) -> Result<(), String> {
     Ok(())
 }
 
-fn read(file: &File) -> io::Result<Option<Obeyed>> {
+fn read(file: &File) -> io::Result<Option<ProtectedState>> {
     if file.metadata()?.len() == 0 {
         return Ok(None);
     }
@@ -211,9 +211,9 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    fn before(root: &Path) -> Obeyed {
+    fn before(root: &Path) -> ProtectedState {
         let inputs = PolicyInputs { roots: vec![root.to_path_buf()], ..PolicyInputs::default() };
-        Obeyed::before(&Policy::new(SandboxLevel::Workspace, &inputs, &root.join("temp"), &[]))
+        ProtectedState::before(&Policy::new(SandboxLevel::Workspace, &inputs, &root.join("temp"), &[]))
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Data only: [`helper`](crate::helper) carries it out.
 
 use crate::backend::Backend;
-use crate::bwrap::Mounted;
+use crate::bwrap::MountPoint;
 use crate::policy::Policy;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -34,7 +34,7 @@ pub(crate) struct Request {
     pub proxy: Option<ProxyRoute>,
     /// The mounts that the first step asked bubblewrap for. The second step checks that they are there.
     #[serde(default)]
-    pub mounted: Vec<Mounted>,
+    pub mounted: Vec<MountPoint>,
 }
 
 /// The connection of a confined command to the proxy.

@@ -46,7 +46,7 @@ pub struct BlobStore {
     state: Mutex<State>,
     temp: AtomicU64,
     /// True once the name of the `blobs` folder itself is durable, that is, once its parent folder was synced.
-    named: AtomicBool,
+    is_dir_synced: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -58,15 +58,15 @@ struct State {
     /// Files written since the last [`BlobStore::sync`].
     unsynced: Vec<PathBuf>,
     /// True if names were added to the folder since it was last synced.
-    names_owed: bool,
+    has_unsynced_names: bool,
     failing: bool,
     warnings: Vec<String>,
 }
 
 impl State {
-    fn written(&mut self, path: PathBuf) {
+    fn note_written(&mut self, path: PathBuf) {
         self.unsynced.push(path);
-        self.names_owed = true;
+        self.has_unsynced_names = true;
     }
 }
 
@@ -88,7 +88,7 @@ impl BlobStore {
             io,
             state: Mutex::default(),
             temp: AtomicU64::new(0),
-            named: AtomicBool::new(false),
+            is_dir_synced: AtomicBool::new(false),
         }
     }
 
@@ -165,7 +165,7 @@ impl BlobStore {
                 drop(file);
                 let path = temp.with_file_name(file_name(&id));
                 match self.io.rename(&temp, &path) {
-                    Ok(()) => self.state().written(path),
+                    Ok(()) => self.state().note_written(path),
                     Err(error) => {
                         let packed = self.io.read(&temp);
                         let _ = self.io.remove(&temp);
@@ -234,7 +234,7 @@ impl BlobStore {
         let Some(dir) = &self.dir else { return };
         let (mut owed, names_owed) = {
             let mut state = self.state();
-            (std::mem::take(&mut state.unsynced), std::mem::take(&mut state.names_owed))
+            (std::mem::take(&mut state.unsynced), std::mem::take(&mut state.has_unsynced_names))
         };
         if owed.is_empty() && !names_owed {
             return;
@@ -245,13 +245,13 @@ impl BlobStore {
         // The first blob may be written long after the session's folder was synced. So the parent is synced once more for the name of the
         // `blobs` folder.
         let named = self.io.sync_dir(dir).and_then(|()| match dir.parent() {
-            Some(session) if !self.named.load(Ordering::Relaxed) => self.io.sync_dir(session),
+            Some(session) if !self.is_dir_synced.load(Ordering::Relaxed) => self.io.sync_dir(session),
             _ => Ok(()),
         });
-        self.named.fetch_or(named.is_ok(), Ordering::Relaxed);
+        self.is_dir_synced.fetch_or(named.is_ok(), Ordering::Relaxed);
         let mut state = self.state();
         state.unsynced.append(&mut owed);
-        state.names_owed |= named.is_err();
+        state.has_unsynced_names |= named.is_err();
     }
 
     /// Returns the warnings for the user since the last call.
@@ -272,7 +272,7 @@ impl BlobStore {
             }
             let linked = self.io.create_dir(dir).and_then(|()| self.io.link(&entry.path(), &dir.join(&name)));
             match linked {
-                Ok(()) => self.state().names_owed = true,
+                Ok(()) => self.state().has_unsynced_names = true,
                 Err(_) => failed += 1,
             }
         }
@@ -308,7 +308,7 @@ impl BlobStore {
         });
         match written {
             Ok(()) => {
-                self.state().written(path);
+                self.state().note_written(path);
                 Ok(())
             }
             Err(error) => {

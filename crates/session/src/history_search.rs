@@ -32,7 +32,7 @@ const RECALL: &str = "recall";
 const K: f64 = 1.2;
 const B: f64 = 0.3;
 /// Weight of a word elsewhere in the text, relative to a word in the best passage.
-const ELSEWHERE: f64 = 0.5;
+const OUTSIDE_PASSAGE_WEIGHT: f64 = 0.5;
 /// Size of a passage in bytes. A match shows one passage.
 const PASSAGE: usize = 400;
 /// Maximum number of words of a query that count.
@@ -368,7 +368,7 @@ struct Candidate {
     place: RecallMatch,
     counts: Counts,
     /// Words that occur anywhere in the text, as bits.
-    all: u32,
+    words_in_text: u32,
     /// Size of the passage in bytes.
     length: usize,
 }
@@ -423,7 +423,7 @@ impl Ranking {
         self.total += 1;
         let (id, seq, who) = name();
         let place = RecallMatch { id, seq, who, snippet: passage.trim().to_owned() };
-        self.pool.push(Candidate { place, counts, all, length: passage.len() });
+        self.pool.push(Candidate { place, counts, words_in_text: all, length: passage.len() });
         if self.pool.len() > POOL {
             self.rank();
             self.pool.truncate(STAY);
@@ -451,7 +451,7 @@ impl Ranking {
     /// Sorts candidates best first; among equal ones, newest first.
     fn rank(&mut self) {
         let scale = self.scale();
-        let score = |c: Candidate| (scale.score(&c.counts, c.all, c.length), c);
+        let score = |c: Candidate| (scale.score(&c.counts, c.words_in_text, c.length), c);
         let mut scored: Vec<(f64, Candidate)> = self.pool.drain(..).map(score).collect();
         scored.sort_by(|(a, x), (b, y)| b.total_cmp(a).then(y.place.seq.cmp(&x.place.seq)));
         self.pool.extend(scored.into_iter().map(|(_, candidate)| candidate));
@@ -484,8 +484,8 @@ impl Scale {
                 score += rarity * often * (K + 1.0) / (often + norm);
                 held += rarity;
             } else if all >> nth & 1 == 1 {
-                score += rarity * ELSEWHERE;
-                held += rarity * ELSEWHERE;
+                score += rarity * OUTSIDE_PASSAGE_WEIGHT;
+                held += rarity * OUTSIDE_PASSAGE_WEIGHT;
             }
         }
         // A text that contains more of the words is more relevant than one that repeats a single word.

@@ -25,8 +25,8 @@ pub fn write_masked(mut ledger: impl BufRead, out: &mut dyn Write) -> io::Result
             return Ok(total);
         }
         let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
-        let (written, count) = match again(line, head.as_deref()) {
-            Some(Again { line, hash, count }) => {
+        let (written, count) = match mask_authentic(line, head.as_deref()) {
+            Some(MaskedLine { line, hash, count }) => {
                 head = Some(hash);
                 (Some(line), count)
             }
@@ -37,7 +37,7 @@ pub fn write_masked(mut ledger: impl BufRead, out: &mut dyn Write) -> io::Result
     }
 }
 
-struct Again {
+struct MaskedLine {
     line: Vec<u8>,
     hash: String,
     count: usize,
@@ -45,7 +45,7 @@ struct Again {
 
 /// Returns the changed line; `None` if it stays the same. `head`: the hash of the previous line, if it has
 /// changed.
-fn again(line: &[u8], head: Option<&str>) -> Option<Again> {
+fn mask_authentic(line: &[u8], head: Option<&str>) -> Option<MaskedLine> {
     let framed = line::frame(line).filter(line::Framed::is_authentic)?;
     let (prev, entries) = framed.parts(line).ok()?;
     let mut value: Value = serde_json::from_slice(entries).ok()?;
@@ -62,7 +62,7 @@ fn again(line: &[u8], head: Option<&str>) -> Option<Again> {
     };
     let raw: &RawValue = serde_json::from_str(&escaped).ok()?;
     let (line, hash) = Draft::new(prev, &raw).ok()?.finish();
-    Some(Again { line, hash, count })
+    Some(MaskedLine { line, hash, count })
 }
 
 /// Writes invisible characters in a JSON text as escapes. In JSON, they can only be in a string.

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 /// Size of a page in bytes of the ledger, approximately.
 const LENGTH: u64 = 512 * 1024;
 /// A ledger up to this size in bytes is a single page.
-const WHOLE: u64 = 2 * 1024 * 1024;
+const SINGLE_PAGE_BYTES: u64 = 2 * 1024 * 1024;
 /// Number of bytes at the start of a line in which the number of its first entry is searched.
 const HEAD: u64 = 512;
 
@@ -58,7 +58,7 @@ pub struct Pages {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     /// A message of the user. Reverting it is a rewind: everything after it is removed with it.
-    Said,
+    UserMessage,
     Compaction,
     Revert,
     Other,
@@ -68,9 +68,9 @@ enum Target {
 #[derive(Default)]
 struct Effects {
     /// Ranges removed by rewinds.
-    gone: Vec<Range<Seq>>,
+    rewound: Vec<Range<Seq>>,
     /// Compactions that were undone or redone: the entry that did it, and true if the compaction is in force.
-    undone: HashMap<Seq, (Seq, bool)>,
+    reverted_compactions: HashMap<Seq, (Seq, bool)>,
 }
 
 /// Entries, each with the offset of its line.
@@ -110,7 +110,7 @@ impl Pages {
     /// Returns [`StoreError::Io`] if the ledger cannot be read, like all functions here.
     pub fn last(&mut self) -> Result<Page, StoreError> {
         let length = self.file()?.metadata().map_err(self.failed())?.len();
-        let most = if length <= WHOLE.max(self.length) { length } else { self.length };
+        let most = if length <= SINGLE_PAGE_BYTES.max(self.length) { length } else { self.length };
         self.backward(Seq(1), self.end(Seq(u64::MAX)), most)
     }
 
@@ -227,7 +227,7 @@ impl Pages {
         let behind_turn = entries.first().is_none_or(|(_, first)| !is_answer(first));
         let to = entries.last().map_or(to, |(_, last)| if to.0 == u64::MAX { last.seq.next() } else { to });
         self.look_for_reverts(file, start)?;
-        let Effects { gone, undone } = self.effects(file)?;
+        let Effects { rewound: gone, reverted_compactions: undone } = self.effects(file)?;
         let compactions: Vec<Seq> = entries
             .iter()
             .filter(|(_, entry)| matches!(entry.kind, EntryKind::Compaction(_)))
@@ -263,7 +263,8 @@ impl Pages {
                 let entries: Vec<Entry> =
                     items(Reader::new(&line[..])).filter_map(Result::ok).map(|(_, entry)| entry).collect();
                 // A message that was dropped from the context manually still belongs to the conversation.
-                let by_hand: Vec<Seq> = entries.iter().flat_map(|entry| edit::by_hand(&entry.kind)).collect();
+                let by_hand: Vec<Seq> =
+                    entries.iter().flat_map(|entry| edit::entries_of_manual_change(&entry.kind)).collect();
                 let upto = self.upto;
                 for entry in entries
                     .iter()
@@ -287,11 +288,11 @@ impl Pages {
                 self.targets.insert(*target, kind);
             }
         }
-        let Effects { mut gone, mut undone } = Effects::default();
+        let Effects { rewound: mut gone, reverted_compactions: mut undone } = Effects::default();
         let mut undos = HashMap::new();
         for (by, target) in &self.reverts {
             match self.targets.get(target) {
-                Some(Target::Said) if !gone.iter().any(|range| range.contains(target)) => {
+                Some(Target::UserMessage) if !gone.iter().any(|range| range.contains(target)) => {
                     // This range contains every removed range that starts after its target, so those are dropped.
                     gone.retain(|range| range.start < *target);
                     gone.push(*target..*by);
@@ -308,7 +309,7 @@ impl Pages {
                 _ => {}
             }
         }
-        Ok(Effects { gone, undone })
+        Ok(Effects { rewound: gone, reverted_compactions: undone })
     }
 
     /// Returns the end of a range of entries, limited by `upto`. `Seq(u64::MAX)` means the end of the session.
@@ -439,7 +440,7 @@ fn target_at(file: &mut File, seq: Seq) -> io::Result<Target> {
         }
         if entry.seq == seq {
             return Ok(match &entry.kind {
-                EntryKind::Message { message } if replay::is_said(message) => Target::Said,
+                EntryKind::Message { message } if replay::is_written_by_user(message) => Target::UserMessage,
                 EntryKind::Compaction(_) => Target::Compaction,
                 EntryKind::Revert { .. } => Target::Revert,
                 _ => Target::Other,

@@ -30,7 +30,7 @@ pub(crate) fn events_from(entries: impl IntoIterator<Item = Entry>, in_turn: boo
             replay.reverts.push((entry.seq, target));
             continue;
         }
-        let by_hand = edit::by_hand(&entry.kind);
+        let by_hand = edit::entries_of_manual_change(&entry.kind);
         replay.revert_all(&by_hand);
         replay.take(entry);
     }
@@ -38,13 +38,13 @@ pub(crate) fn events_from(entries: impl IntoIterator<Item = Entry>, in_turn: boo
     replay.events
 }
 
-fn is_told(message: &Message) -> bool {
+fn is_visible_to_user(message: &Message) -> bool {
     message.visibility().user
 }
 
 /// True if the user wrote this message. Going back to before it removes everything after it.
-pub(crate) fn is_said(message: &Message) -> bool {
-    is_told(message) && matches!(message.role, Role::User | Role::System)
+pub(crate) fn is_written_by_user(message: &Message) -> bool {
+    is_visible_to_user(message) && matches!(message.role, Role::User | Role::System)
 }
 
 #[derive(Default)]
@@ -61,7 +61,7 @@ struct Replay {
     /// Reverts that undo a compaction, each with that compaction.
     undone: HashMap<Seq, Seq>,
     /// True if this turn has a message that was not removed by a rewind.
-    has_said: bool,
+    has_message: bool,
     /// Time of the prompt with which the turn began; `None` if it is not among the entries.
     began: Option<Millis>,
     /// Durations of finished calls and their changes of files, until the messages with their results come.
@@ -123,7 +123,7 @@ impl Replay {
     /// Adds the end of a turn that was completed or interrupted. Any other end, such as an error, gives no event: its text is in a notice
     /// and not in this entry.
     fn turn_end(&mut self, end: &str, time: Millis) {
-        let (began, has_said) = (self.began.take(), std::mem::take(&mut self.has_said));
+        let (began, has_said) = (self.began.take(), std::mem::take(&mut self.has_message));
         self.in_turn = false;
         let end = match end {
             "completed" if has_said => TurnEnd::Completed,
@@ -172,12 +172,12 @@ impl Replay {
     }
 
     fn message(&mut self, message: Message, time: Millis) {
-        self.has_said = true;
-        if message.role == Role::Tool && is_told(&message) {
+        self.has_message = true;
+        if message.role == Role::Tool && is_visible_to_user(&message) {
             return self.result(message);
         }
         let event = match message.role {
-            _ if !is_told(&message) => Event::SyntheticMessage { message },
+            _ if !is_visible_to_user(&message) => Event::SyntheticMessage { message },
             Role::User | Role::System => {
                 let steered = std::mem::replace(&mut self.in_turn, true);
                 if !steered {
@@ -231,7 +231,7 @@ impl Replay {
         if let Some(at) = at {
             self.events.truncate(at);
             self.growing.clear();
-            (self.in_turn, self.has_said, self.began) = (false, false, None);
+            (self.in_turn, self.has_message, self.began) = (false, false, None);
         }
     }
 

@@ -47,7 +47,7 @@ pub struct Salvaged {
     pub entries: u64,
     pub bad: Vec<BadRecord>,
     /// Number of bytes in `ledger.damaged`.
-    pub aside: u64,
+    pub damaged_bytes: u64,
     /// Names of the blobs in `damaged/`.
     pub blobs: Vec<String>,
 }
@@ -61,8 +61,13 @@ impl fmt::Display for Salvaged {
         if self.bad.len() > NAMED {
             write!(f, "; and {} more", self.bad.len() - NAMED)?;
         }
-        if self.aside > 0 {
-            write!(f, "; {} bytes are set aside in {}", self.aside, self.dir.join(DAMAGED).display())?;
+        if self.damaged_bytes > 0 {
+            write!(
+                f,
+                "; {} bytes are set aside in {}",
+                self.damaged_bytes,
+                self.dir.join(DAMAGED).display()
+            )?;
         }
         if !self.blobs.is_empty() {
             let place = self.dir.join(DAMAGED_BLOBS);
@@ -122,7 +127,7 @@ pub fn salvage(
             .and_then(|()| io.rename(&dir.join(layout::BLOBS).join(name), &place.join(name)))
             .map_err(failed())?;
     }
-    let made = Salvaged { id: copy.id(), dir, entries, bad, aside, blobs: broken };
+    let made = Salvaged { id: copy.id(), dir, entries, bad, damaged_bytes: aside, blobs: broken };
     let title = copy.title().map_or_else(|| from.to_string(), str::to_owned);
     let text = format!("This is a repaired copy of session {from}: {made}.");
     copy.append(

@@ -105,10 +105,10 @@ fn masked<'t>(
 /// Returns the secrets of a text in order. Of overlapping ones the first counts; at the same position, the
 /// more certain form.
 pub fn find(text: &str) -> Vec<FoundSecret> {
-    found(text, all_keys(text), |_| true)
+    find_forms(text, all_keys(text), |_| true)
 }
 
-fn found(text: &str, blocks: Vec<Range<usize>>, wanted: impl Fn(&Form) -> bool) -> Vec<FoundSecret> {
+fn find_forms(text: &str, blocks: Vec<Range<usize>>, wanted: impl Fn(&Form) -> bool) -> Vec<FoundSecret> {
     let blocks = blocks.into_iter();
     let mut out: Vec<FoundSecret> = blocks.map(|range| FoundSecret { kind: PRIVATE_KEY, range }).collect();
     for form in FORMS.iter().filter(|form| wanted(form)) {
@@ -157,7 +157,7 @@ pub fn mask_published_after<'t>(before: &str, text: &'t str) -> (Cow<'t, str>, V
     if !(has_mark(&whole) || private_key::has_middles(&whole)) {
         return (Cow::Borrowed(text), Vec::new());
     }
-    let found = found(&whole, private_key::find(&whole), |form| form.published);
+    let found = find_forms(&whole, private_key::find(&whole), |form| form.published);
     let (masked, kinds) = mask_found(&whole, before.len()..whole.len(), &found);
     if kinds.is_empty() { (Cow::Borrowed(text), kinds) } else { (Cow::Owned(masked), kinds) }
 }

@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 /// Estimated tokens of removed messages that stay in memory, because most undos need the messages that were removed last.
-const ROOM: Tokens = Tokens(100_000);
+const RETAINED_TOKENS: Tokens = Tokens(100_000);
 
 /// The state at the end of a walk.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub fn walk_again(
 ) -> Result<Walked, StoreError> {
     let mut walked = Walked { view: View::new(policy, scope), bad: Vec::new(), proof: Proof::default() };
     let (mut lets_go, mut failed) = (true, None);
-    let mut reader = ledger::read(session_dir)?.knowing(proof);
+    let mut reader = ledger::read(session_dir)?.with_proof(proof);
     let bytes = ledger_path(session_dir).metadata().map_or(0, |m| m.len());
     let mut step = |entry: Entry| {
         visit(&entry, &mut walked.view)?;
@@ -73,7 +73,7 @@ pub fn walk_again(
                 }
             }
         } else if lets_go {
-            walked.view.let_go(ROOM);
+            walked.view.let_go(RETAINED_TOKENS);
         }
         ControlFlow::Continue(())
     };

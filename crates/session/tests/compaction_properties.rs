@@ -16,7 +16,7 @@ mod compaction {
 use becket_session::context::Policy;
 use becket_session::context::budget::{Limits, Meter};
 use becket_session::context::compaction::{
-    CompactionReason, Floor, Governor, Owed, Previous, Step, Tail, borders, cut, first_unseen,
+    CompactionReason, Floor, Governor, Previous, Step, Tail, Verdict, borders, cut, first_unseen,
 };
 use becket_session::context::continuation::{Branch, branch, is_users_words};
 use becket_types::*;
@@ -160,9 +160,9 @@ fn simulate(
         let budget = snapshot(&log, window).request.budget.limited(limits);
         let base_now = base(&floor, previous.as_ref(), &log);
         let used = meter.used(base_now);
-        match governor.owed(need, used, &budget, &policy, Millis(round)) {
-            Owed::Stop(_) => break,
-            Owed::Compact(trigger) => {
+        match governor.decide(need, used, &budget, &policy, Millis(round)) {
+            Verdict::Stop(_) => break,
+            Verdict::Compact(trigger) => {
                 let mut before = snapshot(&log, window);
                 before.request.budget = budget;
                 before.request.summariser.as_mut().unwrap().budget = budget;
@@ -178,7 +178,7 @@ fn simulate(
                         assert!(continuation(&outcome).is_some());
                         assert!(outcome.report.tokens_after < outcome.report.tokens_before);
                         governor.succeeded(outcome.report.tokens_after, &budget);
-                        governor.showed(outcome.report.blind);
+                        governor.note_shown(outcome.report.blind);
                         previous = log.apply(&outcome);
                         meter.forget();
                         tally.compactions += 1;
@@ -197,7 +197,7 @@ fn simulate(
                 need = CompactionReason::Threshold;
                 continue;
             }
-            Owed::No => {}
+            Verdict::No => {}
         }
         let counted = (base_now.0 as f64 * skew) as u64;
         if counted > true_window {

@@ -195,7 +195,7 @@ impl Run {
         let Before { state, discarded, undoable } = before.clone();
         self.discarded = discarded;
         let World { view, entries, .. } = &self.world;
-        let cancelled = rewind::cancelled(view, entries.iter().cloned(), to);
+        let cancelled = rewind::entries_to_cancel(view, entries.iter().cloned(), to);
         let taken_back = entries.iter().filter(|entry| entry.seq >= to);
         self.discarded.extend(taken_back.filter_map(|entry| match &entry.kind {
             EntryKind::Message { message } if !message.metadata.compaction_continue => {
@@ -341,7 +341,7 @@ fn a_second_rewind_to_a_discarded_prompt_is_no_undo_by_hand() {
     // A third rewind finds nothing to do.
     let World { view, entries, .. } = &run.world;
     let to = *run.prompts.keys().next_back().unwrap();
-    assert_eq!(rewind::cancelled(view, entries.iter().cloned(), to), []);
+    assert_eq!(rewind::entries_to_cancel(view, entries.iter().cloned(), to), []);
 }
 
 #[test]

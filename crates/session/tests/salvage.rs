@@ -203,7 +203,7 @@ proptest! {
             .filter(|r| !matches!(r.why, BadKind::ChainBreak | BadKind::Entry(_)))
             .map(|r| r.bytes).sum();
         let aside = fs::read(made.dir.join("ledger.damaged")).unwrap_or_default();
-        prop_assert_eq!((aside.len() as u64, made.aside), (lost, lost));
+        prop_assert_eq!((aside.len() as u64, made.damaged_bytes), (lost, lost));
         let report = made.to_string();
         prop_assert!(made.bad.first().is_none_or(|r| report.contains(&r.to_string())), "{report}");
         prop_assert!(report.contains("the original is unchanged"));

@@ -6,7 +6,7 @@
 
 use crate::server::{Answer, Ask, Row, Server};
 use crate::{ConnectError, encryption, sys};
-use becket_session::store::{Disk, Io, Named, OpenMode};
+use becket_session::store::{Disk, Io, OpenMode, PathState};
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -332,8 +332,8 @@ impl Io for Postgres {
         Disk.read(path)
     }
 
-    fn named(&self, file: &File, path: &Path) -> io::Result<Named> {
+    fn named(&self, file: &File, path: &Path) -> io::Result<PathState> {
         let lost = self.spot(path).is_some_and(|s| s.rest == LOCK && self.state().lost.contains(&s.id));
-        if lost { Ok(Named::Other) } else { Disk.named(file, path) }
+        if lost { Ok(PathState::Other) } else { Disk.named(file, path) }
     }
 }

@@ -227,7 +227,7 @@ fn attempt(
     }
     known.with(&current.bytes, &name, |subject| {
         let plan = engine::plan(subject, edits)?;
-        let drift = known.drift(subject);
+        let drift = known.changes_since_read(subject);
         let note = stale::allow(known.seen, drift.as_ref(), &plan, &subject.source.text, &name)
             .inspect_err(|_| KnownFile::record(env, path, &current.bytes, drift.as_ref()))?;
         let out = plan.apply(&current.bytes);

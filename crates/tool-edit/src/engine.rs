@@ -107,15 +107,15 @@ impl<'a> Planner<'a> {
             ))
         } else if edit.raw {
             raw_bytes(&edit.old)
-                .and_then(|old| of_bytes(subject, edit.all, &old, &raw_bytes(&edit.new)?, plan))
+                .and_then(|old| plan_bytes(subject, edit.all, &old, &raw_bytes(&edit.new)?, plan))
         } else if matches!(subject.view.kind, Kind::Bytes { .. }) {
             subject
                 .view
                 .encode(&edit.new)
                 .map_err(|c| format!("{} is not valid text in an encoding that could be recognised, so {c:?} cannot be written into it. Only ASCII can be inserted here; nothing was changed.", subject.name))
-                .and_then(|new| of_bytes(subject, edit.all, edit.old.as_bytes(), &new, plan))
+                .and_then(|new| plan_bytes(subject, edit.all, edit.old.as_bytes(), &new, plan))
         } else {
-            of_text(subject, edit, plan, taken)
+            plan_text(subject, edit, plan, taken)
         };
         outcome.map_err(|text| format!("{}{text}", edit.label))
     }
@@ -182,7 +182,13 @@ fn no_escape(rest: &str) -> String {
     )
 }
 
-fn of_bytes(subject: &Subject<'_>, all: bool, old: &[u8], new: &[u8], plan: &mut Plan) -> Result<(), String> {
+fn plan_bytes(
+    subject: &Subject<'_>,
+    all: bool,
+    old: &[u8],
+    new: &[u8],
+    plan: &mut Plan,
+) -> Result<(), String> {
     let name = subject.name;
     let finder = memchr::memmem::Finder::new(old);
     let mut at = Vec::new();
@@ -219,7 +225,7 @@ fn of_bytes(subject: &Subject<'_>, all: bool, old: &[u8], new: &[u8], plan: &mut
     Ok(())
 }
 
-fn of_text(
+fn plan_text(
     subject: &Subject<'_>,
     edit: &Edit,
     plan: &mut Plan,
@@ -260,7 +266,7 @@ fn of_text(
         plan.places += 1;
         return Ok(());
     }
-    left_out(subject, &old, &new)?;
+    refuse_placeholder(subject, &old, &new)?;
     // Files with NUL, and files above `MAX_TOLERANT_BYTES`, allow only exact matches.
     let strict = view.binary || source.text.len() > MAX_TOLERANT_BYTES;
     let find = |source: &Source<'_>| {
@@ -286,7 +292,8 @@ fn of_text(
             of = broken;
         }
     }
-    let MatchedEdit { tier, splices } = found.map_err(|refusal| refuse::words(&refusal, edit, subject))?;
+    let MatchedEdit { tier, splices } =
+        found.map_err(|refusal| refuse::refusal_text(&refusal, edit, subject))?;
     if tier == Tier::Exact {
         numbers_in_new(subject, &old, &new, splices.first())?;
     }
@@ -304,7 +311,7 @@ fn of_text(
 }
 
 /// Refuses `new` if it contains a placeholder for omitted lines, because the placeholder would replace them.
-fn left_out(subject: &Subject<'_>, old: &str, new: &str) -> Result<(), String> {
+fn refuse_placeholder(subject: &Subject<'_>, old: &str, new: &str) -> Result<(), String> {
     let there = |line: &str| {
         let same = |l: &str| l.trim() == line.trim();
         old.lines().any(same) || subject.source.text.lines().any(same)

@@ -20,7 +20,7 @@ const SET_ID: u32 = 0o6000;
 /// # Errors
 ///
 /// Fails if the owner, an attribute or the mode cannot be set.
-pub(crate) fn take_over(new: &File, old: &File) -> io::Result<()> {
+pub(crate) fn copy_metadata(new: &File, old: &File) -> io::Result<()> {
     let (meta, mine) = (old.metadata()?, new.metadata()?);
     if (mine.uid(), mine.gid()) != (meta.uid(), meta.gid()) {
         std::os::unix::fs::fchown(new, Some(meta.uid()), Some(meta.gid()))?;
@@ -70,12 +70,12 @@ fn attributes(file: &File) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
 
 /// Mode bits and capabilities that the system clears when a file is written. They are restored after the
 /// write.
-pub(crate) struct Rights {
+pub(crate) struct ClearedBits {
     mode: u32,
     capability: Option<Vec<u8>>,
 }
 
-impl Rights {
+impl ClearedBits {
     pub(crate) fn read(file: &File) -> io::Result<Self> {
         let mut value = vec![0u8; 1024];
         let capability = rustix::fs::fgetxattr(file, CAPABILITY, value.as_mut_slice()).ok();

@@ -83,7 +83,7 @@ pub(crate) fn access(env: &ToolEnv, path: &str) -> Result<Access, String> {
 ///
 /// Returns a message for the model.
 pub(crate) fn target(env: &ToolEnv, written: &str) -> Result<PathBuf, String> {
-    let path = understood(env, written)?;
+    let path = parse_path(env, written)?;
     let real = env.path(&path)?;
     let named = env.resolve(&path);
     if env.is_inside(&named) && !env.is_inside(&real) {
@@ -104,12 +104,12 @@ pub(crate) fn target(env: &ToolEnv, written: &str) -> Result<PathBuf, String> {
 
 /// Returns the intended path: as written if that file exists, else the only existing file among the readings without a
 /// usual decoration, else the path without quotes around it.
-fn understood(env: &ToolEnv, written: &str) -> Result<String, String> {
+fn parse_path(env: &ToolEnv, written: &str) -> Result<String, String> {
     let is_there = |path: &str| env.path(path).is_ok_and(|real| real.symlink_metadata().is_ok());
     if written.contains('\0') || is_there(written) {
         return Ok(written.to_owned());
     }
-    let bare = undressed(written);
+    let bare = strip_decoration(written);
     if bare.is_empty() {
         return Err("The path is empty.".to_owned());
     }
@@ -140,7 +140,7 @@ fn understood(env: &ToolEnv, written: &str) -> Result<String, String> {
 }
 
 /// Removes white space, quotes and a URL scheme around a path, which are not part of file names.
-fn undressed(written: &str) -> &str {
+fn strip_decoration(written: &str) -> &str {
     let mut path = written.trim();
     for quote in ['"', '\'', '`'] {
         if let Some(inside) = path.strip_prefix(quote).and_then(|p| p.strip_suffix(quote)) {
@@ -192,7 +192,7 @@ mod tests {
             ("\"new.rs\"", "new.rs"),
             ("new.rs:3", "new.rs:3"),
         ] {
-            assert_eq!(understood(&env, written).as_deref(), Ok(want), "{written:?}");
+            assert_eq!(parse_path(&env, written).as_deref(), Ok(want), "{written:?}");
         }
         let url = format!("file://{}/own", env.cwd.display());
         assert_eq!(target(&env, &url), Ok(env.cwd.join("own")));

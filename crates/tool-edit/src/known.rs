@@ -35,20 +35,20 @@ impl KnownFile {
     }
 
     /// Returns the changes since the file was read; `None` if no copy of the read content is kept, or if it is not text.
-    pub(crate) fn drift(&self, subject: &Subject<'_>) -> Option<ContentChange> {
+    pub(crate) fn changes_since_read(&self, subject: &Subject<'_>) -> Option<ContentChange> {
         ContentChange::between(self.before.as_deref()?, subject.source)
     }
 
     /// Call this after a refusal. If its message showed all changes, the model knows the current content, as if it had read the file again.
     pub(crate) fn record(env: &ToolEnv, path: &Path, bytes: &[u8], drift: Option<&ContentChange>) {
-        if drift.is_some_and(ContentChange::is_told) {
+        if drift.is_some_and(ContentChange::shows_all_changes) {
             env.host.note_content(path, &sha256(bytes), bytes.to_vec());
         }
     }
 
     /// Call this after a write. The model knows the new content if it knew the old content or was shown all changes.
     pub(crate) fn written(&self, env: &ToolEnv, path: &Path, bytes: &[u8], drift: Option<&ContentChange>) {
-        if self.seen == Seen::Same || drift.is_some_and(ContentChange::is_told) {
+        if self.seen == Seen::Same || drift.is_some_and(ContentChange::shows_all_changes) {
             env.host.note_content(path, &sha256(bytes), bytes.to_vec());
         }
     }

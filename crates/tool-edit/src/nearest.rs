@@ -16,18 +16,18 @@ const FLOOR: f32 = 0.6;
 /// The most similar block: its first and last line (from 1), and the diff from the model's text (`-`) to the
 /// file's (`+`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Near {
+pub(crate) struct SimilarBlock {
     pub first: usize,
     pub last: usize,
     pub diff: String,
 }
 
-pub(crate) fn nearest(text: &str, old: &str) -> Option<Near> {
+pub(crate) fn nearest(text: &str, old: &str) -> Option<SimilarBlock> {
     let lines: Vec<&str> = text.lines().collect();
     let wanted: Vec<&str> = old.trim_matches('\n').lines().collect();
     let start = by_votes(&lines, &wanted).or_else(|| by_likeness(&lines, &wanted))?;
     let end = end(&lines, &wanted, start);
-    Some(Near { first: start + 1, last: end, diff: small_diff(&wanted, &lines[start..end]) })
+    Some(SimilarBlock { first: start + 1, last: end, diff: small_diff(&wanted, &lines[start..end]) })
 }
 
 /// Returns a diff of the whole block against the model's text.

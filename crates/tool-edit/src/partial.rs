@@ -14,7 +14,7 @@
 use crate::lines::Lines;
 use crate::matched::{MatchedEdit, Refusal, Tier};
 use crate::normalize::Normalized;
-use crate::splice::one;
+use crate::splice::match_lines;
 use std::ops::Range;
 
 /// Finds `old` in the text as `normalize` converts it, and replaces it if both ends are resolved.
@@ -28,32 +28,32 @@ pub(crate) fn normalized(
     if tier == Tier::Unicode && lines.text.is_ascii() && old.is_ascii() {
         return Ok(None);
     }
-    let wanted = Wanted::new(old, new, tier);
+    let wanted = TrimmedEdit::new(old, new, tier);
     let needle = normalize(wanted.core).text;
-    let hits: Vec<Hit<'_>> = normalize(lines.text)
+    let hits: Vec<ResolvedMatch<'_>> = normalize(lines.text)
         .find(&needle)
         .into_iter()
         .filter(|hit| between_words(lines.text, hit))
-        .filter_map(|hit| wanted.settle(lines.text, &hit))
+        .filter_map(|hit| wanted.resolve(lines.text, &hit))
         .collect();
     let free = lines.search_scope.narrow(hits.iter().map(|hit| hit.range.clone()).collect());
-    let hits: Vec<Hit<'_>> = hits.into_iter().filter(|hit| free.contains(&hit.range)).collect();
+    let hits: Vec<ResolvedMatch<'_>> = hits.into_iter().filter(|hit| free.contains(&hit.range)).collect();
     match hits.as_slice() {
         [] => Ok(None),
-        [hit] => one(lines.text, hit.range.clone(), hit.old, hit.new, tier).map(Some),
+        [hit] => match_lines(lines.text, hit.range.clone(), hit.old, hit.new, tier).map(Some),
         several => Err(Refusal::Ambiguous { tier, at: several.iter().map(|hit| hit.range.start).collect() }),
     }
 }
 
 /// A place with resolved ends, and the part of the edit that applies to it.
-struct Hit<'a> {
+struct ResolvedMatch<'a> {
     range: Range<usize>,
     old: &'a str,
     new: &'a str,
 }
 
 /// `old` without its outer white space, which is kept separately.
-struct Wanted<'a> {
+struct TrimmedEdit<'a> {
     old: &'a str,
     new: &'a str,
     /// White space at the start of `old`.
@@ -65,13 +65,13 @@ struct Wanted<'a> {
 
 /// One end of a hit: its offset in the file, and the number of bytes of `old` and of `new` that are left out at this
 /// end.
-struct End {
+struct MatchEnd {
     at: usize,
     of_old: usize,
     of_new: usize,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> TrimmedEdit<'a> {
     fn new(old: &'a str, new: &'a str, tier: Tier) -> Self {
         // Unicode normalisation keeps white space, so only the newlines at the end must be checked in the
         // file.
@@ -84,7 +84,7 @@ impl<'a> Wanted<'a> {
         Self { old, new, lead, core, trail: &old[lead.len() + core.len()..] }
     }
 
-    fn settle(&self, text: &str, hit: &Range<usize>) -> Option<Hit<'a>> {
+    fn resolve(&self, text: &str, hit: &Range<usize>) -> Option<ResolvedMatch<'a>> {
         let line_start = text[..hit.start].rfind('\n').map_or(0, |i| i + 1);
         let begins_line = text[line_start..hit.start].trim().is_empty();
         let first = self.first(text, hit.start, begins_line.then_some(line_start))?;
@@ -111,31 +111,31 @@ impl<'a> Wanted<'a> {
                 return None;
             }
         }
-        Some(Hit { range: start..last.at, old, new })
+        Some(ResolvedMatch { range: start..last.at, old, new })
     }
 
-    fn first(&self, text: &str, at: usize, line_start: Option<usize>) -> Option<End> {
+    fn first(&self, text: &str, at: usize, line_start: Option<usize>) -> Option<MatchEnd> {
         if self.lead.is_empty() {
-            return Some(End { at, of_old: 0, of_new: 0 });
+            return Some(MatchEnd { at, of_old: 0, of_new: 0 });
         }
         let blank = self.lead.rfind('\n').map_or(0, |i| i + 1);
         if let Some(line_start) = line_start
             && self.new.starts_with(&self.lead[..blank])
         {
-            return Some(End { at: line_start, of_old: blank, of_new: blank });
+            return Some(MatchEnd { at: line_start, of_old: blank, of_new: blank });
         }
         if text[..at].ends_with(self.lead) {
-            return Some(End { at: at - self.lead.len(), of_old: 0, of_new: 0 });
+            return Some(MatchEnd { at: at - self.lead.len(), of_old: 0, of_new: 0 });
         }
         let spaced = text[..at].ends_with(|c: char| c != '\n' && c.is_whitespace());
         let shared = blank == 0 && self.new.len() > self.lead.len() && self.new.starts_with(self.lead);
-        (spaced && shared).then_some(End { at, of_old: self.lead.len(), of_new: self.lead.len() })
+        (spaced && shared).then_some(MatchEnd { at, of_old: self.lead.len(), of_new: self.lead.len() })
     }
 
-    fn last(&self, text: &str, at: usize) -> Option<End> {
+    fn last(&self, text: &str, at: usize) -> Option<MatchEnd> {
         let trail = self.trail;
         if trail.is_empty() {
-            return Some(End { at, of_old: 0, of_new: 0 });
+            return Some(MatchEnd { at, of_old: 0, of_new: 0 });
         }
         let rest = first_line(&text[at..]);
         let spaces = |text: &str| text.len() - text.trim_end_matches([' ', '\t']).len();
@@ -149,25 +149,25 @@ impl<'a> Wanted<'a> {
             };
             let (left_old, left_new) = (cut(self.old), cut(self.new));
             return match of_old - shared {
-                0 => Some(End { at, of_old: left_old, of_new: left_new }),
+                0 => Some(MatchEnd { at, of_old: left_old, of_new: left_new }),
                 // The newlines that stay must be in the file as well.
                 _ if shared > 0 && line_ends(text, at, of_old).is_none() => None,
                 gone => match line_ends(text, at, gone) {
-                    Some(end) => Some(End { at: end, of_old: left_old, of_new: left_new }),
+                    Some(end) => Some(MatchEnd { at: end, of_old: left_old, of_new: left_new }),
                     // The last line of the file has no newline that could be removed.
                     None if gone == 1 && shared == 0 => {
-                        Some(End { at: text.len(), of_old: trail.len(), of_new: left_new })
+                        Some(MatchEnd { at: text.len(), of_old: trail.len(), of_new: left_new })
                     }
                     None => None,
                 },
             };
         }
         if text[at..].starts_with(trail) {
-            return Some(End { at: at + trail.len(), of_old: 0, of_new: 0 });
+            return Some(MatchEnd { at: at + trail.len(), of_old: 0, of_new: 0 });
         }
         let spaced = rest.starts_with(char::is_whitespace);
         let shared = !trail.contains('\n') && self.new.len() > trail.len() && self.new.ends_with(trail);
-        (spaced && shared).then_some(End { at, of_old: trail.len(), of_new: trail.len() })
+        (spaced && shared).then_some(MatchEnd { at, of_old: trail.len(), of_new: trail.len() })
     }
 }
 

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 /// Maximum number of places that a refusal lists.
 const MAX_PLACES: usize = 10;
 
-pub(crate) fn words(refusal: &Refusal, edit: &Edit, subject: &Subject<'_>) -> String {
+pub(crate) fn refusal_text(refusal: &Refusal, edit: &Edit, subject: &Subject<'_>) -> String {
     let name = subject.name;
     let text = &*subject.source.text;
     let line = |at: usize| line_of(text, at);

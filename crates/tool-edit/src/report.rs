@@ -48,7 +48,7 @@ pub(crate) fn change(subject: &Subject<'_>, plan: &Plan, new: &[u8]) -> diff::Ch
 }
 
 /// Returns the end of a confirmation: how the text was matched, the encoding, and the size of the change.
-pub(crate) fn manner(subject: &Subject<'_>, plan: &Plan, change: &diff::Change) -> String {
+pub(crate) fn match_details(subject: &Subject<'_>, plan: &Plan, change: &diff::Change) -> String {
     let mut out = String::new();
     if plan.tiers.len() > 1 {
         let _ = write!(out, ", {} edits", plan.tiers.len());
@@ -78,7 +78,7 @@ pub(crate) fn edited(
 ) -> ToolOutput {
     let change = change(subject, plan, new);
     let mut content =
-        format!("Edited {}{}\n{}", subject.name, manner(subject, plan, &change), change.snippet);
+        format!("Edited {}{}\n{}", subject.name, match_details(subject, plan, &change), change.snippet);
     if let Some(note) = note {
         let _ = write!(content, "\n{note}");
     }

@@ -10,7 +10,7 @@ use crate::normalize;
 use crate::retouch::retouch;
 use std::ops::Range;
 
-pub(crate) fn one(
+pub(crate) fn match_lines(
     text: &str,
     range: Range<usize>,
     old: &str,
@@ -72,8 +72,11 @@ pub(crate) fn splice(
     };
     if tier == Tier::Exact || (region.len() == old_lines.len() && region.iter().zip(&old_lines).all(same)) {
         let map: Vec<Option<usize>> = (0..region.len()).map(Some).collect();
-        let tier =
-            if settled(&region, &old_lines, &new_lines) { tier.min(Tier::TrailingSpace) } else { tier };
+        let tier = if is_new_text_indented(&region, &old_lines, &new_lines) {
+            tier.min(Tier::TrailingSpace)
+        } else {
+            tier
+        };
         let pieces = hunks::apply(&region, &old_lines, &new_lines, &map, writer(&region, &old_lines, tier))?;
         return Ok(Splice { range, pieces });
     }
@@ -156,7 +159,7 @@ pub(crate) fn writer<'a>(
 
 /// True if the new text begins at the file's depth and the old text does not. The model has then already used
 /// the file's indentation.
-fn settled(file: &[&str], old: &[&str], new: &[&str]) -> bool {
+fn is_new_text_indented(file: &[&str], old: &[&str], new: &[&str]) -> bool {
     let depth = |lines: &[&str]| {
         lines.iter().find(|line| !line.trim().is_empty()).map(|line| indent::indentation(line).to_owned())
     };

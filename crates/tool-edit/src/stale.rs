@@ -23,7 +23,7 @@ pub(crate) struct ContentChange {
     same: Vec<Range<usize>>,
     diff: String,
     /// True if `diff` is not cut.
-    whole: bool,
+    is_diff_complete: bool,
 }
 
 impl ContentChange {
@@ -54,11 +54,11 @@ impl ContentChange {
         let shown = becket_types::cut_end(&unified, MAX_DIFF);
         let whole = shown.len() == unified.len();
         let rest = if whole { "" } else { "\n… (the rest is not shown)" };
-        Some(Self { same, diff: format!("{}{rest}", shown.trim_end()), whole })
+        Some(Self { same, diff: format!("{}{rest}", shown.trim_end()), is_diff_complete: whole })
     }
 
     /// True if every line of the region is unchanged, and none was inserted or removed between them.
-    fn spares(&self, text: &str, region: &Range<usize>) -> bool {
+    fn leaves_unchanged(&self, text: &str, region: &Range<usize>) -> bool {
         let first = crate::scope::line_of(text, region.start) - 1;
         let inside = text[region.clone()].trim_end_matches('\n');
         let last = first + memchr::memchr_iter(b'\n', inside.as_bytes()).count();
@@ -66,8 +66,8 @@ impl ContentChange {
     }
 
     /// True if the message shows all changes, so the model knows the file after reading it.
-    pub(crate) fn is_told(&self) -> bool {
-        self.whole
+    pub(crate) fn shows_all_changes(&self) -> bool {
+        self.is_diff_complete
     }
 }
 
@@ -87,13 +87,13 @@ pub(crate) fn allow(
     match (seen, drift) {
         (Seen::Same, _) => Ok(None),
         (Seen::ChangedSince, Some(drift)) => {
-            if plan.regions.iter().all(|region| drift.spares(text, region)) {
+            if plan.regions.iter().all(|region| drift.leaves_unchanged(text, region)) {
                 return Ok(Some(format!("{name} has changed elsewhere since you read it:\n{}", drift.diff)));
             }
             Err(format!(
                 "{name} has changed since you read it, also where this edit goes; nothing was changed. What changed:\n{}\n{}",
                 drift.diff,
-                if drift.whole { "Edit what is there now." } else { "Read it again, then edit." }
+                if drift.is_diff_complete { "Edit what is there now." } else { "Read it again, then edit." }
             ))
         }
         (Seen::ChangedSince, None) if strict => Ok(Some(format!(
@@ -125,7 +125,11 @@ pub(crate) fn overwritten(seen: Seen, drift: Option<&ContentChange>, name: &str)
         (Seen::ChangedSince, Some(drift)) => Err(format!(
             "{name} has changed since you read it; nothing was written. What changed:\n{}\n{}",
             drift.diff,
-            if drift.whole { "Write again with that in it." } else { "Read it again, then decide." }
+            if drift.is_diff_complete {
+                "Write again with that in it."
+            } else {
+                "Read it again, then decide."
+            }
         )),
         (Seen::ChangedSince, None) => Err(format!(
             "{name} has changed since you read it; nothing was written. Read it again, then decide."

@@ -12,7 +12,7 @@
 //! Paths are resolved by the caller. Their directories are held open ([`Dir`]), so that a link that appears
 //! later is not followed.
 
-use crate::faithful::{Rights, take_over};
+use crate::faithful::{ClearedBits, copy_metadata};
 use crate::file::{Current, FileError, Stamp, explain};
 use becket_tool::dir::{self, Dir};
 use becket_tool::temporary;
@@ -26,27 +26,27 @@ use std::sync::Arc;
 /// One written file. The write can still be undone.
 #[derive(Debug)]
 #[must_use = "keep it or undo it"]
-pub(crate) struct Done {
+pub(crate) struct WrittenFile {
     path: PathBuf,
     dir: Arc<Dir>,
     name: OsString,
-    how: How,
+    how: WriteMethod,
 }
 
 #[derive(Debug)]
-enum How {
+enum WriteMethod {
     /// The old file has the name `aside`. `replaced` is true if a new file has the original name.
     Aside { aside: OsString, replaced: bool },
     /// The file did not exist. These directories were created for it, outermost first.
     Created { made: Vec<PathBuf> },
     /// Written in place, or renamed over the old file because the file system cannot swap two files. `old` is the old content.
-    Over { old: Vec<u8> },
+    InPlace { old: Vec<u8> },
 }
 
-impl Done {
+impl WrittenFile {
     /// Makes the write final.
     pub(crate) fn keep(self) {
-        if let How::Aside { aside, .. } = &self.how {
+        if let WriteMethod::Aside { aside, .. } = &self.how {
             let _ = self.dir.remove(aside);
         }
     }
@@ -59,20 +59,20 @@ impl Done {
     pub(crate) fn undo(self) -> Result<(), String> {
         let failed = |e: io::Error| format!("{} could not be put back: {e}.", self.path.display());
         match &self.how {
-            How::Aside { aside, replaced: true } => {
+            WriteMethod::Aside { aside, replaced: true } => {
                 self.dir.exchange(aside, &self.name).map_err(failed)?;
                 self.dir.remove(aside).map_err(failed)?;
             }
-            How::Aside { aside, replaced: false } => {
+            WriteMethod::Aside { aside, replaced: false } => {
                 self.dir.rename_new(aside, &self.name).map_err(failed)?;
             }
-            How::Created { made } => {
+            WriteMethod::Created { made } => {
                 self.dir.remove(&self.name).map_err(failed)?;
                 for dir in made.iter().rev() {
                     let _ = std::fs::remove_dir(dir);
                 }
             }
-            How::Over { old } => {
+            WriteMethod::InPlace { old } => {
                 let file = self.dir.read_write(&self.name).map_err(failed)?;
                 fill_in_place(&file, old).map_err(failed)?;
             }
@@ -118,7 +118,7 @@ fn split(path: &Path) -> Result<(&Path, OsString), FileError> {
 
 /// Creates a file and missing directories above it. Fails if something has appeared at the path. If the file
 /// is moved, it gets owner, mode and attributes of `like`, its old path.
-pub(crate) fn create(path: &Path, bytes: &[u8], like: Option<&Path>) -> Result<Done, FileError> {
+pub(crate) fn create(path: &Path, bytes: &[u8], like: Option<&Path>) -> Result<WrittenFile, FileError> {
     let (parent, name) = split(path)?;
     let (above, is_there) = deepest(parent)?;
     let temp = Temp::new(&above, &name, 0o666)
@@ -126,7 +126,7 @@ pub(crate) fn create(path: &Path, bytes: &[u8], like: Option<&Path>) -> Result<D
     (&temp.file).write_all(bytes).map_err(|e| explain(path, &e))?;
     if let Some(like) = like {
         let (dir, name) = open(like)?;
-        dir.read(&name).and_then(|old| take_over(&temp.file, &old)).map_err(|e| {
+        dir.read(&name).and_then(|old| copy_metadata(&temp.file, &old)).map_err(|e| {
             format!(
                 "{} cannot be moved with its owner, mode and attributes: {e}; nothing was changed. Use mv.",
                 like.display()
@@ -153,11 +153,11 @@ pub(crate) fn create(path: &Path, bytes: &[u8], like: Option<&Path>) -> Result<D
     }
     temp.keep();
     dir.sync();
-    Ok(Done { path: path.to_owned(), dir, name, how: How::Created { made } })
+    Ok(WrittenFile { path: path.to_owned(), dir, name, how: WriteMethod::Created { made } })
 }
 
 /// Replaces the content of a file, if the file is still in the state `current`.
-pub(crate) fn replace(path: &Path, bytes: &[u8], current: &Current) -> Result<Done, FileError> {
+pub(crate) fn replace(path: &Path, bytes: &[u8], current: &Current) -> Result<WrittenFile, FileError> {
     let (dir, name) = open(path)?;
     let linked = unchanged(path, &dir, &name, &current.stamp)?;
     if current.mode & 0o222 == 0 {
@@ -174,7 +174,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], current: &Current) -> Result<Do
         Err(e) => return Err(explain(path, &e)),
     };
     (&temp.file).write_all(bytes).map_err(|e| explain(path, &e))?;
-    let taken = dir.read(&name).and_then(|old| take_over(&temp.file, &old));
+    let taken = dir.read(&name).and_then(|old| copy_metadata(&temp.file, &old));
     if taken.is_err() {
         drop(temp);
         return in_place(path, dir, name, bytes, current);
@@ -187,13 +187,13 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], current: &Current) -> Result<Do
                 return Err(FileError::Changed);
             }
             temp.keep();
-            How::Aside { aside: temp.name.clone(), replaced: true }
+            WriteMethod::Aside { aside: temp.name.clone(), replaced: true }
         }
         Err(e) if e.kind() == io::ErrorKind::Unsupported => {
             unchanged(path, &dir, &name, &current.stamp)?;
             dir.rename(&temp.name, &name).map_err(|e| explain(path, &e))?;
             temp.keep();
-            How::Over { old: current.bytes.clone() }
+            WriteMethod::InPlace { old: current.bytes.clone() }
         }
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(FileError::Changed),
         // In a sticky directory or at a mount point the file cannot be swapped, but its content can be
@@ -205,11 +205,11 @@ pub(crate) fn replace(path: &Path, bytes: &[u8], current: &Current) -> Result<Do
         Err(e) => return Err(explain(path, &e)),
     };
     dir.sync();
-    Ok(Done { path: path.to_owned(), dir, name, how })
+    Ok(WrittenFile { path: path.to_owned(), dir, name, how })
 }
 
 /// Deletes a file, if it is still in the state `current`.
-pub(crate) fn delete(path: &Path, current: &Current) -> Result<Done, FileError> {
+pub(crate) fn delete(path: &Path, current: &Current) -> Result<WrittenFile, FileError> {
     let (dir, name) = open(path)?;
     unchanged(path, &dir, &name, &current.stamp)?;
     let aside = temporary::name(&name);
@@ -230,7 +230,7 @@ pub(crate) fn delete(path: &Path, current: &Current) -> Result<Done, FileError> 
         });
     }
     dir.sync();
-    Ok(Done { path: path.to_owned(), dir, name, how: How::Aside { aside, replaced: false } })
+    Ok(WrittenFile { path: path.to_owned(), dir, name, how: WriteMethod::Aside { aside, replaced: false } })
 }
 
 fn read_only(path: &Path, mode: u32) -> FileError {
@@ -298,7 +298,7 @@ fn in_place(
     name: OsString,
     bytes: &[u8],
     current: &Current,
-) -> Result<Done, FileError> {
+) -> Result<WrittenFile, FileError> {
     let copy = Temp::named(&dir, temporary::copy_name(&name), 0o600).and_then(|temp| {
         (&temp.file).write_all(bytes)?;
         temp.file.sync_all()?;
@@ -310,7 +310,7 @@ fn in_place(
     if !same || !same_content(&mut file, &current.bytes) {
         return Err(FileError::Changed);
     }
-    Rights::read(&file).map_err(|e| explain(path, &e))?.check(&file, path)?;
+    ClearedBits::read(&file).map_err(|e| explain(path, &e))?.check(&file, path)?;
     if let Err(e) = fill_in_place(&file, bytes) {
         if fill_in_place(&file, &current.bytes).is_ok() {
             return Err(explain(path, &e));
@@ -323,11 +323,16 @@ fn in_place(
         return Err(FileError::Refused(text));
     }
     drop(copy);
-    Ok(Done { path: path.to_owned(), dir, name, how: How::Over { old: current.bytes.clone() } })
+    Ok(WrittenFile {
+        path: path.to_owned(),
+        dir,
+        name,
+        how: WriteMethod::InPlace { old: current.bytes.clone() },
+    })
 }
 
 fn fill_in_place(file: &File, bytes: &[u8]) -> io::Result<()> {
-    let rights = Rights::read(file)?;
+    let rights = ClearedBits::read(file)?;
     file.write_all_at(bytes, 0)?;
     file.set_len(bytes.len() as u64)?;
     rights.give_back(file)?;

@@ -21,7 +21,7 @@ use crate::matched::{MatchedEdit, Refusal, Splice, Tier};
 use crate::normalize::{self, places};
 use crate::partial;
 use crate::scope::SearchScope;
-use crate::splice::{one, splice};
+use crate::splice::{match_lines, splice};
 use crate::variants::{Variant, variants};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -221,7 +221,7 @@ fn by_lines(
             of_old = whole;
         }
     }
-    one(lines.text, range, of_old, new, tier).map(Some)
+    match_lines(lines.text, range, of_old, new, tier).map(Some)
 }
 
 #[cfg(test)]

@@ -181,7 +181,7 @@ fn overwrite(
     }
     let known = KnownFile::look_up(env, path, &current.bytes);
     if !current.bytes.is_empty() {
-        let drift = known.with(&current.bytes, &name, |subject| known.drift(subject));
+        let drift = known.with(&current.bytes, &name, |subject| known.changes_since_read(subject));
         stale::overwritten(known.seen, drift.as_ref(), &name)
             .inspect_err(|_| KnownFile::record(env, path, &current.bytes, drift.as_ref()))?;
     }

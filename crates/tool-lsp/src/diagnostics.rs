@@ -14,8 +14,8 @@
 
 use crate::pool::{Pool, Slot};
 use crate::position::{self, Encoding};
-use crate::problems::{Memory, Problem, come_back};
-use crate::server::{Said, Server, State};
+use crate::problems::{Memory, Problem, new_problems};
+use crate::server::{FileReport, Server, State};
 use becket_tool::ToolEnv;
 use becket_types::{FileChange, FileChangeKind};
 use serde_json::{Value, json};
@@ -69,7 +69,8 @@ pub(crate) async fn check(
             None => groups.push((slot, vec![change])),
         }
     }
-    let each = groups.iter().map(|(slot, changed)| one(pool, slot, changed, before, env, deadline));
+    let each =
+        groups.iter().map(|(slot, changed)| check_with_server(pool, slot, changed, before, env, deadline));
     let mut out = Report::default();
     for report in futures::future::join_all(each).await {
         out.lines.extend(report.lines);
@@ -78,7 +79,7 @@ pub(crate) async fn check(
     out
 }
 
-async fn one(
+async fn check_with_server(
     pool: &Pool,
     slot: &Slot,
     changed: &Changed<'_>,
@@ -97,30 +98,30 @@ async fn one(
             if start != memory.start {
                 *memory = Memory {
                     start,
-                    waiting: std::mem::take(&mut memory.waiting),
-                    told_end: memory.told_end.take(),
+                    edited_during_start: std::mem::take(&mut memory.edited_during_start),
+                    reported_end: memory.reported_end.take(),
                     ..Memory::default()
                 };
             }
             server
         }
-        Err(why) => return gone(memory, name, why),
+        Err(why) => return no_server_report(memory, name, why),
     };
     // Only one edit waits for the start of a server.
-    let until = if memory.told_starting { Instant::now() } else { deadline };
+    let until = if memory.reported_starting { Instant::now() } else { deadline };
     match server.ready(until).await {
         Ok(true) => {}
         Ok(false) => {
             let shown = changed.iter().map(|c| (c.path.clone(), before.get(&c.path).cloned()));
             for (path, text) in shown.take(100) {
-                memory.waiting.entry(path).or_insert(text);
+                memory.edited_during_start.entry(path).or_insert(text);
             }
-            if std::mem::replace(&mut memory.told_starting, true) {
+            if std::mem::replace(&mut memory.reported_starting, true) {
                 return Report::default();
             }
             return line(format!("{name} is starting; its errors are reported with later edits."));
         }
-        Err(why) => return gone(memory, name, why),
+        Err(why) => return no_server_report(memory, name, why),
     }
     let spoke = server.lock().count > memory.count;
     if spoke && memory.silent >= PATIENCE {
@@ -128,17 +129,20 @@ async fn one(
     }
     let held = baseline(&server, memory, changed, before, deadline).await;
     let mark = server.lock().count;
-    let shown = show(&server, changed, &held, &memory.held);
+    let shown = show(&server, changed, &held, &memory.awaiting_baseline);
     let until = if memory.silent >= PATIENCE { deadline.min(Instant::now() + IMPATIENT) } else { deadline };
-    let answered =
-        if shown.is_empty() { memory.held.is_empty() } else { wait(&server, &shown, mark, until).await };
+    let answered = if shown.is_empty() {
+        memory.awaiting_baseline.is_empty()
+    } else {
+        wait(&server, &shown, mark, until).await
+    };
     let patience = memory.silent == PATIENCE;
     if answered {
         memory.silent = 0;
     } else if !server.is_busy() {
         memory.silent += 1;
     }
-    let mut report = news(&server, memory, &shown, (mark, answered), before, env);
+    let mut report = new_errors(&server, memory, &shown, (mark, answered), before, env);
     memory.warm |= answered;
     memory.count = server.lock().count;
     if memory.silent == PATIENCE && !patience && !spoke {
@@ -148,12 +152,12 @@ async fn one(
 }
 
 /// Returns a report that the server is not available. Each reason is reported only once.
-fn gone(memory: &mut Memory, name: &str, why: String) -> Report {
-    if memory.told_end.as_ref() == Some(&why) {
+fn no_server_report(memory: &mut Memory, name: &str, why: String) -> Report {
+    if memory.reported_end.as_ref() == Some(&why) {
         return Report::default();
     }
     let lines = vec![format!("{name}: no diagnostics, {why}.")];
-    memory.told_end = Some(why);
+    memory.reported_end = Some(why);
     Report { lines, details: Vec::new() }
 }
 
@@ -168,15 +172,15 @@ async fn baseline(
 ) -> Vec<PathBuf> {
     // These files changed while the server was starting. It is sent their text before the change. A new file had no such text, so
     // its current text is sent.
-    for (path, text) in std::mem::take(&mut memory.waiting) {
+    for (path, text) in std::mem::take(&mut memory.edited_during_start) {
         match text {
             Some(text) => {
-                server.show(&path, &text);
-                memory.held.insert(path);
+                server.send_text(&path, &text);
+                memory.awaiting_baseline.insert(path);
             }
             None => {
                 if let Ok(text) = crate::replace::read_text(&path) {
-                    server.show(&path, &text);
+                    server.send_text(&path, &text);
                     server.saved(&path);
                 }
             }
@@ -185,12 +189,13 @@ async fn baseline(
     // The `lsp` tool may have opened a file without recording its errors.
     let is_open = |path: &PathBuf| server.lock().open.contains_key(path);
     let unknown = |c: &&&FileChange| {
-        !memory.held.contains(&c.path) && (!memory.known.contains_key(&c.path) || !is_open(&c.path))
+        !memory.awaiting_baseline.contains(&c.path)
+            && (!memory.known.contains_key(&c.path) || !is_open(&c.path))
     };
     let mut asked: Vec<PathBuf> = changed.iter().filter(unknown).map(|c| c.path.clone()).collect();
     let mark = if asked.iter().all(is_open) { 0 } else { server.lock().count };
-    asked.retain(|path| before.get(path).inspect(|text| server.show(path, text)).is_some());
-    let held: Vec<PathBuf> = memory.held.iter().cloned().collect();
+    asked.retain(|path| before.get(path).inspect(|text| server.send_text(path, text)).is_some());
+    let held: Vec<PathBuf> = memory.awaiting_baseline.iter().cloned().collect();
     if asked.is_empty() && held.is_empty() {
         return held;
     }
@@ -204,14 +209,14 @@ async fn baseline(
     for path in asked.iter().chain(&held) {
         let answered = is_answered(server, path, if held.contains(path) { 0 } else { mark });
         if !answered && !memory.warm && memory.silent < PATIENCE {
-            memory.held.insert(path.clone());
+            memory.awaiting_baseline.insert(path.clone());
             continue;
         }
         if !answered {
-            memory.unsure.insert(path.clone());
+            memory.without_baseline.insert(path.clone());
         }
         memory.known.insert(path.clone(), current(server, path));
-        if memory.held.remove(path) {
+        if memory.awaiting_baseline.remove(path) {
             free.push(path.clone());
         }
     }
@@ -249,7 +254,7 @@ fn show(server: &Server, changed: &Changed<'_>, free: &[PathBuf], held: &BTreeSe
     shown.retain(|path| {
         let text = crate::replace::read_text(path).ok().filter(|_| !held.contains(path));
         text.is_some_and(|text| {
-            server.show(path, &text);
+            server.send_text(path, &text);
             server.saved(path);
             true
         })
@@ -288,7 +293,7 @@ async fn wait(server: &Arc<Server>, paths: &[PathBuf], mark: u64, deadline: Inst
 
 /// True if the report is about the text that the server was sent last. Reports without a version count by their number: later than
 /// `mark`.
-fn is_now(state: &State, path: &Path, said: &Said, mark: u64) -> bool {
+fn is_now(state: &State, path: &Path, said: &FileReport, mark: u64) -> bool {
     match (said.version, state.open.get(path).map(|open| open.version)) {
         (Some(said), Some(open)) => said >= open,
         _ => said.count > mark,
@@ -324,7 +329,7 @@ fn is_answered(server: &Server, path: &Path, mark: u64) -> bool {
 
 /// Collects the new errors to report. `mark`: [`State::count`] when the new text was sent. `answered`: the server has reported on
 /// every file since then.
-fn news(
+fn new_errors(
     server: &Server,
     memory: &mut Memory,
     edited: &[PathBuf],
@@ -339,13 +344,13 @@ fn news(
         let own = edited.contains(&path);
         // Until the server has reported on the new text, all its reports are about the old text, also those on other files.
         let spoken = if own { is_answered(server, &path, mark) } else { answered };
-        if !spoken || memory.held.contains(&path) {
+        if !spoken || memory.awaiting_baseline.contains(&path) {
             continue;
         }
         let now = current(server, &path);
         let known = memory.known.insert(path.clone(), now.clone()).unwrap_or_default();
-        let new = come_back(memory, &path, &known, &now, before.get(&path), text_of(server, &path));
-        unsure |= memory.unsure.remove(&path) && !new.is_empty();
+        let new = new_problems(memory, &path, &known, &now, before.get(&path), text_of(server, &path));
+        unsure |= memory.without_baseline.remove(&path) && !new.is_empty();
         if !new.is_empty() && (own || env.is_inside(&path)) {
             found.push((path, new, own));
         }

@@ -44,11 +44,11 @@ pub(crate) struct Memory {
     /// Errors that existed before the edit or were already reported.
     pub known: BTreeMap<PathBuf, Vec<Problem>>,
     /// Files that were edited while the server was starting, with their text before the first edit; `None` for new files.
-    pub waiting: BTreeMap<PathBuf, Option<String>>,
+    pub edited_during_start: BTreeMap<PathBuf, Option<String>>,
     /// Files of which the server was sent only the old text, because it has not reported on it yet.
-    pub held: BTreeSet<PathBuf>,
+    pub awaiting_baseline: BTreeSet<PathBuf>,
     /// Files whose old errors were unknown at their last edit.
-    pub unsure: BTreeSet<PathBuf>,
+    pub without_baseline: BTreeSet<PathBuf>,
     /// Errors that disappeared when others appeared, although their line is unchanged: the new errors may
     /// only hide them.
     pub hidden: BTreeMap<PathBuf, Vec<Problem>>,
@@ -59,9 +59,9 @@ pub(crate) struct Memory {
     /// Number of consecutive edits that the server has not answered.
     pub silent: u32,
     /// True once an edit has waited for the start of the server.
-    pub told_starting: bool,
+    pub reported_starting: bool,
     /// The last reported reason for having no server.
-    pub told_end: Option<String>,
+    pub reported_end: Option<String>,
 }
 
 /// Returns the problems of `now` that are not in `before`, compared by message.
@@ -85,7 +85,7 @@ pub(crate) fn fresh(now: &[Problem], before: &[Problem]) -> Vec<Problem> {
 }
 
 /// Returns the problems of `now` that are new, without those that other errors had only hidden.
-pub(crate) fn come_back(
+pub(crate) fn new_problems(
     memory: &mut Memory,
     path: &Path,
     known: &[Problem],

@@ -97,7 +97,7 @@ pub(crate) enum EndCause {
 
 /// The server's most recent report on one file.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct FileReport {
     pub version: Option<i64>,
     /// Value of [`State::count`] for the message that contained the report.
     pub count: u64,
@@ -117,9 +117,9 @@ pub(crate) struct State {
     pub encoding: Encoding,
     pub open: BTreeMap<PathBuf, Open>,
     /// Reports that the server published on its own.
-    pub pushed: BTreeMap<PathBuf, Said>,
+    pub pushed: BTreeMap<PathBuf, FileReport>,
     /// Reports that answered a request, with the version of the text at the request.
-    pub pulled: BTreeMap<PathBuf, Said>,
+    pub pulled: BTreeMap<PathBuf, FileReport>,
     /// Number of messages about diagnostics from this server so far.
     pub count: u64,
     progress: HashSet<String>,
@@ -328,21 +328,21 @@ impl Server {
             let problems = items.iter().filter_map(Problem::read).take(KEPT).collect();
             server.shared.update(|s| {
                 s.count += 1;
-                let newer = |said: &Said| said.version.is_some_and(|known| known > version);
+                let newer = |said: &FileReport| said.version.is_some_and(|known| known > version);
                 if !s.pulled.get(&path).is_some_and(newer) {
-                    s.pulled.insert(path, Said { version: Some(version), count: s.count, problems });
+                    s.pulled.insert(path, FileReport { version: Some(version), count: s.count, problems });
                 }
             });
         });
     }
 
-    fn tell<N: Notification<Params = Value>>(&self, params: Value) {
+    fn notify<N: Notification<Params = Value>>(&self, params: Value) {
         // If the connection is closed, [`State::phase`] says so. The error is therefore ignored here.
         let _ = self.socket.notify::<N>(params);
     }
 
     /// Tells the server that `text` is now the content of `path`.
-    pub(crate) fn show(&self, path: &Path, text: &str) {
+    pub(crate) fn send_text(&self, path: &Path, text: &str) {
         let Ok(uri) = Url::from_file_path(path) else { return };
         let mut state = self.lock();
         match state.open.get_mut(path) {
@@ -350,7 +350,7 @@ impl Server {
             Some(open) => {
                 open.version += 1;
                 text.clone_into(&mut open.text);
-                self.tell::<DidChange>(json!({
+                self.notify::<DidChange>(json!({
                     "textDocument": {"uri": uri, "version": open.version}, "contentChanges": [{"text": text}]
                 }));
             }
@@ -359,7 +359,7 @@ impl Server {
                 state.open.insert(path.to_owned(), open);
                 let document =
                     json!({"uri": uri, "languageId": language_id(path), "version": 1, "text": text});
-                self.tell::<DidOpen>(json!({"textDocument": document}));
+                self.notify::<DidOpen>(json!({"textDocument": document}));
             }
         }
     }
@@ -367,22 +367,22 @@ impl Server {
     pub(crate) fn saved(&self, path: &Path) {
         let Ok(uri) = Url::from_file_path(path) else { return };
         let text = self.lock().open.get(path).map(|open| open.text.clone());
-        self.tell::<DidSave>(json!({"textDocument": {"uri": uri}, "text": text}));
+        self.notify::<DidSave>(json!({"textDocument": {"uri": uri}, "text": text}));
     }
 
     /// Tells the server that a file was created (1), changed (2) or deleted (3).
     pub(crate) fn watched(&self, path: &Path, kind: u8) {
         let Ok(uri) = Url::from_file_path(path) else { return };
         if kind == 3 && self.lock().open.remove(path).is_some() {
-            self.tell::<DidClose>(json!({"textDocument": {"uri": uri}}));
+            self.notify::<DidClose>(json!({"textDocument": {"uri": uri}}));
         }
-        self.tell::<WatchedFiles>(json!({"changes": [{"uri": uri, "type": kind}]}));
+        self.notify::<WatchedFiles>(json!({"changes": [{"uri": uri, "type": kind}]}));
     }
 
     /// Asks the server to exit, then kills it.
     async fn end(&self) {
         let _ = timeout(Duration::from_secs(1), self.socket.request::<Shutdown>(Value::Null)).await;
-        self.tell::<Exit>(Value::Null);
+        self.notify::<Exit>(Value::Null);
         let process = self.process.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut process) = process {
             let _ = timeout(Duration::from_millis(500), process.wait()).await;
@@ -462,14 +462,14 @@ fn router(shared: &Arc<Shared>) -> Router<()> {
     let mut router: Router<()> = Router::new(());
     let (heard, asked) = (Arc::clone(shared), Arc::clone(shared));
     router.unhandled_notification(move |(), message| {
-        hear(&heard, &message);
+        handle_notification(&heard, &message);
         ControlFlow::Continue(())
     });
     router.unhandled_request(move |(), request| std::future::ready(answer(&asked, &request)));
     router
 }
 
-fn hear(shared: &Shared, message: &AnyNotification) {
+fn handle_notification(shared: &Shared, message: &AnyNotification) {
     let params = &message.params;
     match message.method.as_str() {
         "textDocument/publishDiagnostics" => {
@@ -483,7 +483,7 @@ fn hear(shared: &Shared, message: &AnyNotification) {
                 if s.pushed.len() >= MAX_FILES && !s.pushed.contains_key(&path) {
                     return;
                 }
-                s.pushed.insert(path, Said { version, count: s.count, problems });
+                s.pushed.insert(path, FileReport { version, count: s.count, problems });
             });
         }
         "$/progress" => {

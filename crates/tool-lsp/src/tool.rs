@@ -131,7 +131,7 @@ impl LspTool {
             format!("No language server for {} is installed or configured.", env.display(&path))
         })?;
         let server = self.ready(&slot, deadline).await?;
-        server.show(&path, &text);
+        server.send_text(&path, &text);
         let uri = Url::from_file_path(&path).map_err(|()| "This path has no address.".to_owned())?;
         let document = json!({"textDocument": {"uri": uri}});
         let say = |why: String| format!("{}: {why}.", server.name);

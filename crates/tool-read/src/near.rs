@@ -25,7 +25,7 @@ pub(crate) fn paths(path: &Path, env: &ToolEnv) -> Vec<PathBuf> {
         return vec![same];
     }
     let Some(name) = path.file_name().and_then(|n| n.to_str()) else { return Vec::new() };
-    elsewhere(name, &env.cwd)
+    files_named(name, &env.cwd)
 }
 
 /// Returns the only file beside `path` whose name has the same ASCII characters once accents are removed. Some systems
@@ -43,7 +43,7 @@ fn composed_otherwise(path: &Path) -> Option<PathBuf> {
 }
 
 /// Returns files named `name` below `root`, the nearest to `root` first. Case is ignored.
-fn elsewhere(name: &str, root: &Path) -> Vec<PathBuf> {
+fn files_named(name: &str, root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut left = ENTRIES;
     let mut folders = VecDeque::from([root.to_owned()]);

@@ -147,7 +147,7 @@ enum Stop {
     Failed(String),
 }
 
-enum News {
+enum ReaderMessage {
     Total(usize),
     Page(Page),
     Failed(&'static str),
@@ -155,8 +155,8 @@ enum News {
 
 /// The pages of a document, received from the thread that reads them.
 struct Document {
-    news: std::sync::mpsc::Receiver<News>,
-    until: Instant,
+    news: std::sync::mpsc::Receiver<ReaderMessage>,
+    deadline: Instant,
     total: usize,
 }
 
@@ -170,29 +170,29 @@ impl Document {
         if let Err(error) = spawned {
             return Err(Stop::Failed(format!("no thread could be started for it ({error})")));
         }
-        let mut document = Self { news, until: Instant::now() + TIME, total: 0 };
-        match document.hear(cancelled)? {
-            News::Total(total) => document.total = total,
-            News::Failed(why) => return Err(Stop::Failed(why.to_owned())),
-            News::Page(_) => {}
+        let mut document = Self { news, deadline: Instant::now() + TIME, total: 0 };
+        match document.receive(cancelled)? {
+            ReaderMessage::Total(total) => document.total = total,
+            ReaderMessage::Failed(why) => return Err(Stop::Failed(why.to_owned())),
+            ReaderMessage::Page(_) => {}
         }
         Ok(document)
     }
 
     fn next(&mut self, cancelled: &dyn Fn() -> bool) -> Result<Page, Stop> {
-        match self.hear(cancelled)? {
-            News::Page(page) => Ok(page),
-            News::Failed(why) => Err(Stop::Failed(why.to_owned())),
-            News::Total(_) => Err(Stop::Failed("its pages could not be counted".to_owned())),
+        match self.receive(cancelled)? {
+            ReaderMessage::Page(page) => Ok(page),
+            ReaderMessage::Failed(why) => Err(Stop::Failed(why.to_owned())),
+            ReaderMessage::Total(_) => Err(Stop::Failed("its pages could not be counted".to_owned())),
         }
     }
 
-    fn hear(&mut self, cancelled: &dyn Fn() -> bool) -> Result<News, Stop> {
+    fn receive(&mut self, cancelled: &dyn Fn() -> bool) -> Result<ReaderMessage, Stop> {
         loop {
             match self.news.recv_timeout(TICK) {
                 Ok(news) => return Ok(news),
                 Err(RecvTimeoutError::Timeout) if cancelled() => return Err(Stop::Cancelled),
-                Err(RecvTimeoutError::Timeout) if Instant::now() > self.until => {
+                Err(RecvTimeoutError::Timeout) if Instant::now() > self.deadline => {
                     return Err(Stop::Failed(format!("it took longer than {} s to read", TIME.as_secs())));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -208,14 +208,14 @@ impl Document {
 fn pages(
     bytes: Vec<u8>,
     range: Range,
-    sender: &SyncSender<News>,
-) -> Result<(), std::sync::mpsc::SendError<News>> {
+    sender: &SyncSender<ReaderMessage>,
+) -> Result<(), std::sync::mpsc::SendError<ReaderMessage>> {
     let pdf = match Pdf::new(bytes) {
         Ok(pdf) => pdf,
-        Err(error) => return sender.send(News::Failed(why(error))),
+        Err(error) => return sender.send(ReaderMessage::Failed(why(error))),
     };
     let all = pdf.pages();
-    sender.send(News::Total(all.len()))?;
+    sender.send(ReaderMessage::Total(all.len()))?;
     let Some(asked) = range.within(all.len()) else { return Ok(()) };
     let cache = InterpreterCache::new();
     for page in &all[asked] {
@@ -225,7 +225,7 @@ fn pages(
         let mut context = Context::new(transform, bounds, &cache, pdf.xref(), InterpreterSettings::default());
         let mut lines = Lines::default();
         interpret_page(page, &mut context, &mut lines);
-        sender.send(News::Page(lines.page))?;
+        sender.send(ReaderMessage::Page(lines.page))?;
     }
     Ok(())
 }

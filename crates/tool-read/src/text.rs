@@ -66,7 +66,7 @@ pub(crate) fn read(
     if found.lines.is_empty() {
         return Ok(nothing(found.total.unwrap_or(0), first, path, env));
     }
-    let mut shown = Shown::new(encoding, legacy(&found.lines, &mut source)?, &found.lines);
+    let mut shown = OutputBuilder::new(encoding, legacy(&found.lines, &mut source)?, &found.lines);
     for (index, line) in found.lines.iter().enumerate() {
         if !shown.push(Some(first + index as u64), line) {
             break;
@@ -121,7 +121,7 @@ fn last_of_large(
     let skipped = back.min(lines.len());
     let from_end = lines.len() as u64;
     lines.truncate(range.limit.min(skipped));
-    let mut shown = Shown::new(encoding, legacy(&lines, &mut source)?, &lines);
+    let mut shown = OutputBuilder::new(encoding, legacy(&lines, &mut source)?, &lines);
     for line in &lines {
         if !shown.push(None, line) {
             break;
@@ -155,7 +155,7 @@ fn nothing(total: u64, first: u64, path: &Path, env: &ToolEnv) -> ToolOutput {
 }
 
 /// The output of a call while it is assembled.
-struct Shown {
+struct OutputBuilder {
     out: String,
     count: usize,
     encoding: &'static Encoding,
@@ -169,7 +169,7 @@ struct Shown {
     replaced: bool,
 }
 
-impl Shown {
+impl OutputBuilder {
     fn new(encoding: &'static Encoding, guessed: Option<&'static Encoding>, lines: &[Line]) -> Self {
         let room = lines.iter().map(|l| l.bytes.len() + 8).sum::<usize>() + 256;
         Self {

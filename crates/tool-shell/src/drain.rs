@@ -35,7 +35,7 @@ const PROGRESS_BYTES: usize = 4 * 1024;
 /// Limit on typed input that the command has not read yet, in bytes.
 pub(crate) const MAX_INPUT: usize = 64 * 1024;
 /// Bytes at the end of earlier looks that are kept to find a secret that begins there. More than a large private key has.
-const TAKEN: usize = 8 * 1024;
+const SECRET_CONTEXT_BYTES: usize = 8 * 1024;
 
 pub(crate) type Progress = Arc<dyn Fn(&str) + Send + Sync>;
 
@@ -79,19 +79,19 @@ struct State {
     spill: Spill,
     screen: Option<Screen>,
     typed: VecDeque<u8>,
-    looks: Looks,
+    looks: ReadProgress,
     progress: Option<Progress>,
     tripped: Option<LimitExceeded>,
 }
 
 /// The looks so far.
 #[derive(Default)]
-struct Looks {
+struct ReadProgress {
     count: u32,
     /// Bytes of the unfinished line that the last look held back.
-    held: usize,
+    held_bytes: usize,
     /// The end of the output that they took, at most [`TAKEN`] bytes.
-    taken: String,
+    taken_end: String,
 }
 
 struct Shared {
@@ -127,7 +127,7 @@ impl Drain {
             spill,
             screen: terminal.is_some().then(Screen::default),
             typed: terminal.unwrap_or_default().into_bytes().into(),
-            looks: Looks::default(),
+            looks: ReadProgress::default(),
             progress: Some(progress),
             tripped: None,
         };
@@ -201,7 +201,7 @@ impl Drain {
     }
 
     /// Types into the terminal. `Err` is a message for the model.
-    pub(crate) fn type_in(&self, text: &str) -> Result<(), String> {
+    pub(crate) fn queue_input(&self, text: &str) -> Result<(), String> {
         let mut state = self.shared.lock();
         if state.screen.is_none() {
             return Err("it has no terminal; start it again with `pty`".to_owned());
@@ -221,7 +221,7 @@ impl Drain {
     }
 
     /// The limit that the command exceeded and was killed for.
-    pub(crate) fn tripped(&self) -> Option<LimitExceeded> {
+    pub(crate) fn exceeded_limit(&self) -> Option<LimitExceeded> {
         self.shared.lock().tripped
     }
 
@@ -247,7 +247,7 @@ impl Drain {
 impl State {
     fn has_news(&self) -> bool {
         self.capture.total() > 0
-            || self.cleaner.open_line() > self.looks.held
+            || self.cleaner.open_line() > self.looks.held_bytes
             || self.screen.as_ref().is_some_and(Screen::is_new)
     }
 
@@ -257,9 +257,9 @@ impl State {
         self.cleaner.finish(&mut |clean| capture.push(clean));
         let first = self.looks.count == 0;
         self.looks.count += 1;
-        self.looks.held = 0;
+        self.looks.held_bytes = 0;
         let bytes = self.spill.total();
-        let before = std::mem::take(&mut self.looks.taken);
+        let before = std::mem::take(&mut self.looks.taken_end);
         let mut shown = std::mem::replace(&mut self.capture, Capture::new(window)).show();
         let is_drawn = match self.screen.as_mut().and_then(Screen::take) {
             Some(drawn) => {
@@ -281,10 +281,10 @@ impl State {
         let held = if is_last { String::new() } else { shown.hold_back(&before, host) };
         // Text that is held back from a drawn screen needs no note: the screen still has it at the next look.
         if !is_drawn {
-            self.looks.held = held.len();
+            self.looks.held_bytes = held.len();
             self.cleaner.put_back(held.as_bytes());
-            self.looks.taken = format!("{before}{}", shown.end());
-            self.looks.taken = cut_start(&self.looks.taken, TAKEN).to_owned();
+            self.looks.taken_end = format!("{before}{}", shown.end());
+            self.looks.taken_end = cut_start(&self.looks.taken_end, SECRET_CONTEXT_BYTES).to_owned();
         }
         (Output { shown, bytes, spill: None, held: held.len(), before }, keep)
     }
@@ -334,12 +334,12 @@ impl Worker {
             self.shared.lock().tripped.get_or_insert(trip);
         }
         self.enter(Phase::Closed);
-        self.stand_by();
+        self.watch_limits();
     }
 
     /// Runs after the end of the output, because processes that are left must still keep to their limits. Returns once the shell
     /// has ended and its group is empty.
-    fn stand_by(&mut self) {
+    fn watch_limits(&mut self) {
         loop {
             if self.woken.is_none() && self.sentry.is_over() {
                 return;
@@ -391,7 +391,7 @@ impl Worker {
         let (room, woken) =
             (fds[0].revents().contains(PollFlags::OUT), fds.get(1).is_some_and(|f| !f.revents().is_empty()));
         if room {
-            self.type_on();
+            self.write_input();
         }
         Ok(woken && self.wake())
     }
@@ -412,7 +412,7 @@ impl Worker {
         true
     }
 
-    fn type_on(&mut self) {
+    fn write_input(&mut self) {
         let mut state = self.shared.lock();
         let (first, _) = state.typed.as_slices();
         match self.end.write(first) {

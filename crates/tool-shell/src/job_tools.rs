@@ -79,13 +79,13 @@ impl JobOutput {
         };
         let job = self.shell.jobs.get(id, host)?;
         if let Some(text) = &input.input {
-            job.drain.type_in(text).map_err(|why| format!("Nothing was typed into job {id}: {why}."))?;
+            job.drain.queue_input(text).map_err(|why| format!("Nothing was typed into job {id}: {why}."))?;
         }
         let wait = Duration::from_millis(input.wait.unwrap_or(0)).min(self.shell.settings.max_timeout);
         let waited = async {
             match (input.wait, &input.input) {
                 (None, Some(_)) => answer(&job).await,
-                _ => drop(tokio::time::timeout(wait, job.over()).await),
+                _ => drop(tokio::time::timeout(wait, job.wait_for_end()).await),
             }
         };
         tokio::select! {
@@ -118,7 +118,7 @@ impl Shell {
     async fn show(&self, job: &Job, env: &ToolEnv) -> ToolOutput {
         let state = job.state();
         let mut output = job.drain.look(state == State::Running, &env.host).await;
-        job.seen();
+        job.mark_seen();
         let (bytes, before) = (output.bytes, std::mem::take(&mut output.before));
         let report::Body { text: mut content, spill, .. } = report::body(output, "(no new output)");
         report::note(&mut content, job.status());

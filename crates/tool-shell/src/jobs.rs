@@ -71,11 +71,11 @@ struct Facts {
     took: Option<Duration>,
     killed: bool,
     /// True once no process is found any more, even if the output is still held open.
-    cleared: bool,
+    processes_gone: bool,
     /// True once the model has seen the end of the job.
-    told: bool,
+    end_reported: bool,
     /// The refused hosts that the model has been shown.
-    told_hosts: BTreeSet<String>,
+    reported_hosts: BTreeSet<String>,
 }
 
 impl Job {
@@ -86,11 +86,11 @@ impl Job {
     pub(crate) fn state(&self) -> State {
         let mut facts = self.facts();
         let Some(end) = facts.end else { return State::Running };
-        if !facts.cleared && (!self.drain.is_closed() || facts.tree.group_lives()) {
+        if !facts.processes_gone && (!self.drain.is_closed() || facts.tree.group_lives()) {
             return State::Running;
         }
         // A job that has ended never runs again, so its processes are not looked up any more.
-        facts.cleared = true;
+        facts.processes_gone = true;
         facts.took.get_or_insert_with(|| self.started.elapsed());
         if facts.killed { State::Killed } else { State::Finished(end) }
     }
@@ -123,26 +123,26 @@ impl Job {
     }
 
     /// Notes that the model has seen the job's present state.
-    pub(crate) fn seen(&self) {
+    pub(crate) fn mark_seen(&self) {
         if self.state() != State::Running {
-            self.facts().told = true;
+            self.facts().end_reported = true;
         }
     }
 
     /// Returns true if the job has ended and the model does not know it yet. From then on, the end counts as known.
     pub(crate) fn take_end(&self) -> bool {
-        self.state() != State::Running && !std::mem::replace(&mut self.facts().told, true)
+        self.state() != State::Running && !std::mem::replace(&mut self.facts().end_reported, true)
     }
 
     /// Returns the hosts that the proxy has refused since the last time.
     pub(crate) fn new_refusals(&self) -> Vec<String> {
         let lines = self.refusals.as_ref().map(RefusalLog::lines).unwrap_or_default();
-        let told = &mut self.facts().told_hosts;
+        let told = &mut self.facts().reported_hosts;
         lines.into_iter().filter(|line| told.insert(line.clone())).collect()
     }
 
     /// Waits until the job has ended.
-    pub(crate) async fn over(&self) {
+    pub(crate) async fn wait_for_end(&self) {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
@@ -169,9 +169,9 @@ impl Job {
         let left = ending::end(tree, None).await;
         if left == 0 {
             // No process is left. Give the task that waits for the shell a moment to record how the shell ended.
-            let _ = tokio::time::timeout(Duration::from_millis(500), self.over()).await;
+            let _ = tokio::time::timeout(Duration::from_millis(500), self.wait_for_end()).await;
             let mut facts = self.facts();
-            facts.cleared = true;
+            facts.processes_gone = true;
             facts.end.get_or_insert(End::Signal(Signal::KILL.as_raw()));
         }
         Some(left)
@@ -197,7 +197,7 @@ struct Table {
     last: u64,
     jobs: BTreeMap<u64, Arc<Job>>,
     lost: BTreeMap<u64, String>,
-    untold: Vec<String>,
+    unreported: Vec<String>,
     saved: Value,
 }
 
@@ -232,7 +232,7 @@ impl Jobs {
                 if entry["run"] != self.run.as_str() && matches!(state, "running" | "lost") {
                     let command = entry["command"].as_str().unwrap_or_default().to_owned();
                     if state == "running" {
-                        table.untold.push(format!("job {id} lost with the earlier process: {command}"));
+                        table.unreported.push(format!("job {id} lost with the earlier process: {command}"));
                     }
                     table.lost.insert(id, command);
                 }
@@ -278,9 +278,9 @@ impl Jobs {
                 end: ended,
                 took: None,
                 killed: false,
-                cleared: false,
-                told: false,
-                told_hosts: BTreeSet::new(),
+                processes_gone: false,
+                end_reported: false,
+                reported_hosts: BTreeSet::new(),
             }),
             changed: Notify::new(),
         });
@@ -292,14 +292,14 @@ impl Jobs {
                 (None, Err(_)) => End::Signal(0),
             };
             of_task.drain.shell_ended().await;
-            let end = of_task.drain.tripped().map_or(end, End::Over);
+            let end = of_task.drain.exceeded_limit().map_or(end, End::Over);
             of_task.facts().end = Some(end);
             drop(cwd_file);
             of_task.changed.notify_waiters();
             of_task.drain.closed().await;
             of_task.changed.notify_waiters();
             if pass.is_some() || lease.is_some() {
-                of_task.over().await;
+                of_task.wait_for_end().await;
             }
             // The command may use the proxy as long as one of its processes runs.
             drop(pass);
@@ -340,7 +340,7 @@ impl Jobs {
         // If the receiver is gone, no front end shows jobs any more.
         let _ = changes.send(change(&job, None));
         tokio::spawn(async move {
-            job.over().await;
+            job.wait_for_end().await;
             let _ = changes.send(change(&job, Some(job.outcome())));
         });
     }
@@ -387,9 +387,9 @@ impl Jobs {
     /// changed.
     pub(crate) fn news(&self, host: &dyn Host) -> Vec<String> {
         let mut table = self.loaded(host);
-        let mut news = std::mem::take(&mut table.untold);
+        let mut news = std::mem::take(&mut table.unreported);
         for job in table.jobs.values() {
-            if job.state() != State::Running && !std::mem::replace(&mut job.facts().told, true) {
+            if job.state() != State::Running && !std::mem::replace(&mut job.facts().end_reported, true) {
                 news.push(format!("{}: {}", job.status(), job.command));
             }
         }

@@ -69,7 +69,7 @@ impl Process {
     /// Waits for the shell's end. A limit that the command exceeded takes precedence over the exit status.
     pub(crate) async fn wait(&mut self) -> Result<End, String> {
         let status = self.child.wait().await.map_err(|e| format!("The shell was lost: {e}."))?;
-        Ok(self.drain.tripped().map_or_else(|| End::from_status(status), End::Over))
+        Ok(self.drain.exceeded_limit().map_or_else(|| End::from_status(status), End::Over))
     }
 
     /// Ends processes that may have left the command's group. Called if [`Self::settle`] found no process in the group.

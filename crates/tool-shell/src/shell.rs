@@ -27,31 +27,31 @@ pub struct Shell {
     pub(crate) settings: ShellSettings,
     pub(crate) program: PathBuf,
     pub(crate) launcher: Launcher,
-    pub(crate) us: OwnProcesses,
+    pub(crate) own_processes: OwnProcesses,
     /// The beginning of the mark of all commands of this shell: `BECKET_RUN=` and a common prefix.
     pub(crate) mark: String,
     pub(crate) calls: AtomicU64,
-    pub(crate) place: Arc<SpillStore>,
+    pub(crate) spill_store: Arc<SpillStore>,
     pub(crate) jobs: Jobs,
     /// Commands that a call waits for, and the signals that move them to the background.
-    waited: Mutex<HashMap<CallId, Arc<Notify>>>,
+    waiting_calls: Mutex<HashMap<CallId, Arc<Notify>>>,
     /// Variables that hooks have set for later commands; see [`Self::export`].
     exports: Mutex<Vec<(OsString, OsString)>>,
     /// A temporary folder, used if the configured one cannot be created.
-    elsewhere: OnceLock<Option<TempDir>>,
+    fallback_dir: OnceLock<Option<TempDir>>,
     watcher: Mutex<Watcher>,
 }
 
 /// A command that a call waits for.
-pub(crate) struct Waited<'a> {
+pub(crate) struct WaitingCall<'a> {
     shell: &'a Shell,
     call: CallId,
     pub signal: Arc<Notify>,
 }
 
-impl Drop for Waited<'_> {
+impl Drop for WaitingCall<'_> {
     fn drop(&mut self) {
-        self.shell.waited.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.call);
+        self.shell.waiting_calls.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.call);
     }
 }
 
@@ -80,15 +80,15 @@ impl Shell {
         Arc::new(Self {
             program: program.unwrap_or_else(|| PathBuf::from("/bin/sh")),
             launcher,
-            us,
+            own_processes: us,
             watcher: Mutex::new(Watcher::new(mark.clone())),
             mark,
             calls: AtomicU64::new(0),
-            waited: Mutex::default(),
+            waiting_calls: Mutex::default(),
             exports: Mutex::default(),
-            place: Arc::new(SpillStore::new(places, settings.spill.store.clone())),
+            spill_store: Arc::new(SpillStore::new(places, settings.spill.store.clone())),
             jobs: Jobs::new(run),
-            elsewhere: OnceLock::new(),
+            fallback_dir: OnceLock::new(),
             settings,
         })
     }
@@ -113,16 +113,19 @@ impl Shell {
     }
 
     /// Returns the signal that moves the command of this call to the background. Dropping the value removes the signal.
-    pub(crate) fn waits(&self, call: &CallId) -> Waited<'_> {
+    pub(crate) fn register_waiting(&self, call: &CallId) -> WaitingCall<'_> {
         let signal = Arc::new(Notify::new());
-        self.waited.lock().unwrap_or_else(PoisonError::into_inner).insert(call.clone(), Arc::clone(&signal));
-        Waited { shell: self, call: call.clone(), signal }
+        self.waiting_calls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(call.clone(), Arc::clone(&signal));
+        WaitingCall { shell: self, call: call.clone(), signal }
     }
 
     /// Moves the command of a running call to the background. Returns false if there is no such command, or no room for another
     /// job.
     pub(crate) fn detach(&self, call: &CallId) -> bool {
-        let waited = self.waited.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.waiting_calls.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(signal) = waited.get(call).filter(|_| self.jobs.running() < MAX_RUNNING) else {
             return false;
         };
@@ -190,7 +193,7 @@ impl Shell {
 
     /// The folder for small files of commands, readable by its owner alone. It may be a temporary one, because commands must
     /// also run if the home folder is not writable.
-    pub(crate) fn room(&self) -> io::Result<&Path> {
+    pub(crate) fn private_dir(&self) -> io::Result<&Path> {
         let mut failed = io::Error::other("no folder for temporary files can be made");
         if let Some(wanted) = &self.settings.spill.dir {
             match spill::private_folder(wanted) {
@@ -203,7 +206,7 @@ impl Shell {
             let private = Permissions::from_mode(0o700);
             tempfile::Builder::new().prefix("becket-").permissions(private).tempdir_in(dir).ok()
         };
-        let elsewhere = self.elsewhere.get_or_init(|| self.settings.spill.others.iter().find_map(own));
+        let elsewhere = self.fallback_dir.get_or_init(|| self.settings.spill.others.iter().find_map(own));
         elsewhere.as_ref().map(TempDir::path).ok_or(failed)
     }
 

@@ -19,9 +19,9 @@ pub(crate) const TAIL: u64 = 48 * 1024 * 1024;
 /// Outputs of up to this many bytes stay in memory.
 const IN_MEMORY: usize = 512 * 1024;
 /// Maximum number of bytes that one session keeps.
-const SESSION: u64 = 1024 * 1024 * 1024;
+const MAX_SESSION_BYTES: u64 = 1024 * 1024 * 1024;
 /// Maximum number of bytes that all sessions together keep.
-const ALL: u64 = 5 * SESSION;
+const MAX_ALL_SESSIONS_BYTES: u64 = 5 * MAX_SESSION_BYTES;
 
 /// The folders for a session's outputs, and the number of bytes that are in use.
 #[derive(Debug, Default)]
@@ -43,11 +43,11 @@ impl SpillStore {
 
     fn file(&self) -> io::Result<File> {
         let used = self.used.load(Ordering::Relaxed);
-        if used >= SESSION {
+        if used >= MAX_SESSION_BYTES {
             return Err(io::Error::other("this session has kept 1 GB of outputs already"));
         }
         let before = self.before.get_or_init(|| self.store.as_deref().map_or(0, bytes_below));
-        if before + used >= ALL {
+        if before + used >= MAX_ALL_SESSIONS_BYTES {
             return Err(io::Error::other("all sessions together keep 5 GB already; delete old ones"));
         }
         let mut failed = None;
@@ -103,7 +103,7 @@ fn bytes_below(directory: &Path) -> u64 {
 }
 
 pub(crate) struct Spill {
-    place: Arc<SpillStore>,
+    store: Arc<SpillStore>,
     small: Vec<u8>,
     file: Option<File>,
     total: u64,
@@ -112,7 +112,7 @@ pub(crate) struct Spill {
 
 impl Spill {
     pub(crate) fn new(place: Arc<SpillStore>) -> Self {
-        Self { place, small: Vec::new(), file: None, total: 0, failed: None }
+        Self { store: place, small: Vec::new(), file: None, total: 0, failed: None }
     }
 
     pub(crate) fn total(&self) -> u64 {
@@ -136,7 +136,7 @@ impl Spill {
                 self.small.extend_from_slice(bytes);
                 return Ok(());
             }
-            let file = self.place.file()?;
+            let file = self.store.file()?;
             file.write_all_at(&self.small, 0)?;
             self.small = Vec::new();
             self.file = Some(file);
@@ -158,7 +158,7 @@ impl Spill {
         if let Some(why) = &self.failed {
             return Err(why.clone());
         }
-        self.place.used.fetch_add(self.total.min(HEAD + TAIL), Ordering::Relaxed);
+        self.store.used.fetch_add(self.total.min(HEAD + TAIL), Ordering::Relaxed);
         match &self.file {
             None => host.put_blob(&self.small),
             Some(_) => host.put_blob_from(&mut *self.whole()?),
@@ -295,11 +295,11 @@ mod tests {
     fn what_is_full_keeps_no_more() {
         let directory = tempfile::tempdir().unwrap();
         let disk = || vec![directory.path().to_owned()];
-        let full = SpillStore { used: AtomicU64::new(SESSION), ..SpillStore::new(disk(), None) };
+        let full = SpillStore { used: AtomicU64::new(MAX_SESSION_BYTES), ..SpillStore::new(disk(), None) };
         assert!(refused(full).contains("1 GB"));
         let store = tempfile::tempdir().unwrap();
         std::fs::create_dir(store.path().join("a")).unwrap();
-        File::create(store.path().join("a/blob")).unwrap().set_len(ALL).unwrap();
+        File::create(store.path().join("a/blob")).unwrap().set_len(MAX_ALL_SESSIONS_BYTES).unwrap();
         assert!(refused(SpillStore::new(disk(), Some(store.path().to_owned()))).contains("5 GB"));
         assert!(refused(SpillStore::default()).contains("no place"));
     }

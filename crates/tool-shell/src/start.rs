@@ -67,7 +67,7 @@ impl Setting {
         let own = shell.program.clone().into_os_string();
         if !level.is_confined() {
             let failed = |e| format!("The command was not started: {e}.");
-            let directory = shell.room().map_err(failed)?.to_path_buf();
+            let directory = shell.private_dir().map_err(failed)?.to_path_buf();
             return Ok(Self { program: vec![own], directory, temp: None, pass: None });
         }
         let refused = |why: String| format!("The command was not started: {why}.");
@@ -135,7 +135,7 @@ pub(crate) fn start(shell: &Shell, start: Start<'_>) -> Result<Process, String> 
     };
     let (child, end) = spawned.map_err(|e| failed(&shell.program.display().to_string(), e))?;
     if let Some(lease) = &lease {
-        lease.of_process(child.id());
+        lease.set_process(child.id());
     }
     let group = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
     let tree = Tree::new(group.ok_or("The command was not started.")?, mark, pids);
@@ -145,7 +145,7 @@ pub(crate) fn start(shell: &Shell, start: Start<'_>) -> Result<Process, String> 
     let tree = KillOnDrop(Some(tree));
     let setup = Setup {
         window: settings.window,
-        spill: Spill::new(Arc::clone(&shell.place)),
+        spill: Spill::new(Arc::clone(&shell.spill_store)),
         progress: start.progress,
         sentry,
         terminal: start.terminal,

@@ -216,7 +216,7 @@ impl BashTool {
     fn hopeless(&self, input: &Arguments) -> Option<String> {
         let mut texts = std::iter::once(&input.command).chain(&input.input);
         texts
-            .find_map(|text| selfkill::refusal(text, &self.shell.us))
+            .find_map(|text| selfkill::refusal(text, &self.shell.own_processes))
             .or_else(|| input.terminal().is_none().then(|| editors::refusal(&input.command)).flatten())
     }
 
@@ -263,9 +263,9 @@ impl BashTool {
             })
         };
         // The command may change its scripts, so they are read before it runs.
-        let in_scripts = withheld::in_scripts(&input.command, &cwd, withheld, &may_read);
+        let in_scripts = withheld::names_in_scripts(&input.command, &cwd, withheld, &may_read);
         let mut output = self.foreground(process, input, cwd, env).await?;
-        for name in withheld::named(&input.command, withheld).into_iter().chain(in_scripts) {
+        for name in withheld::names_in_command(&input.command, withheld).into_iter().chain(in_scripts) {
             report::note(
                 &mut output.content,
                 format_args!(
@@ -287,7 +287,7 @@ impl BashTool {
         let shell = &*self.shell;
         let timeout = self.timeout(input);
         let deadline = process.started + timeout;
-        let waited = shell.waits(&env.call_id);
+        let waited = shell.register_waiting(&env.call_id);
         let end = tokio::select! {
             biased;
             () = env.cancel.cancelled() => Some(End::Interrupted),
@@ -299,14 +299,14 @@ impl BashTool {
         let Some(mut end) = end else {
             let took = process.started.elapsed();
             let how = format!("the user moved it to the background after {}", report::seconds(took));
-            return self.moved(process, input, (&how, false), env).await;
+            return self.continued_as_job(process, input, (&how, false), env).await;
         };
         let mut full = None;
         if matches!(end, End::TimedOut(_)) && input.background == Some(Background::OnTimeout) {
             full = shell.jobs.full(&*env.host);
             if full.is_none() {
                 let how = format!("still running after {}", report::seconds(timeout));
-                return self.moved(process, input, (&how, true), env).await;
+                return self.continued_as_job(process, input, (&how, true), env).await;
             }
         }
         let (mut survivors, mut left) = (0, false);
@@ -315,7 +315,7 @@ impl BashTool {
             End::Exit(_) | End::Signal(_) => left = process.settle().await,
             End::Over(_) => survivors = process.end().await,
         }
-        if let Some(trip) = process.drain.tripped() {
+        if let Some(trip) = process.drain.exceeded_limit() {
             (end, left) = (End::Over(trip), false);
         }
         let took = process.started.elapsed();
@@ -344,7 +344,7 @@ impl BashTool {
     }
 
     /// Reports that the command continues as a job. `how`: the reason.
-    async fn moved(
+    async fn continued_as_job(
         &self,
         process: Process,
         input: &Arguments,

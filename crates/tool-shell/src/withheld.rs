@@ -19,7 +19,7 @@ const RULES: [(&str, &[&str]); 2] =
 
 /// The names among `withheld` that the scripts of a command use, without those that the command itself names. `may_read`: false for
 /// files that must stay unread.
-pub(crate) fn in_scripts<'a>(
+pub(crate) fn names_in_scripts<'a>(
     command: &str,
     cwd: &Path,
     withheld: &'a [String],
@@ -33,7 +33,7 @@ pub(crate) fn in_scripts<'a>(
         .filter(|path| may_read(path))
         .filter_map(|path| std::fs::read_to_string(path).ok())
         .collect();
-    let own = named(command, withheld);
+    let own = names_in_command(command, withheld);
     let names = withheld.iter().map(String::as_str).filter(|name| !own.contains(name));
     names.filter(|name| texts.iter().any(|text| names_it(text, name))).collect()
 }
@@ -63,7 +63,7 @@ fn scripts(command: &str, cwd: &Path) -> Vec<PathBuf> {
 
 /// The names among `withheld` that `command` uses as a variable: as `$NAME` or `${NAME…`, or, for a name with an underscore,
 /// also as a word of its own (`printenv NAME`, `os.environ["NAME"]`).
-pub(crate) fn named<'a>(command: &str, withheld: &'a [String]) -> Vec<&'a str> {
+pub(crate) fn names_in_command<'a>(command: &str, withheld: &'a [String]) -> Vec<&'a str> {
     withheld.iter().map(String::as_str).filter(|name| names_it(command, name)).collect()
 }
 
@@ -110,9 +110,9 @@ mod tests {
             // The command names the variable itself, so the script's use adds nothing.
             ("DEPLOY_TOKEN=$DEPLOY_TOKEN sh dep.sh", false),
         ] {
-            let found = in_scripts(command, dir.path(), &withheld, &|_| true);
+            let found = names_in_scripts(command, dir.path(), &withheld, &|_| true);
             assert_eq!(found, if want { &["DEPLOY_TOKEN"][..] } else { &[] }, "{command}");
-            assert!(in_scripts(command, dir.path(), &withheld, &|_| false).is_empty());
+            assert!(names_in_scripts(command, dir.path(), &withheld, &|_| false).is_empty());
         }
     }
 
@@ -131,7 +131,7 @@ mod tests {
             ("echo $é$TOKEN", &["TOKEN"]),
             ("ls", &[]),
         ] {
-            assert_eq!(named(command, &withheld), want, "{command}");
+            assert_eq!(names_in_command(command, &withheld), want, "{command}");
         }
     }
 }

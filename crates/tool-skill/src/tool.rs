@@ -163,7 +163,7 @@ impl SkillTool {
             "name": skill.name, "hash": hash, "dir": skill.dir().map(Path::to_string_lossy), "content": cut_end(&body, KEPT_BYTES),
         }));
         env.host.set_state("skills", Value::Array(active));
-        finish(ToolOutput { details, ..ToolOutput::text(whole(skill, &body)) }, Keep::Head, env)
+        finish(ToolOutput { details, ..ToolOutput::text(skill_text(skill, &body)) }, Keep::Head, env)
     }
 }
 
@@ -243,11 +243,11 @@ pub(crate) fn text(skill: &Skill, arguments: &str) -> Result<String, String> {
     let body = body(skill)?;
     let body =
         expand::expand(body.trim_start_matches(['\r', '\n']), arguments, &skill.arguments, skill.dir());
-    Ok(whole(skill, &body))
+    Ok(skill_text(skill, &body))
 }
 
 /// The text that the model gets: the folder of the skill, its body, and its files.
-fn whole(skill: &Skill, body: &str) -> String {
+fn skill_text(skill: &Skill, body: &str) -> String {
     let mut out = match skill.dir() {
         Some(dir) => format!("Skill {}, in {}\n\n", skill.name, dir.display()),
         None => format!("Skill {}\n\n", skill.name),

@@ -55,7 +55,7 @@ struct Page {
 }
 
 struct CachedPage {
-    asked: String,
+    url: String,
     at: Instant,
     page: Arc<Page>,
 }
@@ -64,7 +64,7 @@ struct CachedPage {
 pub struct WebFetch {
     spec: ToolSpec,
     client: WebClient,
-    kept: Mutex<VecDeque<CachedPage>>,
+    cache: Mutex<VecDeque<CachedPage>>,
 }
 
 impl WebFetch {
@@ -89,7 +89,7 @@ impl WebFetch {
                 settings.proxies.clone(),
                 settings.limit.unwrap_or(LIMIT),
             ),
-            kept: Mutex::default(),
+            cache: Mutex::default(),
         }
     }
 
@@ -100,22 +100,22 @@ impl WebFetch {
         parse(&input.url).map_err(|e| e.to_string())
     }
 
-    fn known(&self, url: &Url) -> Option<Arc<Page>> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+    fn cached_page(&self, url: &Url) -> Option<Arc<Page>> {
+        let mut kept = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|k| k.at.elapsed() < FRESH);
-        kept.iter().find(|k| k.asked == url.as_str()).map(|k| Arc::clone(&k.page))
+        kept.iter().find(|k| k.url == url.as_str()).map(|k| Arc::clone(&k.page))
     }
 
-    fn keep(&self, asked: &Url, page: &Arc<Page>) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push_back(CachedPage { asked: asked.to_string(), at: Instant::now(), page: Arc::clone(page) });
+    fn cache_page(&self, asked: &Url, page: &Arc<Page>) {
+        let mut kept = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push_back(CachedPage { url: asked.to_string(), at: Instant::now(), page: Arc::clone(page) });
         while kept.len() > KEPT || kept.iter().map(|k| k.page.text.len()).sum::<usize>() > KEPT_BYTES {
             kept.pop_front();
         }
     }
 
     async fn answer(&self, url: Url, env: &ToolEnv) -> Result<ToolOutput, String> {
-        if let Some(page) = self.known(&url) {
+        if let Some(page) = self.cached_page(&url) {
             return Ok(page_output(&page, " (fetched before, less than 15 min ago)", env));
         }
         let fetched = self.client.fetch(url.clone()).await.map_err(|e| e.to_string())?;
@@ -133,7 +133,7 @@ impl WebFetch {
         let whole = fetched.status < 400 && matches!(fetched.cut, None | Some(Cut::Size));
         let page = Arc::new(converted(fetched).await?);
         if whole {
-            self.keep(&url, &page);
+            self.cache_page(&url, &page);
         }
         Ok(page_output(&page, "", env))
     }

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 /// Name of the session state: `[{id, call, agent, description, session, state}]`.
 const STATE: &str = "background_tasks";
 /// Maximum number of tasks that run in the background at the same time.
-pub(super) const MOST: usize = 8;
+pub(super) const MAX_RUNNING: usize = 8;
 /// Maximum number of ended tasks that the session state lists. The oldest are dropped.
 const MOST_ENDED: usize = 32;
 
@@ -157,7 +157,7 @@ impl Subagents {
     pub(super) fn record(&self, call: &CallId, number: u64, state: &str, core: &mut Core) {
         let Some(running) = self.running.get(call) else { return };
         let task = task(call, running, number, state, wall_clock().0);
-        let tasks = listed(tasks(core), task);
+        let tasks = with_task(tasks(core), task);
         core.push(EntryKind::State { key: STATE.to_owned(), value: Value::Array(tasks) });
     }
 
@@ -196,7 +196,7 @@ pub(super) fn next_task(core: &Core) -> u64 {
 /// Tells the model of a resumed session which tasks ended with the earlier process.
 pub(super) fn tell_lost_tasks(core: &mut Core) {
     let mut tasks = tasks(core);
-    let lost = lost(&mut tasks);
+    let lost = mark_lost_tasks(&mut tasks);
     if lost.is_empty() {
         return;
     }
@@ -212,7 +212,7 @@ pub(super) fn tell_lost_tasks(core: &mut Core) {
 
 /// Adds the task to the list, in place of its earlier record. Of the ended tasks, the oldest above [`MOST_ENDED`] are
 /// removed.
-fn listed(mut tasks: Vec<Value>, mut task: Value) -> Vec<Value> {
+fn with_task(mut tasks: Vec<Value>, mut task: Value) -> Vec<Value> {
     if let Some(at) = tasks.iter().position(|known| known["id"] == task["id"]) {
         task["since"] = tasks.remove(at)["since"].clone();
     }
@@ -236,7 +236,7 @@ fn task(call: &CallId, running: &Running, number: u64, state: &str, now: u64) ->
 }
 
 /// Marks the tasks that a dead process left, and describes them.
-fn lost(tasks: &mut [Value]) -> Vec<String> {
+fn mark_lost_tasks(tasks: &mut [Value]) -> Vec<String> {
     let text = |task: &Value, key: &str| task[key].as_str().unwrap_or_default().to_owned();
     let left = tasks.iter_mut().filter(|task| task["state"] == "running");
     left.map(|task| {
@@ -248,7 +248,7 @@ fn lost(tasks: &mut [Value]) -> Vec<String> {
 }
 
 /// Describes the end of a task.
-pub(super) fn in_words(state: &str) -> &'static str {
+pub(super) fn end_text(state: &str) -> &'static str {
     match state {
         "completed" => "is done",
         "stopped" => "was stopped",

@@ -8,11 +8,11 @@
 //! Nothing happens during a turn: the gaps between its requests are those of tools, and a context with open calls cannot be
 //! sent.
 
-use super::beside::BesideUsage;
+use super::side_request_usage::SideRequestUsage;
 use crate::spend::{Reservation, millis};
 use becket_model::{Model, ModelError, ModelEvent, ModelInfo};
 use becket_session::context::View;
-use becket_session::context::cache::{CachePolicy, CacheTtl, CacheWarm, Keeper, Turn, ahead};
+use becket_session::context::cache::{CachePolicy, CacheTtl, CacheWarm, Keeper, Turn, lead_time};
 use becket_types::{CacheLifetime, EntryKind, Millis, Prices, Tokens, Usage};
 use futures::stream::{BoxStream, StreamExt as _};
 use std::sync::Arc;
@@ -45,9 +45,9 @@ pub(crate) struct ProviderCache {
     /// True if the cache is known to be cold (resume, model switch).
     pub(crate) cold: bool,
     /// Warming requests since the last request of a turn.
-    pub(super) warmed: u32,
+    pub(super) warming_requests: u32,
     /// True if neither warming nor an idle compaction is wanted before the next request of a turn.
-    pub(super) over: bool,
+    pub(super) is_done: bool,
     pub(super) warming: Option<Warming>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct ProviderCache {
 pub(super) struct Warming {
     pub(super) model: Arc<dyn Model>,
     pub(super) stream: BoxStream<'static, Result<ModelEvent, ModelError>>,
-    pub(super) usage: BesideUsage,
+    pub(super) usage: SideRequestUsage,
     #[expect(dead_code, reason = "works by being dropped")]
     pub(super) reservation: Option<Reservation>,
 }
@@ -105,7 +105,7 @@ impl ProviderCache {
 
     /// True if one more warming request pays.
     pub(super) fn warms(&self, tokens: u64) -> bool {
-        self.keeper.warms(tokens, self.warmed)
+        self.keeper.warms(tokens, self.warming_requests)
     }
 
     /// Takes the state of a resumed session: its provider's cache counts as cold, and the choice that an earlier process
@@ -116,20 +116,20 @@ impl ProviderCache {
     }
 
     /// Called when a request of a turn is sent: the cache counts as warm from now on.
-    pub(super) fn used(&mut self) {
+    pub(super) fn note_request_sent(&mut self) {
         self.last_sent = Some(Instant::now());
-        (self.cold, self.over, self.warmed) = (false, false, 0);
+        (self.cold, self.is_done, self.warming_requests) = (false, false, 0);
     }
 
     /// The time shortly before an unused cache expires, at which it is warmed or the session is compacted. `None` if
     /// neither is wanted.
     pub(super) fn act_at(&self, info: &ModelInfo) -> Option<Instant> {
         let wanted = self.policy.warm != CacheWarm::Off || self.policy.idle_compaction;
-        if !wanted || self.over || self.cold || self.warming.is_some() {
+        if !wanted || self.is_done || self.cold || self.warming.is_some() {
             return None;
         }
         let ttl = self.ttl(info);
-        let wait = ttl.0.saturating_sub(ahead(ttl).0);
+        let wait = ttl.0.saturating_sub(lead_time(ttl).0);
         self.last_sent.map(|at| at + Duration::from_millis(wait))
     }
 }

@@ -13,15 +13,15 @@ use super::ledger::Core;
 use super::prepare::CompactionState;
 use super::rules_files::{KnownRules, RulesScope};
 use super::start::FirstEntries;
-use super::summary::{Asked, SummaryAttempts, TIME_LIMIT, Unsent};
+use super::summary::{SummaryAnswer, SummaryAttempts, TIME_LIMIT, Unsent};
 use super::toolset::Toolset;
-use super::undo::{Undoing, Want};
+use super::undo::{UndoRequest, Undoing};
 use super::{Op, wall_clock};
 use crate::host::lock;
 use crate::machine::{CompactionEnd, Input, Phase};
 use crate::settings::SecretOutputs;
 use becket_session::Durability;
-use becket_session::context::compaction::{self, CompactionReason, Failure, Outcome, Owed, Step};
+use becket_session::context::compaction::{self, CompactionReason, Failure, Outcome, Step, Verdict};
 use becket_session::context::{due, present};
 use becket_types::{CompactedByHand, CompactionTrigger, EntryKind, Event, NoticeLevel, Tokens, TurnEnd};
 use serde_json::Map;
@@ -59,15 +59,15 @@ impl Compactor<'_> {
         self.conversation.core.flush(Durability::Buffered);
         self.conversation.report_usage();
         if trigger == CompactionTrigger::Overflow {
-            let (budget, used) = (self.conversation.budget(), self.conversation.used());
+            let (budget, used) = (self.conversation.budget(), self.conversation.next_request_size());
             let state = &mut self.conversation.budget;
-            if let Owed::Stop(reason) =
-                state.governor.owed(CompactionReason::Overflow, used, &budget, &state.policy, wall_clock())
+            if let Verdict::Stop(reason) =
+                state.governor.decide(CompactionReason::Overflow, used, &budget, &state.policy, wall_clock())
             {
                 let breakdown = self.conversation.full(reason);
                 let breakdown = self.conversation.with_refusal(trigger, breakdown);
                 self.conversation.core.emit(Event::CompactionFailed { reason: breakdown.clone() });
-                return self.compaction_over(CompactionEnd::Failed(breakdown));
+                return self.finish_compaction(CompactionEnd::Failed(breakdown));
             }
         }
         self.conversation.core.emit(Event::CompactionStarted { trigger });
@@ -143,7 +143,7 @@ impl Compactor<'_> {
                 }
                 Step::Commit(outcome) => {
                     self.commit_compaction(trigger, *outcome);
-                    return self.compaction_over(CompactionEnd::Done);
+                    return self.finish_compaction(CompactionEnd::Done);
                 }
                 Step::Stop(stop) => {
                     let words = match trigger {
@@ -152,7 +152,7 @@ impl Compactor<'_> {
                         _ => self.conversation.stop_words(&stop),
                     };
                     let (used, usable) =
-                        (self.conversation.used(), Tokens(self.conversation.budget().usable()));
+                        (self.conversation.next_request_size(), Tokens(self.conversation.budget().usable()));
                     if trigger == CompactionTrigger::Manual && used < usable {
                         // A context that is too small to be compacted is no failure.
                         self.state.sizes = Some(CompactedByHand { pre_tokens: used, post_tokens: used });
@@ -169,7 +169,7 @@ impl Compactor<'_> {
                             .push(EntryKind::Notice { text: reason.clone(), extra: Map::new() });
                     }
                     self.conversation.core.emit(Event::CompactionFailed { reason: reason.clone() });
-                    return self.compaction_over(CompactionEnd::Failed(reason));
+                    return self.finish_compaction(CompactionEnd::Failed(reason));
                 }
                 Step::Nothing(why) => {
                     if self.flow.phase() != Phase::Planning {
@@ -178,9 +178,9 @@ impl Compactor<'_> {
                         self.conversation.core.push(EntryKind::Notice { text, extra: Map::new() });
                     }
                     self.conversation.core.emit(Event::CompactionFailed { reason: why.to_owned() });
-                    let used = self.conversation.used();
+                    let used = self.conversation.next_request_size();
                     self.state.sizes = Some(CompactedByHand { pre_tokens: used, post_tokens: used });
-                    return self.compaction_over(CompactionEnd::Failed(why.to_owned()));
+                    return self.finish_compaction(CompactionEnd::Failed(why.to_owned()));
                 }
                 // The compaction waited for its preparation, which has ended now.
                 Step::Prepared(_) | Step::Unprepared(_) => {
@@ -192,7 +192,7 @@ impl Compactor<'_> {
         }
     }
 
-    pub(super) fn summary_came(&mut self, asked: Asked) {
+    pub(super) fn take_summary(&mut self, asked: SummaryAnswer) {
         let Op::Compaction(run) = std::mem::replace(&mut self.flow.op, Op::None) else { return };
         let (trigger, deadline) = (run.trigger, run.deadline);
         let (step, tries) = self.state.take_answer(self.conversation, *run, asked);
@@ -208,7 +208,7 @@ impl Compactor<'_> {
     }
 
     /// Called when a compaction has ended, for whatever reason.
-    pub(super) fn compaction_over(&mut self, end: CompactionEnd) {
+    pub(super) fn finish_compaction(&mut self, end: CompactionEnd) {
         let compacted = self.state.sizes.take();
         self.state.instructions = None;
         if self.flow.phase() == Phase::Planning {
@@ -226,7 +226,7 @@ impl Compactor<'_> {
         self.flow.feed(Input::CompactionPlanned);
         if self.flow.phase() == Phase::Idle {
             // `ask` refuses only during a turn, and the machine is idle here.
-            let _ = self.undoing.ask(Want::Show(outcome), Phase::Idle);
+            let _ = self.undoing.ask(UndoRequest::Show(outcome), Phase::Idle);
             return self.flow.feed(Input::Restore);
         }
         let reason = "a message came before it could be shown; ask again when that is answered".to_owned();
@@ -240,9 +240,9 @@ impl Compactor<'_> {
         let budget = self.conversation.budget();
         // The next request begins with other bytes than those that the provider has cached.
         self.conversation.budget.cached = Tokens(0);
-        self.conversation.wire.cache.over = true;
+        self.conversation.wire.cache.is_done = true;
         self.conversation.budget.governor.succeeded(report.tokens_after, &budget);
-        self.conversation.budget.governor.showed(report.blind);
+        self.conversation.budget.governor.note_shown(report.blind);
         if report.blind {
             // The compaction removed results from the context, so the model makes no mistake if it repeats those calls.
             self.tools.repetition.reset();
@@ -283,7 +283,7 @@ impl Compactor<'_> {
         self.conversation.core.tell_notices();
         // Front ends get the size that the compaction reported. Until the provider reports the new size, `tell_used` would
         // only send a second estimate of the same context.
-        self.conversation.tell_used_as(report.tokens_after);
+        self.conversation.emit_context_used_as(report.tokens_after);
     }
 
     /// Undoes the last compaction. The view becomes exactly the one that it replaced.
@@ -301,7 +301,7 @@ impl Compactor<'_> {
             .core
             .notice(NoticeLevel::Info, format!("The compaction of entry {entry} is undone."));
         self.conversation.core.tell_notices();
-        self.conversation.tell_used();
+        self.conversation.emit_context_used();
     }
 
     fn hooks(&mut self) -> HookCaller<'_> {
@@ -336,7 +336,7 @@ fn tell_compacted_by_hand(
         }
         (CompactionEnd::Cancelled | CompactionEnd::Done, _) => (TurnEnd::Interrupted, String::new()),
     };
-    let used = conversation.used();
+    let used = conversation.next_request_size();
     conversation.core.flush(Durability::Synced);
     conversation.core.tell_notices();
     conversation.core.flush(Durability::Buffered);

@@ -21,8 +21,8 @@ use becket_model::{ErrorKind, Model, ModelError, ModelInfo, Prepared};
 use becket_session::Durability;
 use becket_session::context::budget::{Appended, Budget, Limits, Meter, Vocabulary};
 use becket_session::context::compaction::{
-    self, CompactionReason, Floor, Owed as GovernorOwed, Request as SnapshotRequest, Snapshot, Stop,
-    StopReason,
+    self, CompactionReason, Floor, Request as SnapshotRequest, Snapshot, Stop, StopReason,
+    Verdict as GovernorOwed,
 };
 use becket_session::context::scale::ContextScale;
 use becket_types::{
@@ -93,14 +93,14 @@ impl Conversation {
     }
 
     /// Expected size of the next request in tokens.
-    pub(super) fn used(&mut self) -> Tokens {
+    pub(super) fn next_request_size(&mut self) -> Tokens {
         let base = self.base_now();
         self.budget.meter.used_with(base, self.core.appended)
     }
 
     /// The scale by which sizes of parts, which are estimates, add up to the size that people see.
     pub(super) fn scale(&mut self) -> ContextScale {
-        ContextScale::new(self.used(), self.base_now())
+        ContextScale::new(self.next_request_size(), self.base_now())
     }
 
     /// System prompt and tools, in base tokens.
@@ -125,7 +125,7 @@ impl Conversation {
         if error.kind != ErrorKind::ContextOverflow {
             return;
         }
-        let used = self.used();
+        let used = self.next_request_size();
         if self.budget.limits.learn(error.limit, used) {
             self.keep_limits();
         }
@@ -144,8 +144,8 @@ impl Conversation {
     }
 
     /// Called when a request was answered: drops learned limits that would have refused it.
-    pub(super) fn limit_worked(&mut self, usage: &Usage) {
-        if self.budget.limits.worked(usage.context()) {
+    pub(super) fn drop_refuted_limits(&mut self, usage: &Usage) {
+        if self.budget.limits.drop_refuted(usage.context()) {
             self.keep_limits();
         }
     }
@@ -182,17 +182,17 @@ impl Conversation {
         if self.budget.meter.report_with(&usage, sent, base_now, appended) {
             self.core.appended.clear();
         }
-        self.tell_used();
+        self.emit_context_used();
     }
 
     /// Informs front ends of the present size of the context.
-    pub(super) fn tell_used(&mut self) {
-        let used = self.used();
-        self.tell_used_as(used);
+    pub(super) fn emit_context_used(&mut self) {
+        let used = self.next_request_size();
+        self.emit_context_used_as(used);
     }
 
-    /// Like [`Self::tell_used`], with a size that front ends already got in another event.
-    pub(super) fn tell_used_as(&mut self, used: Tokens) {
+    /// Like [`Self::emit_context_used`], with a size that front ends already got in another event.
+    pub(super) fn emit_context_used_as(&mut self, used: Tokens) {
         let budget = self.quiet_budget();
         let kinds = self.budget.kinds.update(lock(&self.core.session).view(), &self.offered);
         let mut kinds: Vec<_> = kinds.iter().map(|(kind, tokens)| (*kind, *tokens)).collect();
@@ -208,11 +208,11 @@ impl Conversation {
     }
 
     /// Returns what has to be done before the next request to make room for it.
-    pub(super) fn owed(&mut self, need: CompactionReason) -> Owed {
+    pub(super) fn required_action(&mut self, need: CompactionReason) -> Owed {
         let budget = self.budget();
-        let used = self.used();
+        let used = self.next_request_size();
         let state = &mut self.budget;
-        match state.governor.owed(need, used, &budget, &state.policy, wall_clock()) {
+        match state.governor.decide(need, used, &budget, &state.policy, wall_clock()) {
             GovernorOwed::No => Owed::No,
             GovernorOwed::Compact(_) => Owed::Compact,
             GovernorOwed::Stop(StopReason::NothingShown) => Owed::NoRoom(self.full(StopReason::NothingShown)),
@@ -226,7 +226,7 @@ impl Conversation {
         self.core.push(entry);
         let text = self.stop_text(reason);
         // Otherwise an answer reports the size to front ends, but this request is not sent or was refused.
-        self.tell_used();
+        self.emit_context_used();
         text
     }
 
@@ -255,7 +255,7 @@ impl Conversation {
 
     /// The data from which a compaction is computed. `focus`: the request of the person, and the instructions of hooks.
     pub(super) fn snapshot(&mut self, trigger: CompactionTrigger, focus: Option<String>) -> Snapshot {
-        let (floor, used, budget) = (self.floor(), self.used(), self.budget());
+        let (floor, used, budget) = (self.floor(), self.next_request_size(), self.budget());
         let summariser = self.summariser(&self.summary_model());
         let request = SnapshotRequest {
             trigger,
@@ -284,7 +284,7 @@ impl Conversation {
             if self.budget.policy.auto_compact { StopReason::NotEnough } else { StopReason::AutoOff };
         if !self.budget.policy.auto_compact {
             // Record that the session has stopped, so that a resumed one does not send the same request again.
-            self.owed(CompactionReason::Overflow);
+            self.required_action(CompactionReason::Overflow);
         }
         let said = reply_error::sentence(&error.message);
         TurnEnd::ContextFull { breakdown: format!("{said} {}", self.full(reason)) }
@@ -301,7 +301,7 @@ impl Conversation {
         if let Err(violation) = session.view_mut().check() {
             // This is a defect of the view. Send the request anyway: the provider may accept it, and a check must not make a
             // session unusable.
-            self.core.say(NoticeLevel::Error, format!("The conversation breaks a rule of the providers, so the next request may be refused: {violation}"));
+            self.core.emit_notice(NoticeLevel::Error, format!("The conversation breaks a rule of the providers, so the next request may be refused: {violation}"));
         }
         let stubs = session.view().tool_stubs(&self.offered);
         let with_stubs: Vec<ToolSpec>;
@@ -335,7 +335,7 @@ impl Conversation {
     pub(super) fn room(&mut self) -> Result<(RequestCost, u64), TurnEnd> {
         let reserve = self.budget().reserve().max(1);
         let want = self.settings.requests.max_output.map_or(reserve, |max| max.min(reserve));
-        let read = self.used().0;
+        let read = self.next_request_size().0;
         let cost = RequestCost::estimate(
             self.wire.model.info(),
             read,
@@ -364,7 +364,7 @@ impl Conversation {
     }
 
     /// Adds the usage of one request to the ledger and the sums.
-    pub(super) fn spent(
+    pub(super) fn record_usage(
         &mut self,
         info: &ModelInfo,
         usage: Usage,
@@ -498,7 +498,7 @@ impl Conversation {
                 "--wait-for-quota waits for it."
             };
             let text = format!("The quota of {} is used up {}. {advice}", wait.model, wait.words(now));
-            self.core.say(NoticeLevel::Warning, text);
+            self.core.emit_notice(NoticeLevel::Warning, text);
         }
         self.wire.quota = Some(wait);
     }
@@ -537,7 +537,7 @@ impl Conversation {
             self.keep_option(name, value);
             self.keep_spent();
         }
-        self.core.say(NoticeLevel::Info, self.spending.limits.describe());
+        self.core.emit_notice(NoticeLevel::Info, self.spending.limits.describe());
         Ok(())
     }
 
@@ -567,9 +567,9 @@ impl Conversation {
         // The user's choice outlasts the turn.
         self.wire.chosen.before_turn = None;
         let id = model.info().id.clone();
-        let used = self.core.begun.then(|| self.used());
+        let used = self.core.begun.then(|| self.next_request_size());
         let is_fixed = self.settings.requests.context_window.is_some();
-        self.core.say(
+        self.core.emit_notice(
             NoticeLevel::Info,
             switch_words::words(self.wire.model.info(), model.info(), is_fixed, used),
         );
@@ -585,7 +585,8 @@ impl Conversation {
         } else {
             " The model has no such setting, so it is not sent."
         };
-        self.core.say(NoticeLevel::Info, format!("Effort: {level}, from the next request on.{unsent}"));
+        self.core
+            .emit_notice(NoticeLevel::Info, format!("Effort: {level}, from the next request on.{unsent}"));
         self.keep_option("effort", Value::from(effort.clone()));
         self.settings.requests.effort = effort;
         // The user's choice outlasts the turn of a command.

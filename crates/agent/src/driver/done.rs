@@ -5,15 +5,15 @@ use becket_types::{Part, Role};
 use std::collections::HashSet;
 
 /// Maximum number of calls that the sentence names.
-const NAMED: usize = 5;
+const MAX_NAMED_CALLS: usize = 5;
 /// Maximum number of characters of an argument that are shown.
-const SHOWN: usize = 60;
+const MAX_ARGUMENT_CHARS: usize = 60;
 /// Arguments that say what a call worked on.
 const SUBJECTS: [&str; 8] =
     ["path", "file_path", "command", "pattern", "query", "url", "name", "description"];
 
 /// Returns a sentence with the last calls since the person's last message. `None` if no call succeeded.
-pub(super) fn since_the_prompt(view: &View) -> Option<String> {
+pub(super) fn calls_since_prompt(view: &View) -> Option<String> {
     let mut succeeded = HashSet::new();
     let mut calls: Vec<String> = Vec::new();
     for message in view.messages_for_user().rev() {
@@ -36,8 +36,8 @@ pub(super) fn since_the_prompt(view: &View) -> Option<String> {
             }
         }
     }
-    let more = calls.len().saturating_sub(NAMED);
-    calls.truncate(NAMED);
+    let more = calls.len().saturating_sub(MAX_NAMED_CALLS);
+    calls.truncate(MAX_NAMED_CALLS);
     calls.reverse();
     let more = match more {
         0 => String::new(),
@@ -50,7 +50,7 @@ pub(super) fn since_the_prompt(view: &View) -> Option<String> {
 /// Returns the first line of an argument, cut to a width that fits into a sentence.
 fn short(text: &str) -> String {
     let line = text.trim().lines().next().unwrap_or_default();
-    let shown: String = line.chars().take(SHOWN).collect();
+    let shown: String = line.chars().take(MAX_ARGUMENT_CHARS).collect();
     let cut = if shown.len() < text.trim().len() { "…" } else { "" };
     format!("`{shown}{cut}`")
 }

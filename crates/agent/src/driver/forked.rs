@@ -44,7 +44,7 @@ pub(super) fn begin_fork(
     if let Some(why) = why {
         *typed = fork.prompt;
         let text = format!("The command runs in this conversation and not in a subagent: {why}.");
-        return conversation.core.say(NoticeLevel::Info, text);
+        return conversation.core.emit_notice(NoticeLevel::Info, text);
     }
     let (model, effort) = (input.terms.model.take(), input.terms.effort.take());
     let typed = typed.clone();
@@ -54,7 +54,7 @@ pub(super) fn begin_fork(
         let text = format!(
             "The command names an agent that cannot be used: {why} It runs in the agent general instead."
         );
-        conversation.core.say(NoticeLevel::Warning, text);
+        conversation.core.emit_notice(NoticeLevel::Warning, text);
         forked.fork.agent = None;
     }
     tools.subagents.forked = Some(forked);

@@ -2,7 +2,7 @@
 //!
 //! Hooks that decide are an operation ([`Op::Hooks`]): while they run no other action is performed, so the prompt, the
 //! end of the turn or the compaction that they judge waits. Hooks that only observe run in parallel with the loop.
-//! Hooks of tool calls belong to their batch, see `tools::hooked`.
+//! Hooks of tool calls belong to their batch, see `tools::call_hooks`.
 //!
 //! Invariants:
 //! - Without hooks, the cost is one comparison with `None`.
@@ -35,7 +35,7 @@ use std::time::Duration;
 type EndOfBatch = (Vec<PathBuf>, Vec<(HookEvent, HookText)>);
 
 /// Time limit for hooks at the end of the session, because the user waits for the shell.
-const END: Duration = Duration::from_secs(5);
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// The same limit if a signal ends the process.
 const SIGNALLED_END: Duration = Duration::from_millis(1_500);
 
@@ -88,10 +88,10 @@ pub(crate) struct HookState {
     /// Id of the turn's prompt, which hooks get as `prompt_id`.
     prompt: Option<String>,
     /// Hooks for which nobody waits.
-    pub(super) beside: FuturesUnordered<BoxFuture<'static, HookOutcome>>,
+    pub(super) observing: FuturesUnordered<BoxFuture<'static, HookOutcome>>,
     /// Entries that wait until the ledger of the session has its first entries.
-    held: Vec<EntryKind>,
-    held_context: Vec<(HookEvent, HookText)>,
+    pending_entries: Vec<EntryKind>,
+    pending_context: Vec<(HookEvent, HookText)>,
     /// A switch of the model that hooks judge.
     pub(super) switching: Option<Switching>,
     /// The reason for the end of the session, if the front end has said it.
@@ -231,10 +231,10 @@ impl HookCaller<'_> {
     }
 
     /// Runs hooks that only observe; nobody waits for them.
-    pub(super) fn hooks_beside(&mut self, event: HookEvent, subject: Option<&str>, keys: Value) {
+    pub(super) fn run_observing_hooks(&mut self, event: HookEvent, subject: Option<&str>, keys: Value) {
         let call = self.hook_call(event, subject, keys);
         if let Some(run) = call.and_then(|call| self.run_hooks(call)) {
-            self.hooking.beside.push(run);
+            self.hooking.observing.push(run);
         }
     }
 
@@ -244,11 +244,13 @@ impl HookCaller<'_> {
         self.record_runs(&outcome);
         // The texts wait until a message may be appended.
         let texts = outcome.context.into_iter().chain(outcome.block);
-        self.hooking.held_context.extend(texts.map(|text| (event.unwrap_or(HookEvent::Notification), text)));
+        self.hooking
+            .pending_context
+            .extend(texts.map(|text| (event.unwrap_or(HookEvent::Notification), text)));
         if outcome.special.retry {
             let from = outcome.runs.first().map(|run| run.hook.clone()).unwrap_or_default();
             let text = "The call that was denied may be made again.".to_owned();
-            self.hooking.held_context.push((HookEvent::PermissionDenied, HookText { from, text }));
+            self.hooking.pending_context.push((HookEvent::PermissionDenied, HookText { from, text }));
         }
         self.hooking.title = outcome.special.title.or(self.hooking.title.take());
         if let Some(stop) = outcome.stop {
@@ -263,7 +265,7 @@ impl HookCaller<'_> {
             if self.conversation.core.resumed {
                 self.conversation.core.push(entry);
             } else {
-                self.hooking.held.push(entry);
+                self.hooking.pending_entries.push(entry);
             }
         }
     }
@@ -275,7 +277,7 @@ impl HookCaller<'_> {
         }
         for message in &outcome.messages {
             let level = if message.warning { NoticeLevel::Warning } else { NoticeLevel::Info };
-            self.conversation.core.say(level, message.text.clone());
+            self.conversation.core.emit_notice(level, message.text.clone());
         }
     }
 
@@ -291,11 +293,11 @@ impl HookCaller<'_> {
     }
 
     /// Appends the waiting texts at a point where a message is allowed: after prompts, and after the results of a step.
-    pub(super) fn release_held(&mut self) {
-        for entry in std::mem::take(&mut self.hooking.held) {
+    pub(super) fn flush_pending_context(&mut self) {
+        for entry in std::mem::take(&mut self.hooking.pending_entries) {
             self.conversation.core.push(entry);
         }
-        for (event, text) in std::mem::take(&mut self.hooking.held_context) {
+        for (event, text) in std::mem::take(&mut self.hooking.pending_context) {
             self.tell_model(event, text);
         }
     }
@@ -344,7 +346,7 @@ impl HookCaller<'_> {
         let run = async {
             let mut outcomes = Vec::new();
             if let Some(end) = end {
-                outcomes.extend(tokio::time::timeout(END, end).await);
+                outcomes.extend(tokio::time::timeout(END_TIMEOUT, end).await);
             }
             if let Some(start) = start {
                 outcomes.push(start.await);
@@ -363,7 +365,7 @@ impl HookCaller<'_> {
             return std::future::ready(Vec::new()).boxed();
         }
         let run = self.session_end_run(self.hooking.leaving.unwrap_or(EndReason::Other));
-        let beside = std::mem::take(&mut self.hooking.beside);
+        let beside = std::mem::take(&mut self.hooking.observing);
         let all = async {
             let mut outcomes = match run {
                 Some(run) => vec![run.await],
@@ -373,7 +375,7 @@ impl HookCaller<'_> {
             outcomes
         };
         // If a signal ends the process, whoever sent it does not wait for long.
-        let limit = if self.hooking.leaving == Some(EndReason::Other) { SIGNALLED_END } else { END };
+        let limit = if self.hooking.leaving == Some(EndReason::Other) { SIGNALLED_END } else { END_TIMEOUT };
         // A hook that takes longer is ended with the session.
         let limited = tokio::time::timeout(limit, all);
         limited.map(Result::unwrap_or_default).boxed()
@@ -387,7 +389,7 @@ impl HookCaller<'_> {
         }
         if !self.conversation.core.resumed {
             // The session never wrote its first entries, so it is empty, and the runs of its hooks are not recorded either.
-            self.hooking.held.clear();
+            self.hooking.pending_entries.clear();
         }
     }
 
@@ -451,7 +453,7 @@ impl HookCaller<'_> {
             _ => return,
         };
         let keys = json!({ "error": kind, "error_details": message, "last_assistant_message": &*self.conversation.spending.turn.text });
-        self.hooks_beside(HookEvent::StopFailure, Some(kind.as_str()), keys);
+        self.run_observing_hooks(HookEvent::StopFailure, Some(kind.as_str()), keys);
     }
 
     /// Runs `PostToolBatch` hooks for the results of a step and waits for them. If no hook matches, `Err` returns `touched`
@@ -474,26 +476,26 @@ impl HookCaller<'_> {
     /// Runs hooks for a call that was denied, but not by a person.
     pub(super) fn denied_hooks(&mut self, tool: &str, input: Value, id: &CallId, reason: &str) {
         let keys = json!({ "tool_name": tool, "tool_input": input, "tool_use_id": id, "reason": reason });
-        self.hooks_beside(HookEvent::PermissionDenied, Some(tool), keys);
+        self.run_observing_hooks(HookEvent::PermissionDenied, Some(tool), keys);
     }
 
     /// Runs hooks that notify a person who is asked something.
     pub(super) fn notification_hooks(&mut self, kind: &str, message: &str) {
         let keys = json!({ "message": message, "title": "becket", "notification_type": kind });
-        self.hooks_beside(HookEvent::Notification, Some(kind), keys);
+        self.run_observing_hooks(HookEvent::Notification, Some(kind), keys);
     }
 
     /// Runs hooks after a compaction.
     pub(super) fn compacted_hooks(&mut self, trigger: CompactionTrigger, summary: &str) {
         let name = trigger_name(trigger);
-        self.hooks_beside(
+        self.run_observing_hooks(
             HookEvent::PostCompact,
             Some(name),
             json!({ "trigger": name, "compact_summary": summary }),
         );
         if !self.conversation.settings.is_subagent() {
             let call = self.session_start_call("compact");
-            self.hooking.beside.extend(call.and_then(|call| self.run_hooks(call)));
+            self.hooking.observing.extend(call.and_then(|call| self.run_hooks(call)));
         }
     }
 }

@@ -38,7 +38,7 @@ pub(crate) struct Inbox {
     /// True if the ledger's `inbox` state is not empty.
     saved: bool,
     /// Prompts that an earlier process left in its inbox. They are delivered with the first prompt.
-    left: Vec<PromptInput>,
+    undelivered: Vec<PromptInput>,
 }
 
 impl Inbox {
@@ -51,17 +51,17 @@ impl Inbox {
             notes: BTreeMap::new(),
             next: PromptId::default(),
             saved: false,
-            left: Vec::new(),
+            undelivered: Vec::new(),
         }
     }
 
     pub(super) fn restore(&mut self, left: Vec<PromptInput>) {
         self.saved = !left.is_empty();
-        self.left = left;
+        self.undelivered = left;
     }
 
-    pub(super) fn has_left(&self) -> bool {
-        !self.left.is_empty()
+    pub(super) fn has_undelivered(&self) -> bool {
+        !self.undelivered.is_empty()
     }
 
     /// The text of a waiting prompt.
@@ -113,12 +113,12 @@ impl Inbox {
     }
 
     /// Accepts a prompt. If the agent works, the prompt waits, and is written to disk at once.
-    pub(super) fn prompt_came(&mut self, mut input: PromptInput, core: &mut Core, flow: &mut Flow) {
+    pub(super) fn accept_prompt(&mut self, mut input: PromptInput, core: &mut Core, flow: &mut Flow) {
         for part in &mut input.parts {
             keep_image(part, core);
         }
         // Prompts that an earlier process left form one turn together with this one.
-        let mode = if self.take_left(flow) { DeliveryMode::Steer } else { input.mode };
+        let mode = if self.take_undelivered(flow) { DeliveryMode::Steer } else { input.mode };
         let id = self.put(input);
         if flow.phase() != Phase::Idle
             && let Some(entry) = self.entry()
@@ -166,13 +166,13 @@ impl Inbox {
         if let Some(client_id) = input.client_id {
             core.emit(Event::Withdrawn { client_id });
         }
-        core.say(NoticeLevel::Warning, why.to_owned());
+        core.emit_notice(NoticeLevel::Warning, why.to_owned());
     }
 
     /// Takes the prompts that an earlier process had accepted but not delivered. They come before everything else. Returns false
     /// if there are none.
-    pub(super) fn take_left(&mut self, flow: &mut Flow) -> bool {
-        let left = std::mem::take(&mut self.left);
+    pub(super) fn take_undelivered(&mut self, flow: &mut Flow) -> bool {
+        let left = std::mem::take(&mut self.undelivered);
         if left.is_empty() {
             return false;
         }

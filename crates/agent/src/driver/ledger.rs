@@ -28,7 +28,7 @@ pub(crate) struct Core {
     /// The reason if an entry could not be written. The turn cannot continue then.
     pub(crate) failed: Option<String>,
     /// The last such reason that was reported to the user.
-    pub(super) told_failure: Option<String>,
+    pub(super) reported_failure: Option<String>,
     /// True once the first entries (system prompt, tools, model) are in the ledger.
     pub(super) begun: bool,
     /// True once this process has written what its first turn needs.
@@ -50,7 +50,7 @@ impl Core {
             announce: Vec::new(),
             appended: Appended::default(),
             failed: None,
-            told_failure: None,
+            reported_failure: None,
             begun: false,
             resumed: false,
         }
@@ -64,13 +64,13 @@ impl Core {
         let _ = self.events.send(event);
     }
 
-    pub(crate) fn say(&self, level: NoticeLevel, text: String) {
+    pub(crate) fn emit_notice(&self, level: NoticeLevel, text: String) {
         self.emit(Event::Notice { level, text });
     }
 
     /// Answers a command for which there is nothing to do: to people by a notice, to programs by an event of its own.
     pub(crate) fn nothing_to_do(&self, reason: String) {
-        self.say(NoticeLevel::Info, reason.clone());
+        self.emit_notice(NoticeLevel::Info, reason.clone());
         self.emit(Event::NothingToDo { reason });
     }
 
@@ -93,9 +93,9 @@ impl Core {
             seqs = appended.unwrap_or_else(|error| {
                 let text = format!("The session could not be written: {error}");
                 // Several commits of a turn fail for one reason, and the end of the turn names it, too.
-                if self.told_failure.as_ref() != Some(&text) {
-                    self.say(NoticeLevel::Error, text.clone());
-                    self.told_failure = Some(text.clone());
+                if self.reported_failure.as_ref() != Some(&text) {
+                    self.emit_notice(NoticeLevel::Error, text.clone());
+                    self.reported_failure = Some(text.clone());
                 }
                 self.failed = Some(text);
                 Vec::new()
@@ -128,7 +128,7 @@ impl Core {
     /// Sends a notice to the user and records it in the ledger.
     pub(crate) fn notice(&mut self, level: NoticeLevel, text: String) {
         self.push(EntryKind::Notice { text: text.clone(), extra: Map::new() });
-        self.say(level, text);
+        self.emit_notice(level, text);
     }
 
     /// Sends the notices that storage and view have collected.

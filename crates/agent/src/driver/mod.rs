@@ -40,7 +40,6 @@
 //! | `workspace` | folders that join the workspace while the session runs; `live`: the settings as front ends see them |
 
 mod background;
-mod beside;
 mod budget;
 mod cache;
 mod clock;
@@ -58,6 +57,7 @@ mod ids;
 mod inbox;
 mod ledger;
 mod live;
+mod notification_hooks;
 mod prepare;
 mod reattach;
 mod reply;
@@ -66,13 +66,13 @@ mod request_size;
 mod rules_files;
 mod sent;
 mod side_question;
+mod side_request_usage;
 mod start;
 mod subagent;
 mod subagent_run;
 mod summary;
 mod text_calls;
 mod title;
-mod told_hooks;
 mod tools;
 mod toolset;
 mod transcript;
@@ -107,13 +107,13 @@ use reply::Reply;
 use rules_files::KnownRules;
 use side_question::SideQuestion;
 use std::sync::{Arc, Mutex};
-use summary::{Asked, CompactionRun};
+use summary::{CompactionRun, SummaryAnswer};
 use title::Titling;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tools::Batch;
 use toolset::Toolset;
-use undo::Want;
+use undo::UndoRequest;
 use wire::Wire;
 pub use workspace::ADDED_FOLDERS;
 
@@ -151,7 +151,7 @@ enum Op {
     Tools(Box<Batch>),
     Compaction(Box<CompactionRun>),
     Count(count::Count),
-    Restore(JoinHandle<undo::Done>),
+    Restore(JoinHandle<undo::UndoResult>),
     /// Hooks must answer first. No other action is performed meanwhile.
     Hooks(Box<hooks::HookWait>),
 }
@@ -162,12 +162,12 @@ enum Wake {
     Query(Query),
     Deadline,
     Reply(Vec<reply::Piece>),
-    Tools(Vec<tools::Done>),
-    Summary(Asked),
-    Prepared(Asked),
+    Tools(Vec<tools::FinishedCall>),
+    Summary(SummaryAnswer),
+    Prepared(SummaryAnswer),
     Counted(Option<Tokens>),
-    Restored(undo::Done),
-    Judged(tools::Judged),
+    Restored(undo::UndoResult),
+    Judged(tools::HookVerdict),
     Hooked(Vec<HookOutcome>),
     /// The result of hooks that ran in the background.
     HookedBeside(HookOutcome),
@@ -183,11 +183,11 @@ enum Wake {
 impl Agent {
     /// Creates an agent and the handle for its front end.
     pub fn new(parts: AgentParts) -> (Self, AgentHandle) {
-        Self::made(parts, None)
+        Self::build(parts, None)
     }
 
     /// `above` is set for a subagent.
-    fn made(parts: AgentParts, above: Option<Parentage>) -> (Self, AgentHandle) {
+    fn build(parts: AgentParts, above: Option<Parentage>) -> (Self, AgentHandle) {
         let AgentParts {
             session,
             model,
@@ -301,8 +301,8 @@ impl Agent {
             () = until(deadline) => Wake::Deadline,
             wake = flow.op.next() => wake,
             asked = prepare::next(&mut compaction.preparing) => Wake::Prepared(asked),
-            Some(outcome) = hooking.beside.next() => Wake::HookedBeside(outcome),
-            outcome = told_hooks::next(&mut hooking.switching) => Wake::SwitchJudged(outcome),
+            Some(outcome) = hooking.observing.next() => Wake::HookedBeside(outcome),
+            outcome = notification_hooks::next(&mut hooking.switching) => Wake::SwitchJudged(outcome),
             title = titling.next() => Wake::Titled(title),
             answer = side.next() => Wake::SideAnswer(answer),
             () = cache::next(&mut conversation.wire.cache) => Wake::Warmed,
@@ -334,18 +334,18 @@ impl Agent {
                 self.tool_runner().interrupt_background();
                 self.flow.feed(Input::Interrupt);
             }
-            Wake::Reply(pieces) => self.reply_came(pieces),
+            Wake::Reply(pieces) => self.handle_pieces(pieces),
             Wake::Tools(done) => self.tool_runner().tools_done(done),
-            Wake::Summary(asked) => self.compactor().summary_came(asked),
-            Wake::Prepared(asked) => self.compaction.preparation_came(&mut self.conversation, asked),
+            Wake::Summary(asked) => self.compactor().take_summary(asked),
+            Wake::Prepared(asked) => self.compaction.take_preparation(&mut self.conversation, asked),
             Wake::Counted(exact) => self.counted(exact),
-            Wake::Restored(done) => self.restored(done),
+            Wake::Restored(done) => self.finish_undo(done),
             Wake::Judged(judged) => {
                 self.tool_runner().call_judged(judged);
                 self.take_title();
                 self.show_live();
             }
-            Wake::Hooked(outcomes) => self.hooked(outcomes),
+            Wake::Hooked(outcomes) => self.handle_hook_outcomes(outcomes),
             Wake::HookedBeside(outcome) => {
                 self.hooks().record_hooks(outcome);
                 self.take_title();
@@ -354,8 +354,8 @@ impl Agent {
                 self.hooks().switch_judged(&outcome);
                 self.show_live();
             }
-            Wake::Titled(title) => self.titling.came(title, &mut self.conversation),
-            Wake::SideAnswer(answer) => self.side.came(answer, &mut self.conversation),
+            Wake::Titled(title) => self.titling.take_generated(title, &mut self.conversation),
+            Wake::SideAnswer(answer) => self.side.take_answer(answer, &mut self.conversation),
             Wake::Idle => {
                 if warming::act_before_expiry(&mut self.conversation) {
                     self.flow.feed(Input::CompactIdle);
@@ -369,7 +369,7 @@ impl Agent {
     fn command(&mut self, command: Command) {
         match command {
             Command::Prompt(input) => {
-                self.inbox.prompt_came(input, &mut self.conversation.core, &mut self.flow);
+                self.inbox.accept_prompt(input, &mut self.conversation.core, &mut self.flow);
             }
             Command::Interrupt => {
                 self.cancel_hooks();
@@ -446,8 +446,8 @@ impl Agent {
             | Command::ClearConversation
             | Command::ChangeContext(_)
             | Command::CarryOut { .. }) => {
-                if let Ok(want) = Want::from_command(undo) {
-                    self.undo_asked(want, None);
+                if let Ok(want) = UndoRequest::from_command(undo) {
+                    self.request_undo(want, None);
                 }
             }
             Command::Leave { reason } => self.hooking.leaving = Some(reason),
@@ -464,8 +464,8 @@ impl Agent {
 
     /// Carries out a command of a program that waits for an answer, and reports if it was accepted.
     fn command_with_receipt(&mut self, request_id: String, what: Command) {
-        let what = match Want::from_command(what) {
-            Ok(want) => return self.undo_asked(want, Some(request_id)),
+        let what = match UndoRequest::from_command(what) {
+            Ok(want) => return self.request_undo(want, Some(request_id)),
             Err(what) => *what,
         };
         let done = match what {
@@ -505,7 +505,7 @@ impl Agent {
             Action::Deliver { prompts, steered } => {
                 if !self.prompt_hooks(&prompts, steered) {
                     self.deliver(&prompts, steered);
-                    self.hooks().release_held();
+                    self.hooks().flush_pending_context();
                 }
             }
             Action::AskStop { sent_back } => self.hooks().stop_hooks(sent_back),
@@ -545,7 +545,7 @@ impl Agent {
                         .core
                         .emit(Event::CompactionFailed { reason: "it was interrupted".to_owned() });
                 }
-                self.compactor().compaction_over(CompactionEnd::Cancelled);
+                self.compactor().finish_compaction(CompactionEnd::Cancelled);
             }
             Action::Note(note) => self.note(&note),
             Action::UndoCompaction => {
@@ -579,7 +579,7 @@ impl Agent {
 
     fn tell_refusal(&mut self, done: Result<(), String>) {
         if let Err(why) = done {
-            self.conversation.core.say(NoticeLevel::Error, why);
+            self.conversation.core.emit_notice(NoticeLevel::Error, why);
         }
     }
 }

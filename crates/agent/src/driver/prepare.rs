@@ -10,7 +10,7 @@
 
 use super::conversation::Conversation;
 use super::ledger::Core;
-use super::summary::{Asked, CompactionRun, SummaryAttempts, TIME_LIMIT, Unsent};
+use super::summary::{CompactionRun, SummaryAnswer, SummaryAttempts, TIME_LIMIT, Unsent};
 use super::wall_clock;
 use crate::host::lock;
 use becket_session::context::budget::part_of;
@@ -76,7 +76,7 @@ impl CompactionState {
             return;
         }
         let share = policy.threshold;
-        let (used, budget) = (conversation.used(), conversation.budget());
+        let (used, budget) = (conversation.next_request_size(), conversation.budget());
         let due = budget.threshold(share);
         let begin = budget.prepare_from(share);
         // The first answer of a turn is often its last one. So a preparation begins only halfway between the size from
@@ -96,7 +96,7 @@ impl CompactionState {
             return;
         }
         let share = policy.threshold;
-        let (used, budget) = (conversation.used(), conversation.budget());
+        let (used, budget) = (conversation.next_request_size(), conversation.budget());
         if used >= budget.threshold(share) {
             self.begin(conversation);
         }
@@ -145,7 +145,7 @@ impl CompactionState {
     }
 
     /// Handles the answer to the preparation's request.
-    pub(super) fn preparation_came(&mut self, conversation: &mut Conversation, asked: Asked) {
+    pub(super) fn take_preparation(&mut self, conversation: &mut Conversation, asked: SummaryAnswer) {
         let Some(run) = self.preparing.take() else { return };
         let deadline = run.deadline;
         let (step, tries) = self.take_answer(conversation, *run, asked);
@@ -187,7 +187,7 @@ impl CompactionState {
         &mut self,
         conversation: &mut Conversation,
         run: CompactionRun,
-        Asked(answer): Asked,
+        SummaryAnswer(answer): SummaryAnswer,
     ) -> (Step, SummaryAttempts) {
         conversation.count_run(&run);
         let CompactionRun { ask, mut tries, deadline, .. } = run;
@@ -207,7 +207,7 @@ fn took(deadline: Instant) -> becket_types::Millis {
 }
 
 /// Waits for the next answer of the preparation, for ever if there is none.
-pub(super) async fn next(run: &mut Option<Box<CompactionRun>>) -> Asked {
+pub(super) async fn next(run: &mut Option<Box<CompactionRun>>) -> SummaryAnswer {
     match run {
         Some(run) => run.next().await,
         None => std::future::pending().await,

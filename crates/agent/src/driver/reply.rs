@@ -74,7 +74,7 @@ impl Reply {
     }
 
     /// An answer that becket writes in place of the model.
-    pub(super) fn own(
+    pub(super) fn from_becket(
         model: Arc<dyn Model>,
         events: Vec<ModelEvent>,
         step: u64,
@@ -227,7 +227,7 @@ impl Reply {
         }
         let info = self.model.info().clone();
         let usage = answer.usage;
-        let cost = conversation.spent(&info, self.counted(reason), "turn", message);
+        let cost = conversation.record_usage(&info, self.counted(reason), "turn", message);
         drop(self.reservation.take());
         if !usage.is_empty() {
             conversation.budget.report = Some(usage);

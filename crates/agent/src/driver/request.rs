@@ -58,7 +58,7 @@ impl Agent {
             events.push(ModelEvent::TextDelta { index: 0, text: text.clone() });
         }
         events.extend([ModelEvent::Part { index: 0, part }, ModelEvent::Finish(reason)]);
-        let reply = Reply::own(self.conversation.model(), events, step, blobs);
+        let reply = Reply::from_becket(self.conversation.model(), events, step, blobs);
         self.flow.op = Op::Reply(Box::new(reply));
         true
     }
@@ -73,7 +73,7 @@ impl Agent {
     /// Starts an exact count of the context if the next decision needs one. Returns true if it runs.
     pub(super) fn count_first(&mut self) -> bool {
         self.settle_facts();
-        let (used, budget) = (self.conversation.used(), self.conversation.budget());
+        let (used, budget) = (self.conversation.next_request_size(), self.conversation.budget());
         let threshold = budget.threshold(self.conversation.budget.policy.threshold);
         if !self.conversation.budget.meter.wants_exact_count(used, threshold) {
             return false;
@@ -87,7 +87,7 @@ impl Agent {
     pub(super) fn counted(&mut self, exact: Option<Tokens>) {
         self.flow.op = Op::None;
         // If the tokenizer failed, use the estimate and do not try again.
-        let exact = exact.unwrap_or_else(|| self.conversation.used());
+        let exact = exact.unwrap_or_else(|| self.conversation.next_request_size());
         let base = self.conversation.base_now();
         self.conversation.budget.meter.count(exact, base);
         let facts = self.assess();
@@ -100,7 +100,7 @@ impl Agent {
         Facts {
             over: self.hooking.end().or_else(|| self.conversation.limit_reached()),
             repetition: self.tools.repetition.verdict(),
-            owed: self.conversation.owed(CompactionReason::Threshold),
+            owed: self.conversation.required_action(CompactionReason::Threshold),
         }
     }
 
@@ -158,7 +158,7 @@ impl Agent {
             }
         }
         prune_if_cold(&mut self.conversation);
-        let used = self.conversation.used();
+        let used = self.conversation.next_request_size();
         let wire = &mut self.conversation.wire;
         if let Some(chosen) = wire.cache.choose(wire.model.info(), step == 1, used) {
             self.conversation.core.push(chosen);
@@ -183,7 +183,7 @@ impl Agent {
         self.conversation.wire.wrap_up = wrap_up;
         count::measure_unreported(&mut self.conversation);
         self.conversation.budget.sent = (self.conversation.base_now(), self.conversation.core.appended);
-        let estimate = self.conversation.used();
+        let estimate = self.conversation.next_request_size();
         let reservation = match self.conversation.reserve_request() {
             Ok(reservation) => reservation,
             // A subagent that runs in parallel has used the room since the limits were checked.
@@ -213,7 +213,7 @@ impl Agent {
                 let delay =
                     self.conversation.retry_delay(attempt).or_else(|| self.conversation.quota_delay());
                 count_warming(&mut self.conversation);
-                self.conversation.wire.cache.used();
+                self.conversation.wire.cache.note_request_sent();
                 let blobs = lock(&self.conversation.core.session).blob_store();
                 let reply = Reply::new(self.conversation.model(), prepared, delay, step, blobs);
                 self.flow.op = Op::Reply(Box::new(reply.holding(reservation, estimate)));
@@ -233,7 +233,7 @@ impl Agent {
     }
 
     /// Handles events of the stream. Deltas go to the front ends at once.
-    pub(super) fn reply_came(&mut self, pieces: Vec<Piece>) {
+    pub(super) fn handle_pieces(&mut self, pieces: Vec<Piece>) {
         let Op::Reply(reply) = &mut self.flow.op else { return };
         let (events, end) = reply.read(pieces);
         for event in events {
@@ -257,7 +257,7 @@ impl Agent {
         }
         let calls = reply.settle(&mut self.conversation, &mut self.tools.ids, &reason);
         self.tools.ids.answered();
-        self.conversation.limit_worked(&reply.answer.usage);
+        self.conversation.drop_refuted_limits(&reply.answer.usage);
         self.conversation.spending.turn.stop_reason = Some(reason.stop_reason().to_owned());
         self.conversation.wire.last_error = None;
         self.conversation.end_quota_wait();

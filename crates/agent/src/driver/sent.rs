@@ -77,7 +77,7 @@ impl RequestTerms<'_> {
     }
 
     /// Builds and records a request beside the conversation: a summary, a title, or one that keeps the cache warm.
-    pub(super) fn prepare_beside(
+    pub(super) fn prepare_side_request(
         &self,
         core: &mut Core,
         model: &dyn Model,
@@ -95,7 +95,7 @@ impl RequestTerms<'_> {
 }
 
 /// The question as a message that is in no ledger.
-pub(super) fn asked(text: &str) -> Arc<ContextMessage> {
+pub(super) fn question_message(text: &str) -> Arc<ContextMessage> {
     Arc::new(ContextMessage {
         message: Arc::new(Message::user(text)),
         provenance: Provenance { seq: Seq(0), message: None, applied: Vec::new() },

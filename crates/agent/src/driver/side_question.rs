@@ -5,9 +5,9 @@
 //! beside everything else, also in the middle of a turn. It then sees the conversation as the last request of the turn
 //! carried it. The ledger keeps question and answer as a notice, which no request shows. The cost counts as usual.
 
-use super::beside::BesideUsage;
 use super::conversation::Conversation;
-use super::sent::{Question, RequestTerms, asked};
+use super::sent::{Question, RequestTerms, question_message};
+use super::side_request_usage::SideRequestUsage;
 use crate::host::lock;
 use crate::reply_error;
 use crate::spend::{RequestCost, Reservation};
@@ -30,7 +30,7 @@ struct SideRun {
     question: String,
     model: Arc<dyn Model>,
     stream: BoxStream<'static, Result<ModelEvent, ModelError>>,
-    usage: BesideUsage,
+    usage: SideRequestUsage,
     text: String,
     #[expect(dead_code, reason = "works by being dropped")]
     reservation: Reservation,
@@ -92,7 +92,7 @@ impl SideQuestion {
         let has_effort = effort.is_some() && conversation.wire.max_output > 0;
         let max_output =
             if has_effort { conversation.wire.max_output } else { MAX_OUTPUT.min(model.info().max_output) };
-        let used = conversation.used();
+        let used = conversation.next_request_size();
         let expected = used + estimate_text(&text);
         let read = used.0 + text.len() as u64 / 3;
         let lifetime = conversation.wire.cache.lifetime();
@@ -107,7 +107,7 @@ impl SideQuestion {
             }
         };
         let mut context = context_so_far(conversation, is_idle);
-        context.messages.push(asked(&text));
+        context.messages.push(question_message(&text));
         context.generation = conversation.wire.own_generation();
         let terms = RequestTerms {
             purpose: "btw",
@@ -117,16 +117,21 @@ impl SideQuestion {
             cache: lifetime,
         };
         let record = Question { system: "", prompt: &text };
-        let prepared =
-            terms.prepare_beside(&mut conversation.core, &*model, &context, &conversation.offered, &record);
+        let prepared = terms.prepare_side_request(
+            &mut conversation.core,
+            &*model,
+            &context,
+            &conversation.offered,
+            &record,
+        );
         let stream = model.send(prepared.map_err(|error| reply_error::sentence(&error.message))?);
-        let (usage, text) = (BesideUsage::new(expected), String::new());
+        let (usage, text) = (SideRequestUsage::new(expected), String::new());
         self.run = Some(SideRun { question, model, stream, usage, text, reservation });
         Ok(())
     }
 
     /// Shows and keeps the answer, or says why there is none.
-    pub(super) fn came(&mut self, answer: Result<String, String>, conversation: &mut Conversation) {
+    pub(super) fn take_answer(&mut self, answer: Result<String, String>, conversation: &mut Conversation) {
         let Some(question) = self.end(conversation) else { return };
         let core = &mut conversation.core;
         match answer {
@@ -138,7 +143,7 @@ impl SideQuestion {
                 core.announce(Event::SideAnswer { question, answer });
             }
             Err(why) => {
-                core.say(NoticeLevel::Error, format!("The side question has no answer: {why}"));
+                core.emit_notice(NoticeLevel::Error, format!("The side question has no answer: {why}"));
                 core.emit(Event::SideQuestionFailed { why });
             }
         }
@@ -148,7 +153,7 @@ impl SideQuestion {
     pub(super) fn end(&mut self, conversation: &mut Conversation) -> Option<String> {
         let run = self.run.take()?;
         let info = run.model.info().clone();
-        conversation.spent(&info, run.usage.counted(), "btw", None);
+        conversation.record_usage(&info, run.usage.counted(), "btw", None);
         Some(run.question)
     }
 }

@@ -78,7 +78,7 @@ pub(super) fn announce(
     recall_limits(conversation);
     // A program may ask for the size before the first turn.
     if conversation.settings.session.resumed && conversation.settings.asking.headless {
-        conversation.tell_used();
+        conversation.emit_context_used();
     }
     if conversation.settings.session.resumed && is_left_unfinished(conversation, inbox) {
         tell_unfinished(conversation);
@@ -97,7 +97,7 @@ fn recall_limits(conversation: &mut Conversation) {
 /// True if an earlier process left its last turn unfinished, and no turn has begun since.
 pub(super) fn is_left_unfinished(conversation: &Conversation, inbox: &Inbox) -> bool {
     let state = lock(&conversation.core.session).view().turn_state();
-    let is_owed = state != TurnState::AwaitingUser || inbox.has_left();
+    let is_owed = state != TurnState::AwaitingUser || inbox.has_undelivered();
     is_owed && conversation.core.begun && !conversation.core.resumed
 }
 
@@ -117,7 +117,9 @@ fn tell_unfinished(conversation: &Conversation) {
     } else {
         "Press Enter to continue it, or send a message."
     };
-    conversation.core.say(NoticeLevel::Warning, format!("{turn} was cut off before it was done. {next}"));
+    conversation
+        .core
+        .emit_notice(NoticeLevel::Warning, format!("{turn} was cut off before it was done. {next}"));
 }
 
 /// Writes the first entries of a session, or those that a resumed session needs.
@@ -137,10 +139,10 @@ impl FirstEntries<'_> {
         self.conversation.core.resumed = true;
         let first;
         if self.conversation.core.begun {
-            self.close_left_open();
+            self.close_unfinished_calls();
             tell_lost_tasks(&mut self.conversation.core);
             self.tell_moved();
-            workspace::find_untold_folders(self.conversation, self.tools);
+            workspace::find_unreported_folders(self.conversation, self.tools);
             let usable = self.conversation.budget().usable();
             if self
                 .rules
@@ -209,7 +211,7 @@ impl FirstEntries<'_> {
              you read or changed before are in the old one, unless you used other absolute paths."
         );
         self.conversation.core.synthetic(Synthetic::Reminder, text, Map::new());
-        self.conversation.core.say(
+        self.conversation.core.emit_notice(
             NoticeLevel::Warning,
             format!(
                 "This session worked in {old} and continues in {new}. To go on in the old folder: -C \"{old}\""
@@ -218,7 +220,7 @@ impl FirstEntries<'_> {
     }
 
     /// Closes calls that a dead process left open, and loads the texts of rules files that the model already has.
-    fn close_left_open(&mut self) {
+    fn close_unfinished_calls(&mut self) {
         let mut entries = Vec::new();
         self.rules.recall(&self.conversation.core);
         {
@@ -227,7 +229,7 @@ impl FirstEntries<'_> {
             let last = view.live().rev().find(|message| message.role == Role::Assistant);
             for id in view.open_calls() {
                 let name = last.and_then(|message| call_name(message, &id)).unwrap_or("unknown");
-                let mut message = left_open(id.clone(), name, view.call_known(&id));
+                let mut message = unfinished_call_result(id.clone(), name, view.call_known(&id));
                 name_subagent(&mut message, &id, view);
                 entries.push(EntryKind::Message { message });
             }
@@ -267,7 +269,7 @@ fn name_subagent(message: &mut Message, id: &CallId, view: &View) {
 }
 
 /// Makes the result of a call that a dead process left without one.
-fn left_open(id: CallId, name: &str, journal: Option<JournalState>) -> Message {
+fn unfinished_call_result(id: CallId, name: &str, journal: Option<JournalState>) -> Message {
     let (text, interrupted) = match journal {
         Some(JournalState::Started | JournalState::Finished) => (
             "Interrupted, effect unknown: the session ended while this call was running. It was not run again. Check \

@@ -16,9 +16,9 @@
 //! - Its changes to files are recorded in this session, so that an undo of the turn reverts them.
 //! - The result says how it ended. Every end except completion is an error.
 
-use super::background::{Ended, MOST, RunMode, Running, SubagentInfo, in_words, next_task};
+use super::background::{Ended, MAX_RUNNING, RunMode, Running, SubagentInfo, end_text, next_task};
 use super::inbox::Inbox;
-use super::subagent_run::{Watched, waited};
+use super::subagent_run::{SubagentRun, wait_for_subagent};
 use super::tools::ToolRunner;
 use super::{Agent, Op, Parentage};
 use crate::host::lock;
@@ -104,10 +104,10 @@ impl ToolRunner<'_> {
             settings: self.subagent_settings(&task, id),
         };
         let parentage = Parentage {
-            limits: self.conversation.spending.limits.below(),
+            limits: self.conversation.spending.limits.for_subagent(),
             files: self.tools.files.as_ref().map(|files| Arc::new(files.for_subagent(&env.call_id))),
         };
-        let (agent, handle) = Agent::made(parts, Some(parentage));
+        let (agent, handle) = Agent::build(parts, Some(parentage));
         let mut parts = vec![Part::text(task.prompt.clone())];
         parts.append(&mut task.images);
         let prompt = PromptInput { parts, mode: DeliveryMode::Queue, ..PromptInput::default() };
@@ -118,7 +118,7 @@ impl ToolRunner<'_> {
         // In the background, the subagent continues when the call has ended.
         let cancel = CancellationToken::new();
         let in_background = task.background;
-        let watched = Watched {
+        let watched = SubagentRun {
             task,
             session: id,
             blobs,
@@ -143,7 +143,7 @@ impl ToolRunner<'_> {
         if in_background && self.background_is_full().is_none() {
             self.detach(&env.call_id);
         }
-        let call = waited(receiver, cancel, env.cancel.clone());
+        let call = wait_for_subagent(receiver, cancel, env.cancel.clone());
         Ok((id, call.boxed()))
     }
 
@@ -165,7 +165,7 @@ impl ToolRunner<'_> {
                 task.kind.name,
                 error.trim_end_matches('.')
             );
-            self.conversation.core.say(NoticeLevel::Warning, text);
+            self.conversation.core.emit_notice(NoticeLevel::Warning, text);
             self.conversation.model()
         })
     }
@@ -224,7 +224,7 @@ impl ToolRunner<'_> {
             return self
                 .conversation
                 .core
-                .say(NoticeLevel::Warning, "This subagent does not run any more.".to_owned());
+                .emit_notice(NoticeLevel::Warning, "This subagent does not run any more.".to_owned());
         };
         let mut granted = None;
         match &command {
@@ -235,7 +235,7 @@ impl ToolRunner<'_> {
             Command::Interrupt | Command::Prompt(_) => {}
             _ => {
                 let text = "A subagent takes messages, decisions and interrupts, nothing else.".to_owned();
-                return self.conversation.core.say(NoticeLevel::Warning, text);
+                return self.conversation.core.emit_notice(NoticeLevel::Warning, text);
             }
         }
         if let Some(commands) = &running.commands {
@@ -256,7 +256,7 @@ impl ToolRunner<'_> {
             return self
                 .conversation
                 .core
-                .say(
+                .emit_notice(
                     NoticeLevel::Warning,
                     format!(
                         "No background task {task} is running. /tasks lists them; a command is stopped with /tasks stop job {task}."
@@ -264,7 +264,7 @@ impl ToolRunner<'_> {
                 );
         };
         let done = if command == Command::Interrupt { "Stopping" } else { "Message sent to" };
-        self.conversation.core.say(NoticeLevel::Info, format!("{done} background task {task}."));
+        self.conversation.core.emit_notice(NoticeLevel::Info, format!("{done} background task {task}."));
         self.pass_to_subagent(&call, command);
     }
 
@@ -276,7 +276,7 @@ impl ToolRunner<'_> {
             );
         }
         let running = self.tools.subagents.in_background().count();
-        (running >= MOST)
+        (running >= MAX_RUNNING)
             .then(|| format!("{running} subagents already run in the background, which is the limit"))
     }
 
@@ -310,7 +310,7 @@ impl ToolRunner<'_> {
             (1, _) => "Moved to the background. /tasks shows it.".to_owned(),
             (n, _) => format!("Moved {n} calls to the background. /tasks shows them."),
         };
-        self.conversation.core.say(NoticeLevel::Info, text.clone());
+        self.conversation.core.emit_notice(NoticeLevel::Info, text.clone());
         if moved == 0 && (only.is_some() || is_full) { Err(text) } else { Ok(()) }
     }
 
@@ -363,12 +363,12 @@ impl ToolRunner<'_> {
         let text = format!(
             "<task-notification>\nThe background task {number} ({name}: {}) {}.\n\n{}\n</task-notification>",
             about.description,
-            in_words(state),
+            end_text(state),
             output.content.trim()
         );
         self.conversation.core.notice(
             NoticeLevel::Info,
-            format!("Background task {number} ({name}: {}) {}.", about.description, in_words(state)),
+            format!("Background task {number} ({name}: {}) {}.", about.description, end_text(state)),
         );
         self.conversation.core.flush(Durability::Buffered);
         // The message for the model is delivered like a prompt.

@@ -22,7 +22,7 @@ const MAX_CALLS: usize = 200;
 const MAX_SUBJECT: usize = 200;
 
 /// Waits for a subagent in the foreground. An interrupt of the call interrupts it.
-pub(super) async fn waited(
+pub(super) async fn wait_for_subagent(
     mut receiver: oneshot::Receiver<ToolOutput>,
     subagent: CancellationToken,
     call: CancellationToken,
@@ -39,7 +39,7 @@ pub(super) async fn waited(
 }
 
 /// A subagent's run, from the view of its call.
-pub(super) struct Watched {
+pub(super) struct SubagentRun {
     pub(super) task: Task,
     pub(super) session: SessionId,
     pub(super) env: ToolEnv,
@@ -54,23 +54,23 @@ pub(super) struct Watched {
 
 /// Facts that are collected during the run.
 #[derive(Default)]
-struct Gathered {
+struct RunFacts {
     calls: Vec<(CallId, SubagentCall)>,
     left_out: u64,
     changes: Vec<FileChange>,
     result: Option<TurnResult>,
 }
 
-impl Watched {
+impl SubagentRun {
     pub(super) async fn run(self, agent: Agent, mut events: mpsc::UnboundedReceiver<Event>) -> ToolOutput {
-        let mut gathered = Gathered::default();
+        let mut gathered = RunFacts::default();
         let mut run = std::pin::pin!(agent.run());
         let (mut running, mut interrupt_sent) = (true, false);
         loop {
             tokio::select! {
                 biased;
                 event = events.recv() => match event {
-                    Some(event) => self.saw(event, &mut gathered),
+                    Some(event) => self.observe(event, &mut gathered),
                     None => break,
                 },
                 () = self.env.cancel.cancelled(), if !interrupt_sent => {
@@ -85,7 +85,7 @@ impl Watched {
         self.output(gathered)
     }
 
-    fn saw(&self, event: Event, gathered: &mut Gathered) {
+    fn observe(&self, event: Event, gathered: &mut RunFacts) {
         match &event {
             Event::TextDelta { .. }
             | Event::ReasoningDelta { .. }
@@ -122,8 +122,8 @@ impl Watched {
         let _ = self.events.send(Event::Subagent { call_id, what: Box::new(event) });
     }
 
-    fn output(self, gathered: Gathered) -> ToolOutput {
-        let Gathered { calls, left_out, changes, result } = gathered;
+    fn output(self, gathered: RunFacts) -> ToolOutput {
+        let RunFacts { calls, left_out, changes, result } = gathered;
         let (text, why, interrupted) = match &result {
             Some(result) => {
                 let (why, interrupted) = shortfall(result);
@@ -159,7 +159,7 @@ impl Watched {
     }
 }
 
-impl Gathered {
+impl RunFacts {
     fn call(&mut self, id: &CallId, name: &str, subject: &str) {
         let line = subject.lines().find(|line| !is_blank(line)).unwrap_or_default().trim();
         let subject = cut_end(line, MAX_SUBJECT).to_owned();

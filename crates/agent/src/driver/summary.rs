@@ -8,9 +8,9 @@
 //! may have grown since: calls that run now have no result yet, and a view built at that moment would call them
 //! interrupted.
 
-use super::beside::BesideUsage;
 use super::conversation::Conversation;
-use super::sent::{Question, RequestTerms, asked};
+use super::sent::{Question, RequestTerms, question_message};
+use super::side_request_usage::SideRequestUsage;
 use crate::host::lock;
 use crate::reply_error;
 use crate::spend::{RequestCost, Reservation};
@@ -40,7 +40,7 @@ pub(super) struct CompactionRun {
     pub(super) deadline: Instant,
     sent: Instant,
     text: String,
-    usage: BesideUsage,
+    usage: SideRequestUsage,
     pub(super) tries: SummaryAttempts,
     /// The share of the run's limits that the request holds.
     #[expect(dead_code, reason = "works by being dropped")]
@@ -52,9 +52,9 @@ pub(super) struct SummaryAttempts {
     /// The model that is asked now.
     model: Arc<dyn Model>,
     /// Models that were not asked yet, in order.
-    others: VecDeque<Arc<dyn Model>>,
+    remaining_models: VecDeque<Arc<dyn Model>>,
     /// True if the answer broke off once, and was asked for again.
-    again: bool,
+    was_repeated: bool,
     /// The longest answer that broke off.
     cut: String,
     /// The conversation as it was when the summary was first asked for. A repeated ask that continues the conversation
@@ -66,9 +66,11 @@ impl SummaryAttempts {
     /// The next model to ask after this failure.
     fn next_after(&mut self, kind: ErrorKind) -> Option<Arc<dyn Model>> {
         let failed = self.model.info();
-        let at =
-            self.others.iter().position(|model| may_help(kind, &failed.provider, &model.info().provider))?;
-        self.others.remove(at)
+        let at = self
+            .remaining_models
+            .iter()
+            .position(|model| may_help(kind, &failed.provider, &model.info().provider))?;
+        self.remaining_models.remove(at)
     }
 }
 
@@ -88,13 +90,13 @@ fn may_help(kind: ErrorKind, failed: &str, other: &str) -> bool {
 pub(super) struct Unsent {
     pub(super) ask: Box<Ask>,
     pub(super) tries: SummaryAttempts,
-    pub(super) why: Broken,
+    pub(super) why: SummaryError,
 }
 
 /// The answer to one summary request, or its failure.
-pub(super) struct Asked(pub(super) Result<String, Broken>);
+pub(super) struct SummaryAnswer(pub(super) Result<String, SummaryError>);
 
-pub(super) enum Broken {
+pub(super) enum SummaryError {
     Model(ModelError),
     Other(Failure),
 }
@@ -102,12 +104,12 @@ pub(super) enum Broken {
 impl CompactionRun {
     /// Returns the answer, or the reason for its absence. An answer that exceeds the time limit or breaks off twice is returned
     /// in part, because a cut summary is worth more than none.
-    pub(super) async fn next(&mut self) -> Asked {
+    pub(super) async fn next(&mut self) -> SummaryAnswer {
         loop {
             let event = tokio::select! {
                 biased;
                 () = tokio::time::sleep_until(self.deadline) => {
-                    return Asked(self.cut().ok_or(Broken::Other(Failure::Timeout)));
+                    return SummaryAnswer(self.cut().ok_or(SummaryError::Other(Failure::Timeout)));
                 }
                 event = self.stream.next() => event,
             };
@@ -116,7 +118,7 @@ impl CompactionRun {
             }
             if self.text.len() > MAX_TEXT {
                 let endless = format!("its answer did not end within {MAX_TEXT} bytes");
-                return Asked(self.cut().ok_or(Broken::Other(Failure::Error(endless))));
+                return SummaryAnswer(self.cut().ok_or(SummaryError::Other(Failure::Error(endless))));
             }
             match event {
                 Some(Ok(ModelEvent::TextDelta { text, .. })) => self.text.push_str(&text),
@@ -127,9 +129,9 @@ impl CompactionRun {
                     }
                 }
                 Some(Ok(ModelEvent::Finish(FinishReason::Refusal | FinishReason::ContentFilter))) => {
-                    return Asked(Err(Broken::Other(Failure::Refusal)));
+                    return SummaryAnswer(Err(SummaryError::Other(Failure::Refusal)));
                 }
-                Some(Ok(ModelEvent::Finish(_))) => return Asked(Ok(std::mem::take(&mut self.text))),
+                Some(Ok(ModelEvent::Finish(_))) => return SummaryAnswer(Ok(std::mem::take(&mut self.text))),
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return self.broke(error),
                 None => return self.broke(reply_error::ended_early()),
@@ -145,14 +147,14 @@ impl CompactionRun {
         lines.any(|line| !line.starts_with('#') && !is_blank(line)).then_some(longest)
     }
 
-    fn broke(&mut self, error: ModelError) -> Asked {
+    fn broke(&mut self, error: ModelError) -> SummaryAnswer {
         let is_cut = matches!(error.kind, ErrorKind::StreamBroken | ErrorKind::Stalled);
         let cut = if is_cut { self.cut() } else { None };
         match cut {
-            Some(cut) if self.tries.again => Asked(Ok(cut)),
+            Some(cut) if self.tries.was_repeated => SummaryAnswer(Ok(cut)),
             cut => {
                 self.tries.cut = cut.unwrap_or_default();
-                Asked(Err(Broken::Model(error)))
+                SummaryAnswer(Err(SummaryError::Model(error)))
             }
         }
     }
@@ -191,7 +193,13 @@ impl Conversation {
                 others.push_back(Arc::clone(other));
             }
         }
-        SummaryAttempts { model, others, again: false, cut: String::new(), prefix: None }
+        SummaryAttempts {
+            model,
+            remaining_models: others,
+            was_repeated: false,
+            cut: String::new(),
+            prefix: None,
+        }
     }
 
     /// Reserves the cost of a summary request. `Err`: the reason why the limits of the run do not allow it.
@@ -206,7 +214,7 @@ impl Conversation {
         // Three bytes a token are few for any tokenizer, so the estimate is on the safe side.
         let text = (request.system.len() + request.prompt.len()) as u64 / 3;
         let (read, cached) = match request.input {
-            InputKind::CachedPrefix => (self.used().0 + text, self.cached_tokens()),
+            InputKind::CachedPrefix => (self.next_request_size().0 + text, self.cached_tokens()),
             InputKind::PrunedHead => (text, 0),
         };
         let cost = RequestCost::estimate(model.info(), read, cached, CacheLifetime::default());
@@ -224,23 +232,23 @@ impl Conversation {
     pub(super) fn count_run(&mut self, run: &CompactionRun) {
         self.spending.turn.api += run.sent.elapsed();
         let info = run.tries.model.info().clone();
-        self.spent(&info, run.usage.counted(), "summary", None);
+        self.record_usage(&info, run.usage.counted(), "summary", None);
     }
 
     /// An answer that broke off is asked for once more. A model that fails gives way to the next one.
     pub(super) fn answer_ask(
         &mut self,
         ask: Box<Ask>,
-        answer: Result<String, Broken>,
+        answer: Result<String, SummaryError>,
         tries: &mut SummaryAttempts,
     ) -> Step {
         let error = match answer {
             Ok(text) => return ask.answer(Ok(text)),
-            Err(Broken::Other(failure)) => return ask.answer(Err(failure)),
-            Err(Broken::Model(error)) => error,
+            Err(SummaryError::Other(failure)) => return ask.answer(Err(failure)),
+            Err(SummaryError::Model(error)) => error,
         };
-        if matches!(error.kind, ErrorKind::StreamBroken | ErrorKind::Stalled) && !tries.again {
-            tries.again = true;
+        if matches!(error.kind, ErrorKind::StreamBroken | ErrorKind::Stalled) && !tries.was_repeated {
+            tries.was_repeated = true;
             return ask.once_more();
         }
         if self.wire.refusals.is_laid_out_anew(&*tries.model, &error, &mut self.core) {
@@ -250,7 +258,7 @@ impl Conversation {
         let text = format!("{}: {error} The summary is asked of {}.", tries.model.info().id, next.info().id);
         self.core.notice(NoticeLevel::Warning, text);
         let summariser = self.summariser(&next);
-        (tries.model, tries.again) = (next, false);
+        (tries.model, tries.was_repeated) = (next, false);
         ask.to_model(summariser)
     }
 
@@ -266,10 +274,12 @@ impl Conversation {
         let request = ask.request();
         let reservation = match self.reserve_summary(&tries.model, &request) {
             Ok(reservation) => reservation,
-            Err(why) => return Err(Box::new(Unsent { ask, tries, why: Broken::Other(Failure::Error(why)) })),
+            Err(why) => {
+                return Err(Box::new(Unsent { ask, tries, why: SummaryError::Other(Failure::Error(why)) }));
+            }
         };
         let cached = request.input == InputKind::CachedPrefix;
-        let running = if cached { self.used() } else { Tokens(0) };
+        let running = if cached { self.next_request_size() } else { Tokens(0) };
         let expected = running + estimate_text(&request.system) + estimate_text(&request.prompt);
         let mut context = if cached {
             let first = || lock(&self.core.session).view_mut().context().clone();
@@ -277,7 +287,7 @@ impl Conversation {
         } else {
             Context { system: Arc::from([Arc::from(request.system.as_str())]), ..Context::default() }
         };
-        context.messages.push(asked(&request.prompt));
+        context.messages.push(question_message(&request.prompt));
         context.generation = self.wire.own_generation();
         let terms = RequestTerms {
             purpose: "summary",
@@ -288,13 +298,13 @@ impl Conversation {
         };
         let tools: &[ToolSpec] = if cached { &self.offered } else { &[] };
         let question = Question { system: &request.system, prompt: &request.prompt };
-        let prepared = terms.prepare_beside(&mut self.core, &*tries.model, &context, tools, &question);
+        let prepared = terms.prepare_side_request(&mut self.core, &*tries.model, &context, tools, &question);
         let prepared = match prepared {
             Ok(prepared) => prepared,
-            Err(error) => return Err(Box::new(Unsent { ask, tries, why: Broken::Model(error) })),
+            Err(error) => return Err(Box::new(Unsent { ask, tries, why: SummaryError::Model(error) })),
         };
         let (stream, sent) = (tries.model.send(prepared), Instant::now());
-        let (text, usage) = (String::new(), BesideUsage::new(expected));
+        let (text, usage) = (String::new(), SideRequestUsage::new(expected));
         let run = CompactionRun { ask, trigger, stream, deadline, sent, text, usage, tries, reservation };
         Ok(Box::new(run))
     }

@@ -3,9 +3,9 @@
 //! Model: a session has a title at once, made of its first message. If a model for titles is configured, it is asked for a
 //! better one. A failure changes nothing, and a notice reports it. Its usage counts like every other.
 
-use super::beside::BesideUsage;
 use super::conversation::Conversation;
-use super::sent::{Question, RequestTerms, asked};
+use super::sent::{Question, RequestTerms, question_message};
+use super::side_request_usage::SideRequestUsage;
 use crate::spend::{RequestCost, Reservation};
 use becket_model::{Model, ModelError, ModelEvent, ToolChoice};
 use becket_session::context::budget::estimate_text;
@@ -32,7 +32,7 @@ const LONGEST: usize = 80;
 struct TitleRun {
     model: Arc<dyn Model>,
     stream: BoxStream<'static, Result<ModelEvent, ModelError>>,
-    usage: BesideUsage,
+    usage: SideRequestUsage,
     text: String,
     /// The error that ended the request.
     error: Option<ModelError>,
@@ -45,7 +45,7 @@ impl TitleRun {
         model: Arc<dyn Model>,
         stream: BoxStream<'static, Result<ModelEvent, ModelError>>,
         reservation: Option<Reservation>,
-        usage: BesideUsage,
+        usage: SideRequestUsage,
     ) -> Self {
         Self { model, stream, usage, text: String::new(), error: None, reservation }
     }
@@ -111,7 +111,7 @@ impl Titling {
         }
         let context = Context {
             system: Arc::from([Arc::from(PROMPT)]),
-            messages: vec![asked(words)],
+            messages: vec![question_message(words)],
             generation: conversation.wire.own_generation(),
         };
         let terms = RequestTerms {
@@ -122,16 +122,16 @@ impl Titling {
             cache: CacheLifetime::default(),
         };
         let question = Question { system: PROMPT, prompt: words };
-        let prepared = terms.prepare_beside(&mut conversation.core, &*model, &context, &[], &question);
+        let prepared = terms.prepare_side_request(&mut conversation.core, &*model, &context, &[], &question);
         let Ok(prepared) = prepared else { return };
         let reservation = conversation.spending.limits.reserve(cost.need(max_output));
         let stream = model.send(prepared);
-        let usage = BesideUsage::new(estimate_text(PROMPT) + estimate_text(words));
+        let usage = SideRequestUsage::new(estimate_text(PROMPT) + estimate_text(words));
         self.run = Some(TitleRun::new(model, stream, Some(reservation), usage));
     }
 
     /// Takes the title that a model made. If the user has chosen one meanwhile, [`Self::rename`] has ended the request.
-    pub(super) fn came(&mut self, title: Option<String>, conversation: &mut Conversation) {
+    pub(super) fn take_generated(&mut self, title: Option<String>, conversation: &mut Conversation) {
         self.end(conversation);
         if let Some(title) = title {
             conversation.core.append(vec![EntryKind::Title { title: title.clone() }], Durability::Buffered);
@@ -149,7 +149,7 @@ impl Titling {
             title = next(&mut self.run) => title,
             () = limit => None,
         };
-        self.came(title, conversation);
+        self.take_generated(title, conversation);
     }
 
     /// Ends the request for a title, if there is one, and counts its usage.
@@ -161,7 +161,7 @@ impl Titling {
                 conversation.core.notice(NoticeLevel::Info, text);
             }
             let info = run.model.info().clone();
-            conversation.spent(&info, run.usage.counted(), "title", None);
+            conversation.record_usage(&info, run.usage.counted(), "title", None);
         }
     }
 }

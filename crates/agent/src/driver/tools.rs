@@ -39,18 +39,18 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 mod batch;
+mod call_hooks;
 mod decision;
-mod hooked;
 mod limit;
 mod outcome;
 mod todo_hooks;
 mod updates;
 
-pub(super) use batch::{Batch, Done, Judged};
+pub(super) use batch::{Batch, FinishedCall, HookVerdict};
 use batch::{Slot, SlotState};
 use limit::limit_step;
 use outcome::{
-    asked_as_text, asked_person, called, denial, interrupted, invalid_arguments, journal, journal_result,
+    asked_as_text, asked_person, call_tool, denial, interrupted, invalid_arguments, journal, journal_result,
     mask_secrets, masked_secret, not_run, permission, refused_hosts, result_message, run, subject,
     unless_nobody,
 };
@@ -96,7 +96,7 @@ impl ToolRunner<'_> {
     }
 
     /// Takes the answer of hooks about a waiting call, and continues with the calls.
-    pub(super) fn call_judged(&mut self, judged: Judged) {
+    pub(super) fn call_judged(&mut self, judged: HookVerdict) {
         if let Some(updates) = &judged.outcome.updated_permissions {
             updates::carry_out(updates, self.tools, self.conversation);
         }
@@ -107,7 +107,7 @@ impl ToolRunner<'_> {
     pub(super) fn run_tools(&mut self) {
         let calls = std::mem::take(&mut self.tools.ids.last_calls);
         let aliases = &self.conversation.settings.tools.aliases;
-        let calls = calls.into_iter().map(|call| self.tools.meant(call, aliases)).collect();
+        let calls = calls.into_iter().map(|call| self.tools.resolve_call(call, aliases)).collect();
         self.flow.op = Op::Tools(Box::new(Batch::new(calls)));
         self.advance();
     }
@@ -119,9 +119,9 @@ impl ToolRunner<'_> {
         // Ask about a result before asking about a later call.
         self.waits_for_secrets(&mut batch);
         while batch.next < batch.slots.len() && !batch.asks_secrets {
-            match self.take_up(&mut batch) {
+            match self.start_next_call(&mut batch) {
                 CallStart::Running { alone } => {
-                    batch.alone = alone;
+                    batch.has_exclusive_call = alone;
                     if alone {
                         synced = Durability::Synced;
                     }
@@ -145,9 +145,9 @@ impl ToolRunner<'_> {
     }
 
     /// Checks the next call, asks for permission, and starts it.
-    fn take_up(&mut self, batch: &mut Batch) -> CallStart {
+    fn start_next_call(&mut self, batch: &mut Batch) -> CallStart {
         let index = batch.next;
-        let (running, alone) = (batch.running.len(), batch.alone);
+        let (running, alone) = (batch.running.len(), batch.has_exclusive_call);
         let Some(slot) = batch.slots.get_mut(index) else { return CallStart::Blocked };
         match slot.state {
             SlotState::Waiting => {}
@@ -188,14 +188,13 @@ impl ToolRunner<'_> {
             return CallStart::Blocked;
         }
         let judged = self.tools.guard.explain(&tool.spec().name, &access, &slot.call.input);
-        if slot.opinion.defers(&judged.verdict) && self.can_defer() {
+        if slot.hooks.defers(&judged.verdict) && self.can_defer() {
             self.defer(slot, tool.spec().name.clone());
             return CallStart::Settled;
         }
-        let (by, decided_by, verdict) = slot.opinion.over(judged.by, judged.rule, judged.verdict);
+        let (by, decided_by, verdict) = slot.hooks.combine(judged.by, judged.rule, judged.verdict);
         let verdict = if slot.call.from_text { asked_as_text(verdict) } else { verdict };
-        let (by, verdict) = match asked_person(&*tool, self.tools.guard.mode(), &slot.opinion, (by, verdict))
-        {
+        let (by, verdict) = match asked_person(&*tool, self.tools.guard.mode(), &slot.hooks, (by, verdict)) {
             Ok(judged) => judged,
             Err(why) => {
                 slot.refuse(why);
@@ -209,7 +208,7 @@ impl ToolRunner<'_> {
         {
             return CallStart::Blocked;
         }
-        let (by, verdict) = slot.opinion.answered(by, verdict);
+        let (by, verdict) = slot.hooks.with_request_answer(by, verdict);
         let asking = &self.conversation.settings.asking;
         match unless_nobody(asking.headless && !asking.asks_host, verdict) {
             Verdict::Allow { why } => {
@@ -342,7 +341,7 @@ impl ToolRunner<'_> {
                 slot.refuse(why);
                 return CallStart::Settled;
             }
-            None => (called(tool, slot.call.input.clone(), env, rejected), Value::Null),
+            None => (call_tool(tool, slot.call.input.clone(), env, rejected), Value::Null),
         };
         self.conversation.core.push(journal(slot, JournalState::Started, known));
         self.conversation.core.announce(Event::ToolStarted {
@@ -395,7 +394,7 @@ impl ToolRunner<'_> {
                 if let Some(after) = after {
                     hooked.extend(after.run(&mut output, time, &around.cancel).await);
                 }
-                Done { index, output, time, hooked }
+                FinishedCall { index, output, time, hooked }
             }
             .boxed(),
         );
@@ -416,15 +415,15 @@ impl ToolRunner<'_> {
         self.conversation.core.announce(Event::PermissionDenied(denial));
     }
 
-    pub(super) fn tools_done(&mut self, done: Vec<Done>) {
+    pub(super) fn tools_done(&mut self, done: Vec<FinishedCall>) {
         let Op::Tools(batch) = &mut self.flow.op else { return };
         let mut hook_answers = Vec::new();
-        for Done { index, output, time, hooked } in done {
+        for FinishedCall { index, output, time, hooked } in done {
             if let Some(slot) = batch.slots.get_mut(index) {
                 slot.state = SlotState::Done { output, time };
             }
             hook_answers.extend(hooked);
-            batch.alone = false;
+            batch.has_exclusive_call = false;
         }
         if batch.given_up {
             batch.running.clear();
@@ -483,7 +482,7 @@ impl ToolRunner<'_> {
                 let name = &slot.call.name;
                 // If the person has just decided about these secrets, no notice is needed.
                 if slot.send_secrets.is_none() {
-                    self.conversation.core.say(
+                    self.conversation.core.emit_notice(
                         NoticeLevel::Warning,
                         format!(
                             "becket masked {kinds} in the output of {name} before sending it to the model. To send secrets unchanged, set secrets = \"send\"."
@@ -495,7 +494,7 @@ impl ToolRunner<'_> {
                 self.conversation.core.push(refusal);
             }
             let duration = outcome::duration(&output, time);
-            self.tools.repetition.saw(&slot.call.name, &slot.call.input, &output.content, output.is_error);
+            self.tools.repetition.record(&slot.call.name, &slot.call.input, &output.content, output.is_error);
             if slot.started.is_some() {
                 let result = journal_result(&output, std::mem::take(&mut reads), duration);
                 self.conversation.core.push(journal(slot, JournalState::Finished, result));
@@ -540,12 +539,12 @@ impl ToolRunner<'_> {
         let fresh = self.rules.below.get(known..).unwrap_or_default().to_vec();
         self.hooks().instructions_hooks(&fresh, "nested_traversal");
         self.conversation.core.flush(Durability::Buffered);
-        let (budget, used) = (self.conversation.budget(), self.conversation.used());
+        let (budget, used) = (self.conversation.budget(), self.conversation.next_request_size());
         limit_step(&mut self.conversation.core, &self.conversation.budget, &budget, used);
         for (event, text) in hook_texts {
             self.hooks().tell_model(event, text);
         }
-        self.hooks().release_held();
+        self.hooks().flush_pending_context();
         self.flow.feed(Input::ToolsDone);
     }
 }

@@ -44,9 +44,9 @@ pub(super) struct Toolset {
     pub(super) repetition: RepetitionGuard,
     pub(super) subagents: Subagents,
     /// Folders that joined the workspace (true) or left it, and that the model does not know about yet.
-    pub(super) untold_folders: Vec<(PathBuf, bool)>,
+    pub(super) unreported_folders: Vec<(PathBuf, bool)>,
     /// True if the model knows that permission mode `plan` holds.
-    told_plan: bool,
+    plan_mode_reported: bool,
 }
 
 /// The tools of an agent without those of its source, and the last applied state of the source.
@@ -83,8 +83,8 @@ impl Toolset {
             ids,
             repetition: RepetitionGuard::default(),
             subagents: Subagents::default(),
-            untold_folders: Vec::new(),
-            told_plan: false,
+            unreported_folders: Vec::new(),
+            plan_mode_reported: false,
         }
     }
 
@@ -122,7 +122,7 @@ impl Toolset {
 
     /// Returns the call that is meant if the model used another name for the tool (`aliases`) or called it through another
     /// tool, such as `mcp_call`. It is judged, recorded and run under its own name.
-    pub(super) fn meant(&self, mut call: Call, aliases: &BTreeMap<String, String>) -> Call {
+    pub(super) fn resolve_call(&self, mut call: Call, aliases: &BTreeMap<String, String>) -> Call {
         if let Some(name) = aliases.get(&call.name) {
             call.name.clone_from(name);
         }
@@ -163,7 +163,7 @@ impl Toolset {
                     0 => format!("There is no such allow rule: {rule}"),
                     _ => format!("No longer allowed without asking: {rule}"),
                 };
-                core.say(NoticeLevel::Info, text);
+                core.emit_notice(NoticeLevel::Info, text);
             }
         }
         if owner == RuleOwner::Session {
@@ -184,7 +184,7 @@ impl Toolset {
     pub(super) fn grant(&mut self, rule: String, conversation: &Conversation) {
         let rules = BTreeMap::from([(RuleKind::Allow, vec![rule])]);
         if let Err(why) = self.change_rules(RuleOwner::Session, RuleChange::Add, rules, conversation) {
-            conversation.core.say(NoticeLevel::Warning, why);
+            conversation.core.emit_notice(NoticeLevel::Warning, why);
         }
     }
 
@@ -237,7 +237,7 @@ impl Toolset {
             return;
         }
         // The model learns from the result of the call that the mode is over, so no message is sent.
-        self.told_plan = false;
+        self.plan_mode_reported = false;
         // The name of a mode is always a mode.
         let _ = self.set_mode(PermissionMode::Default.as_str(), conversation);
     }
@@ -248,7 +248,7 @@ impl Toolset {
     pub(super) fn tell_plan_mode(&mut self, conversation: &mut Conversation) {
         let is_subagent = conversation.settings.hooks.agent.as_ref().is_some_and(|agent| agent.id.is_some());
         let is_plan = self.guard.mode() == PermissionMode::Plan && !is_subagent;
-        if std::mem::replace(&mut self.told_plan, is_plan) == is_plan {
+        if std::mem::replace(&mut self.plan_mode_reported, is_plan) == is_plan {
             return;
         }
         let presents = if self.registry.names().iter().any(|name| name == "exit_plan") {

@@ -10,7 +10,7 @@ use super::live;
 use super::start::{FirstEntries, is_left_unfinished};
 use super::tools::ToolRunner;
 use super::turn_terms::end_terms;
-use super::undo::{self, Begun, Want};
+use super::undo::{self, StartedWork, UndoRequest};
 use super::workspace::Workspace;
 use super::{Agent, Op};
 use crate::host::lock;
@@ -28,21 +28,21 @@ use tokio::time::Instant;
 impl Agent {
     /// Passes a request for an undo or a change of the context on, or tells the user why it is refused. `receipt`: the id of
     /// the program's request, which is answered when the work on it has ended.
-    pub(super) fn undo_asked(&mut self, want: Want, receipt: Option<String>) {
+    pub(super) fn request_undo(&mut self, want: UndoRequest, receipt: Option<String>) {
         match self.undoing.ask(want, self.flow.phase()) {
             Ok(()) => {
                 self.undoing.receipt = receipt;
                 self.flow.feed(Input::Restore);
             }
             Err(why) => {
-                self.conversation.core.say(NoticeLevel::Warning, why.clone());
-                self.undo_answered(receipt, Some(why));
+                self.conversation.core.emit_notice(NoticeLevel::Warning, why.clone());
+                self.answer_undo(receipt, Some(why));
             }
         }
     }
 
     /// Answers a program's request for an undo or a change of the context.
-    fn undo_answered(&mut self, receipt: Option<String>, error: Option<String>) {
+    fn answer_undo(&mut self, receipt: Option<String>, error: Option<String>) {
         if let Some(request_id) = receipt {
             self.conversation.core.emit(Event::Receipt { request_id, error });
         }
@@ -65,44 +65,44 @@ impl Agent {
     /// Starts the pending request for an undo or a change of the context.
     pub(super) fn restore(&mut self) {
         match self.undoing.begin(&mut self.conversation, self.tools.files.as_ref()) {
-            Begun::Nothing => {
+            StartedWork::Nothing => {
                 let receipt = self.undoing.receipt.take();
-                self.undo_answered(receipt, None);
+                self.answer_undo(receipt, None);
                 self.flow.feed(Input::Restored);
             }
-            Begun::Compaction(outcome) => {
+            StartedWork::Compaction(outcome) => {
                 let receipt = self.undoing.receipt.take();
-                self.undo_answered(receipt, None);
+                self.answer_undo(receipt, None);
                 self.give_up_preparation("a compaction by hand");
                 self.compactor().commit_compaction(CompactionTrigger::Manual, *outcome);
                 self.flow.feed(Input::Restored);
             }
-            Begun::Task(task) => self.flow.op = Op::Restore(task),
+            StartedWork::Task(task) => self.flow.op = Op::Restore(task),
         }
     }
 
     /// Handles the plan or the result of a request for an undo or a change of the context.
-    pub(super) fn restored(&mut self, done: undo::Done) {
+    pub(super) fn finish_undo(&mut self, done: undo::UndoResult) {
         self.flow.op = Op::None;
         let changed = done.changed_conversation();
         if let Some(why) = changed {
-            self.conversation_went_back(why);
+            self.reset_after_rewind(why);
         }
         let (receipt, failure) = (self.undoing.receipt.take(), done.failure());
         let is_cleared = std::mem::take(&mut self.undoing.clears) && failure.is_none();
         // The program's request is answered after these hooks, so that its next prompt comes after them.
         if !(is_cleared && self.hooks().cleared_hooks(receipt.clone())) {
-            self.undo_answered(receipt, failure);
+            self.answer_undo(receipt, failure);
         }
         self.undoing.show(done, &mut self.conversation.core, self.tools.files.as_ref());
         if changed.is_some() {
-            self.conversation.tell_used();
+            self.conversation.emit_context_used();
         }
         self.flow.feed(Input::Restored);
     }
 
     /// Resets all state that was derived from the conversation, because earlier messages were changed or removed.
-    fn conversation_went_back(&mut self, why: &str) {
+    fn reset_after_rewind(&mut self, why: &str) {
         self.give_up_preparation(why);
         count::forget_report(&mut self.conversation);
         self.conversation.budget.prepare_at = Tokens(0);
@@ -119,16 +119,16 @@ impl Agent {
     }
 
     /// Processes the answers of the hooks for which the loop waited.
-    pub(super) fn hooked(&mut self, outcomes: Vec<HookOutcome>) {
+    pub(super) fn handle_hook_outcomes(&mut self, outcomes: Vec<HookOutcome>) {
         let Op::Hooks(wait) = std::mem::replace(&mut self.flow.op, Op::None) else { return };
         match wait.then {
-            AfterHooks::Nothing => self.session_hooked(outcomes),
+            AfterHooks::Nothing => self.handle_session_hooks(outcomes),
             AfterHooks::Clear { receipt } => {
-                self.session_hooked(outcomes);
-                self.undo_answered(receipt, None);
+                self.handle_session_hooks(outcomes);
+                self.answer_undo(receipt, None);
             }
-            AfterHooks::Deliver { prompts, steered } => self.prompts_hooked(&prompts, steered, outcomes),
-            AfterHooks::Stop { sent_back } => self.stop_hooked(sent_back, outcomes),
+            AfterHooks::Deliver { prompts, steered } => self.handle_prompt_hooks(&prompts, steered, outcomes),
+            AfterHooks::Stop { sent_back } => self.handle_stop_hooks(sent_back, outcomes),
             AfterHooks::EndBatch { touched, mut hook_texts } => {
                 for outcome in outcomes {
                     self.hooks().record_runs(&outcome);
@@ -138,12 +138,12 @@ impl Agent {
                 }
                 self.tool_runner().end_batch(&touched, hook_texts);
             }
-            AfterHooks::Compact { trigger } => self.compaction_hooked(trigger, outcomes),
+            AfterHooks::Compact { trigger } => self.handle_compaction_hooks(trigger, outcomes),
         }
     }
 
     /// Processes the answers of hooks at the start of a conversation.
-    fn session_hooked(&mut self, outcomes: Vec<HookOutcome>) {
+    fn handle_session_hooks(&mut self, outcomes: Vec<HookOutcome>) {
         for mut outcome in outcomes {
             let first = outcome.special.first_message.take();
             self.hooks().record_hooks(outcome);
@@ -168,7 +168,7 @@ impl Agent {
         // Front ends count their own prompts by id. This prompt comes from a hook.
         let client_id = Some("hook-initial-message".to_owned());
         let input = PromptInput { parts: vec![Part::text(text)], client_id, ..PromptInput::default() };
-        self.inbox.prompt_came(input, &mut self.conversation.core, &mut self.flow);
+        self.inbox.accept_prompt(input, &mut self.conversation.core, &mut self.flow);
     }
 
     /// Gives the session the title of a hook, once the ledger has its first entries.
@@ -180,7 +180,7 @@ impl Agent {
         }
     }
 
-    fn prompts_hooked(&mut self, prompts: &[PromptId], steered: bool, outcomes: Vec<HookOutcome>) {
+    fn handle_prompt_hooks(&mut self, prompts: &[PromptId], steered: bool, outcomes: Vec<HookOutcome>) {
         let mut delivered = Vec::new();
         let mut context = Vec::new();
         let mut refused = None;
@@ -216,7 +216,7 @@ impl Agent {
         }
         if !delivered.is_empty() {
             self.deliver(&delivered, steered);
-            self.hooks().release_held();
+            self.hooks().flush_pending_context();
         }
         for text in context {
             self.hooks().tell_model(HookEvent::UserPromptSubmit, text);
@@ -233,7 +233,7 @@ impl Agent {
         }
     }
 
-    fn stop_hooked(&mut self, sent_back: u32, outcomes: Vec<HookOutcome>) {
+    fn handle_stop_hooks(&mut self, sent_back: u32, outcomes: Vec<HookOutcome>) {
         let event = end_event(&self.conversation.settings).unwrap_or(HookEvent::Stop);
         let mut go_on = false;
         let mut stopped = false;
@@ -258,7 +258,7 @@ impl Agent {
         self.flow.feed(Input::StopAsked { go_on });
     }
 
-    fn compaction_hooked(&mut self, trigger: CompactionTrigger, outcomes: Vec<HookOutcome>) {
+    fn handle_compaction_hooks(&mut self, trigger: CompactionTrigger, outcomes: Vec<HookOutcome>) {
         let mut refused = None;
         for outcome in outcomes {
             self.hooks().record_runs(&outcome);
@@ -273,7 +273,7 @@ impl Agent {
         if let Some(why) = refused {
             let reason = format!("a hook refused the compaction: {why}");
             self.conversation.core.emit(Event::CompactionFailed { reason: reason.clone() });
-            return self.compactor().compaction_over(CompactionEnd::Refused(reason));
+            return self.compactor().finish_compaction(CompactionEnd::Refused(reason));
         }
         if self.compaction.instructions.is_some() {
             self.give_up_preparation("the instructions of a hook");
@@ -289,7 +289,7 @@ impl Agent {
         let Op::Hooks(wait) = std::mem::replace(&mut self.flow.op, Op::None) else { return };
         match wait.then {
             AfterHooks::Nothing | AfterHooks::Compact { .. } => {}
-            AfterHooks::Clear { receipt } => self.undo_answered(receipt, None),
+            AfterHooks::Clear { receipt } => self.answer_undo(receipt, None),
             AfterHooks::Deliver { prompts, .. } => {
                 for id in prompts {
                     if self.inbox.is_note(id) {
@@ -328,11 +328,11 @@ impl Agent {
             let last = newest.find(|m| m.origin != Origin::Synthetic(Synthetic::Rules));
             last.is_some_and(|m| m.role == Role::Assistant)
         };
-        if answered_last && !self.inbox.has_left() {
+        if answered_last && !self.inbox.has_undelivered() {
             let text = "You were interrupted. Go on where you stopped.".to_owned();
             self.conversation.core.synthetic(Synthetic::Reminder, text, Map::new());
         }
-        self.inbox.take_left(&mut self.flow);
+        self.inbox.take_undelivered(&mut self.flow);
         self.flow.feed(Input::Continue);
     }
 
@@ -340,7 +340,7 @@ impl Agent {
     pub(super) fn plan_compaction(&mut self, focus: Option<String>) {
         if self.flow.phase() != Phase::Idle {
             let text = "A compaction can be previewed only between turns. Interrupt this turn and try again, or compact without a preview: /compact.";
-            return self.conversation.core.say(NoticeLevel::Warning, text.to_owned());
+            return self.conversation.core.emit_notice(NoticeLevel::Warning, text.to_owned());
         }
         self.compaction.focus = focus;
         self.flow.feed(Input::PlanCompaction);
@@ -353,7 +353,7 @@ impl Agent {
                 TurnEnd::TimeLimit { what: over_time(max) }
             }
             (TurnEnd::NoAnswer { what }, _) => {
-                let done = super::done::since_the_prompt(lock(&self.conversation.core.session).view());
+                let done = super::done::calls_since_prompt(lock(&self.conversation.core.session).view());
                 TurnEnd::NoAnswer { what: done.map_or_else(|| what.clone(), |done| format!("{what} {done}")) }
             }
             (end, _) => end,

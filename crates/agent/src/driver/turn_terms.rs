@@ -15,7 +15,7 @@ pub(super) fn begin_terms(terms: &TurnTerms, conversation: &mut Conversation, to
     for rule in terms.allow.iter().flat_map(|rules| split_rules(rules)) {
         if let Err(error) = tools.guard.allow_for_turn(&rule) {
             let text = format!("The command allows {rule}, which is not a permission rule: {error}");
-            conversation.core.say(NoticeLevel::Warning, text);
+            conversation.core.emit_notice(NoticeLevel::Warning, text);
         }
     }
     if let Some(effort) = &terms.effort {
@@ -23,7 +23,7 @@ pub(super) fn begin_terms(terms: &TurnTerms, conversation: &mut Conversation, to
         conversation.wire.chosen.effort_before_turn.get_or_insert(before);
         conversation
             .core
-            .say(NoticeLevel::Info, format!("The command sets the effort of this turn: {effort}."));
+            .emit_notice(NoticeLevel::Info, format!("The command sets the effort of this turn: {effort}."));
     }
     let Some(name) = &terms.model else { return };
     let chosen = conversation.wire.chosen.next.clone().unwrap_or_else(|| conversation.model());
@@ -33,7 +33,7 @@ pub(super) fn begin_terms(terms: &TurnTerms, conversation: &mut Conversation, to
             let id = model.info().id.clone();
             conversation.wire.chosen.before_turn.get_or_insert(chosen);
             let text = format!("The command asks for the model of this turn: {id}.");
-            conversation.core.say(NoticeLevel::Info, text);
+            conversation.core.emit_notice(NoticeLevel::Info, text);
             conversation.core.emit(Event::ModelChosen { model: id });
         }
         Err(why) => {
@@ -41,7 +41,7 @@ pub(super) fn begin_terms(terms: &TurnTerms, conversation: &mut Conversation, to
             let text = format!(
                 "The command asks for the model {name}, which cannot be used: {why} This turn runs with {id}."
             );
-            conversation.core.say(NoticeLevel::Warning, text);
+            conversation.core.emit_notice(NoticeLevel::Warning, text);
         }
     }
 }

@@ -31,7 +31,7 @@ const NOTHING_TO_UNDO: &str =
 
 /// A request of a front end.
 #[derive(Clone, Debug)]
-pub(super) enum Want {
+pub(super) enum UndoRequest {
     Undo,
     UndoCalls(usize),
     Redo,
@@ -54,7 +54,7 @@ pub(super) enum Want {
     },
 }
 
-impl Want {
+impl UndoRequest {
     /// Returns the request that a command makes, or the command itself if it makes none of these requests.
     pub(super) fn from_command(command: Command) -> Result<Self, Box<Command>> {
         Ok(match command {
@@ -80,7 +80,7 @@ struct Planned {
 
 /// The plan that was shown last, by kind.
 enum ShownPlan {
-    Back(Box<Planned>),
+    Undo(Box<Planned>),
     Change(Box<Edit>),
     Compaction(Box<Outcome>),
 }
@@ -88,7 +88,7 @@ enum ShownPlan {
 /// The pending request, and the plan that was shown last.
 #[derive(Default)]
 pub(crate) struct Undoing {
-    want: Option<Want>,
+    want: Option<UndoRequest>,
     /// The id of the program's request that is answered when the work on it has ended.
     pub(super) receipt: Option<String>,
     /// True if the request that is carried out clears the conversation.
@@ -105,17 +105,18 @@ impl Undoing {
     }
 
     /// Accepts a request. `Err` says why it cannot be carried out now.
-    pub(super) fn ask(&mut self, want: Want, phase: Phase) -> Result<(), String> {
+    pub(super) fn ask(&mut self, want: UndoRequest, phase: Phase) -> Result<(), String> {
         if phase != Phase::Idle {
             let what = match want {
-                Want::Change(_) | Want::Show(_) | Want::Edit { .. } | Want::RedoCompaction => {
-                    "The context is changed"
-                }
+                UndoRequest::Change(_)
+                | UndoRequest::Show(_)
+                | UndoRequest::Edit { .. }
+                | UndoRequest::RedoCompaction => "The context is changed",
                 _ => "Files and conversation go back",
             };
             return Err(format!("{what} only between turns: interrupt this one, then ask again."));
         }
-        if let Want::CarryOut { plan, .. } | Want::Edit { plan, .. } = want
+        if let UndoRequest::CarryOut { plan, .. } | UndoRequest::Edit { plan, .. } = want
             && (self.planned.is_none() || plan != self.plan)
         {
             return Err("This plan is out of date, so nothing was changed. Request a new plan.".to_owned());
@@ -125,12 +126,16 @@ impl Undoing {
     }
 
     /// Starts the pending request.
-    pub(super) fn begin(&mut self, conversation: &mut Conversation, files: Option<&Arc<Files>>) -> Begun {
-        let Some(want) = self.want.take() else { return Begun::Nothing };
-        self.clears = matches!(want, Want::Clear);
+    pub(super) fn begin(
+        &mut self,
+        conversation: &mut Conversation,
+        files: Option<&Arc<Files>>,
+    ) -> StartedWork {
+        let Some(want) = self.want.take() else { return StartedWork::Nothing };
+        self.clears = matches!(want, UndoRequest::Clear);
         let (want, planned) = match (want, self.planned.take()) {
-            (Want::CarryOut { .. }, Some(ShownPlan::Compaction(outcome))) => {
-                return Begun::Compaction(outcome);
+            (UndoRequest::CarryOut { .. }, Some(ShownPlan::Compaction(outcome))) => {
+                return StartedWork::Compaction(outcome);
             }
             other => other,
         };
@@ -139,82 +144,82 @@ impl Undoing {
         let prices = conversation.wire.model.info().prices;
         let scale = conversation.scale();
         let around = UndoContext { session, files: files.cloned(), store, prices, scale };
-        Begun::Task(tokio::task::spawn_blocking(move || match (want, planned) {
-            (Want::CarryOut { plan, force }, Some(ShownPlan::Back(planned))) => {
+        StartedWork::Task(tokio::task::spawn_blocking(move || match (want, planned) {
+            (UndoRequest::CarryOut { plan, force }, Some(ShownPlan::Undo(planned))) => {
                 around.carry_out(*planned, plan, force)
             }
-            (Want::CarryOut { .. }, Some(ShownPlan::Change(edit))) => around.change(*edit),
-            (Want::Show(outcome), _) => around.show(outcome),
-            (Want::Edit { summary, .. }, Some(ShownPlan::Compaction(outcome))) => {
+            (UndoRequest::CarryOut { .. }, Some(ShownPlan::Change(edit))) => around.change(*edit),
+            (UndoRequest::Show(outcome), _) => around.show(outcome),
+            (UndoRequest::Edit { summary, .. }, Some(ShownPlan::Compaction(outcome))) => {
                 around.show(with_summary(outcome, &summary))
             }
-            (Want::RedoCompaction, _) => around.redo_compaction(),
-            (Want::Clear, _) => around.clear(),
-            (Want::Change(change), _) => around.plan_change(&change),
+            (UndoRequest::RedoCompaction, _) => around.redo_compaction(),
+            (UndoRequest::Clear, _) => around.clear(),
+            (UndoRequest::Change(change), _) => around.plan_change(&change),
             (want, _) => around.plan(&want),
         }))
     }
 
     /// Shows the user the plan or the result. A plan becomes the one that can be carried out.
-    pub(super) fn show(&mut self, done: Done, core: &mut Core, files: Option<&Arc<Files>>) {
+    pub(super) fn show(&mut self, done: UndoResult, core: &mut Core, files: Option<&Arc<Files>>) {
         match done {
-            Done::Planned(Planning(Err(why))) => core.nothing_to_do(why.to_owned()),
-            Done::Planned(Planning(Ok(planned))) => {
+            UndoResult::Planned(Planning(Err(why))) => core.nothing_to_do(why.to_owned()),
+            UndoResult::Planned(Planning(Ok(planned))) => {
                 self.plan += 1;
                 let shown = planned.draft.shown(self.plan);
-                self.planned = Some(ShownPlan::Back(planned));
+                self.planned = Some(ShownPlan::Undo(planned));
                 core.emit(Event::UndoPlanned(Box::new(shown)));
             }
-            Done::Change(Err(Refused { why, hint })) => {
+            UndoResult::Change(Err(Refused { why, hint })) => {
                 core.nothing_to_do(format!("Nothing was changed: {why} ({hint})."));
             }
-            Done::Change(Ok(mut edit)) => {
+            UndoResult::Change(Ok(mut edit)) => {
                 self.plan += 1;
                 edit.plan.plan = self.plan;
                 let shown = edit.plan.clone();
                 self.planned = Some(ShownPlan::Change(edit));
                 core.emit(Event::ContextPlanned(Box::new(shown)));
             }
-            Done::Compaction(outcome, mut plan) => {
+            UndoResult::Compaction(outcome, mut plan) => {
                 self.plan += 1;
                 plan.plan = self.plan;
                 self.planned = Some(ShownPlan::Compaction(outcome));
                 core.emit(Event::CompactionPlanned(plan));
             }
-            Done::Redone(entry) => {
+            UndoResult::Redone(entry) => {
                 core.emit(Event::CompactionReverted { entry, counts: true });
                 core.notice(NoticeLevel::Info, format!("The compaction of entry {entry} is applied again."));
                 core.tell_notices();
             }
-            Done::Nothing(why) => core.nothing_to_do(why.to_owned()),
-            Done::Changed(text) => {
+            UndoResult::Nothing(why) => core.nothing_to_do(why.to_owned()),
+            UndoResult::Changed(text) => {
                 core.tell_notices();
                 core.emit(Event::ContextChanged { text });
             }
-            Done::CarriedOut(outcome, changes) => {
+            UndoResult::CarriedOut(outcome, changes) => {
                 if let (Some(files), Some(changes)) = (files, &changes) {
                     files.restored(changes);
                 }
                 core.tell_notices();
                 core.emit(Event::UndoDone(outcome));
             }
-            Done::Failed(why) => {
-                core.say(NoticeLevel::Error, format!("Not completed: {why}"));
+            UndoResult::Failed(why) => {
+                core.emit_notice(NoticeLevel::Error, format!("Not completed: {why}"));
             }
         }
     }
 }
 
 /// The work on a request.
-pub(super) enum Begun {
+pub(super) enum StartedWork {
     Nothing,
     /// The user has confirmed a compaction, which is committed now.
     Compaction(Box<Outcome>),
-    Task(JoinHandle<Done>),
+    Task(JoinHandle<UndoResult>),
 }
 
 /// The result of a request.
-pub(super) enum Done {
+pub(super) enum UndoResult {
     Planned(Planning),
     CarriedOut(Box<UndoOutcome>, Option<FileChanges>),
     Change(Result<Box<Edit>, Refused>),
@@ -240,11 +245,11 @@ struct UndoContext {
 }
 
 /// Waits for the end of the task. A panic in it becomes a failure.
-pub(super) async fn next(task: &mut JoinHandle<Done>) -> Done {
-    task.await.unwrap_or_else(|error| Done::Failed(error.to_string()))
+pub(super) async fn next(task: &mut JoinHandle<UndoResult>) -> UndoResult {
+    task.await.unwrap_or_else(|error| UndoResult::Failed(error.to_string()))
 }
 
-impl Done {
+impl UndoResult {
     /// Returns the reason if nothing was planned or changed.
     pub(super) fn failure(&self) -> Option<String> {
         match self {
@@ -281,91 +286,93 @@ fn with_summary(outcome: Box<Outcome>, summary: &str) -> Box<Outcome> {
 }
 
 impl UndoContext {
-    fn plan_change(&self, change: &ContextChange) -> Done {
+    fn plan_change(&self, change: &ContextChange) -> UndoResult {
         let mut session = lock(&self.session);
         let entries: Vec<Entry> = match session.entries() {
             Ok(entries) => entries.collect(),
-            Err(error) => return Done::Failed(error.to_string()),
+            Err(error) => return UndoResult::Failed(error.to_string()),
         };
-        Done::Change(edit::plan(session.view_mut(), &entries, change, self.scale, self.prices).map(Box::new))
+        UndoResult::Change(
+            edit::plan(session.view_mut(), &entries, change, self.scale, self.prices).map(Box::new),
+        )
     }
 
     /// Shows the effect of the compaction, on a copy of the view.
-    fn show(&self, outcome: Box<Outcome>) -> Done {
+    fn show(&self, outcome: Box<Outcome>) -> UndoResult {
         let session = lock(&self.session);
         match session.entries() {
             Ok(entries) => {
                 let entries: Vec<Entry> = entries.collect();
-                let effect = CompactionEffect::by(&outcome, session.view(), &entries);
+                let effect = CompactionEffect::of_outcome(&outcome, session.view(), &entries);
                 let plan = effect.plan(0, &outcome, self.scale);
-                Done::Compaction(outcome, Box::new(plan))
+                UndoResult::Compaction(outcome, Box::new(plan))
             }
-            Err(error) => Done::Failed(error.to_string()),
+            Err(error) => UndoResult::Failed(error.to_string()),
         }
     }
 
-    fn redo_compaction(&self) -> Done {
+    fn redo_compaction(&self) -> UndoResult {
         let mut session = lock(&self.session);
         let entries: Vec<Entry> = match session.entries() {
             Ok(entries) => entries.collect(),
-            Err(error) => return Done::Failed(error.to_string()),
+            Err(error) => return UndoResult::Failed(error.to_string()),
         };
         let Some((kinds, compaction)) = edit::redo_compaction(session.view(), &entries) else {
-            return Done::Nothing("There is no undone compaction to redo.");
+            return UndoResult::Nothing("There is no undone compaction to redo.");
         };
         match session.append(kinds, Durability::Synced) {
-            Ok(_) => Done::Redone(compaction),
-            Err(error) => Done::Failed(error.to_string()),
+            Ok(_) => UndoResult::Redone(compaction),
+            Err(error) => UndoResult::Failed(error.to_string()),
         }
     }
 
     /// Carries out a planned change. No turn and no compaction came after the plan, so the messages that it names still exist.
-    fn change(&self, edit: Edit) -> Done {
+    fn change(&self, edit: Edit) -> UndoResult {
         let mut session = lock(&self.session);
         let text = edit.plan.what.clone();
         let entries = edit.into_entries(session.last_seq());
         match session.append(entries, Durability::Synced) {
-            Ok(_) => Done::Changed(text),
-            Err(error) => Done::Failed(error.to_string()),
+            Ok(_) => UndoResult::Changed(text),
+            Err(error) => UndoResult::Failed(error.to_string()),
         }
     }
 
-    fn plan(&self, want: &Want) -> Done {
+    fn plan(&self, want: &UndoRequest) -> UndoResult {
         if let Some(files) = &self.files {
             files.settle();
         }
         match self.draft(want) {
-            Ok(planning) => Done::Planned(Planning(planning.map(Box::new))),
-            Err(error) => Done::Failed(error),
+            Ok(planning) => UndoResult::Planned(Planning(planning.map(Box::new))),
+            Err(error) => UndoResult::Failed(error),
         }
     }
 
     /// Takes all messages out of the conversation at once, because nothing of it is lost: a redo brings it back.
-    fn clear(&self) -> Done {
-        match self.draft(&Want::Clear) {
+    fn clear(&self) -> UndoResult {
+        match self.draft(&UndoRequest::Clear) {
             Ok(Ok(planned)) => self.carry_out(planned, 0, false),
             // There is no message yet. To clear an empty conversation is no failure.
             Ok(Err(_)) => {
                 let (kind, left, failed) = (UndoKind::Rewind, Vec::new(), Vec::new());
                 let nothing =
                     UndoOutcome { plan: 0, kind, restored: 0, deleted: 0, left, failed, conversation: None };
-                Done::CarriedOut(Box::new(nothing), None)
+                UndoResult::CarriedOut(Box::new(nothing), None)
             }
-            Err(error) => Done::Failed(error),
+            Err(error) => UndoResult::Failed(error),
         }
     }
 
-    fn draft(&self, want: &Want) -> Result<Result<Planned, &'static str>, String> {
+    fn draft(&self, want: &UndoRequest) -> Result<Result<Planned, &'static str>, String> {
         let session = lock(&self.session);
         let history = history(&session, &self.store).map_err(|error| error.to_string())?;
         let mut conversation = None;
         let (kind, scope, nothing) = match want {
-            Want::Redo => (
+            UndoRequest::Redo => (
                 UndoKind::Redo,
                 Some(UndoScope::LastUndo),
                 "Nothing to redo: the last change was not an undo, or a tool call has changed files since the undo.",
             ),
-            Want::Rewind { to, what } => {
+            UndoRequest::Rewind { to, what } => {
                 let Some(prompt) = history.prompts().iter().find(|prompt| prompt.id == *to) else {
                     return Ok(Err("There is nothing to go back to: this session has no such message."));
                 };
@@ -380,20 +387,22 @@ impl UndoContext {
                     "Nothing to rewind: no message was sent and no file was changed since.",
                 )
             }
-            Want::Clear => {
+            UndoRequest::Clear => {
                 if let Some(first) = history.prompts().first() {
                     let back = plan_conversation(&session, first).map_err(|error| error.to_string())?;
                     conversation = Some(back).filter(|back| !back.entries.is_empty());
                 }
                 (UndoKind::Rewind, None, "The conversation is empty.")
             }
-            Want::UndoCalls(count) => (UndoKind::Undo, Some(UndoScope::LastCalls(*count)), NOTHING_TO_UNDO),
-            Want::Undo
-            | Want::Change(_)
-            | Want::Show(_)
-            | Want::Edit { .. }
-            | Want::RedoCompaction
-            | Want::CarryOut { .. } => (UndoKind::Undo, Some(UndoScope::LastTurn), NOTHING_TO_UNDO),
+            UndoRequest::UndoCalls(count) => {
+                (UndoKind::Undo, Some(UndoScope::LastCalls(*count)), NOTHING_TO_UNDO)
+            }
+            UndoRequest::Undo
+            | UndoRequest::Change(_)
+            | UndoRequest::Show(_)
+            | UndoRequest::Edit { .. }
+            | UndoRequest::RedoCompaction
+            | UndoRequest::CarryOut { .. } => (UndoKind::Undo, Some(UndoScope::LastTurn), NOTHING_TO_UNDO),
         };
         let dir = session.is_persistent().then(|| session.dir().to_path_buf());
         drop(session);
@@ -421,7 +430,7 @@ impl UndoContext {
         plan_files(history, scope, force, &self.store, &others)
     }
 
-    fn carry_out(&self, planned: Planned, plan: u64, force: bool) -> Done {
+    fn carry_out(&self, planned: Planned, plan: u64, force: bool) -> UndoResult {
         let Planned { mut draft, scope } = planned;
         if force && let Some(scope) = scope {
             let history = history(&lock(&self.session), &self.store);
@@ -430,12 +439,12 @@ impl UndoContext {
                 Ok(history) => {
                     draft.files = self.plan_files(&history, scope, true, None).map(|files| files.plan);
                 }
-                Err(error) => return Done::Failed(error.to_string()),
+                Err(error) => return UndoResult::Failed(error.to_string()),
             }
         }
         match carry_out(&self.session, &self.store, draft, plan) {
-            Ok((outcome, changes)) => Done::CarriedOut(Box::new(outcome), changes),
-            Err(error) => Done::Failed(error),
+            Ok((outcome, changes)) => UndoResult::CarriedOut(Box::new(outcome), changes),
+            Err(error) => UndoResult::Failed(error),
         }
     }
 }
@@ -446,13 +455,21 @@ mod tests {
 
     #[test]
     fn a_request_is_accepted_between_turns_and_a_plan_only_while_it_holds() {
-        let carry_out = Want::CarryOut { plan: 1, force: false };
-        let edit = Want::Edit { plan: 1, summary: String::new() };
+        let carry_out = UndoRequest::CarryOut { plan: 1, force: false };
+        let edit = UndoRequest::Edit { plan: 1, summary: String::new() };
         for (want, phase, refusal) in [
-            (Want::Undo, Phase::Idle, None),
-            (Want::RedoCompaction, Phase::Idle, None),
-            (Want::Undo, Phase::RunningTools, Some("Files and conversation go back only between turns")),
-            (Want::RedoCompaction, Phase::Requesting, Some("The context is changed only between turns")),
+            (UndoRequest::Undo, Phase::Idle, None),
+            (UndoRequest::RedoCompaction, Phase::Idle, None),
+            (
+                UndoRequest::Undo,
+                Phase::RunningTools,
+                Some("Files and conversation go back only between turns"),
+            ),
+            (
+                UndoRequest::RedoCompaction,
+                Phase::Requesting,
+                Some("The context is changed only between turns"),
+            ),
             // No plan was shown.
             (carry_out, Phase::Idle, Some("This plan is out of date")),
             (edit, Phase::Idle, Some("This plan is out of date")),

@@ -3,9 +3,9 @@
 //! A warming request is the running context with one short question at its end. Its answer is dropped: it enters neither the
 //! history nor the view. Its usage counts like every other, with the purpose `warm`.
 
-use super::beside::BesideUsage;
 use super::conversation::Conversation;
-use super::sent::{Question, RequestTerms, asked};
+use super::sent::{Question, RequestTerms, question_message};
+use super::side_request_usage::SideRequestUsage;
 use super::{cache, wall_clock};
 use crate::host::lock;
 use crate::spend::RequestCost;
@@ -23,14 +23,14 @@ pub(super) fn act_before_expiry(conversation: &mut Conversation) -> bool {
     let (info, lifetime) = (conversation.model().info().clone(), conversation.wire.cache.lifetime());
     let cached = conversation.budget.cached.0;
     let Some(prices) = info.prices.filter(|_| cached > 0 && conversation.wire.is_warm()) else {
-        conversation.wire.cache.over = true;
+        conversation.wire.cache.is_done = true;
         return false;
     };
     let policy = conversation.wire.cache.policy;
     if policy.idle_compaction && may_compact_idle(conversation) {
-        let (used, after) = (conversation.used().0, size_after_compaction(conversation));
+        let (used, after) = (conversation.next_request_size().0, size_after_compaction(conversation));
         if idle_compaction_pays(&prices, lifetime, used, after) {
-            conversation.wire.cache.over = true;
+            conversation.wire.cache.is_done = true;
             let text = "Compacting while idle, because the provider's cache is about to expire.";
             conversation.core.notice(NoticeLevel::Info, text.to_owned());
             return true;
@@ -40,7 +40,7 @@ pub(super) fn act_before_expiry(conversation: &mut Conversation) -> bool {
         warm(conversation);
         return false;
     }
-    conversation.wire.cache.over = true;
+    conversation.wire.cache.is_done = true;
     false
 }
 
@@ -60,7 +60,7 @@ fn size_after_compaction(conversation: &mut Conversation) -> u64 {
 
 /// Sends a request that only keeps the cache warm. If it cannot be sent, the cache expires.
 fn warm(conversation: &mut Conversation) {
-    conversation.wire.cache.over = true;
+    conversation.wire.cache.is_done = true;
     conversation.core.flush(Durability::Buffered);
     let model = conversation.model();
     let max_output = if conversation.settings.requests.effort.is_some() {
@@ -68,7 +68,7 @@ fn warm(conversation: &mut Conversation) {
     } else {
         cache::MAX_OUTPUT
     };
-    let (used, cached) = (conversation.used().0, conversation.cached_tokens());
+    let (used, cached) = (conversation.next_request_size().0, conversation.cached_tokens());
     let cost = RequestCost::estimate(model.info(), used, cached, conversation.wire.cache.lifetime());
     let reservation = match conversation.spending.limits.room(cost.input, cost.output_price, max_output) {
         Ok(most) if most == max_output => Some(conversation.spending.limits.reserve(cost.need(most))),
@@ -76,7 +76,7 @@ fn warm(conversation: &mut Conversation) {
         _ => return,
     };
     let mut context = lock(&conversation.core.session).view_mut().context().clone();
-    context.messages.push(asked(cache::QUESTION));
+    context.messages.push(question_message(cache::QUESTION));
     context.generation = conversation.wire.own_generation();
     let terms = RequestTerms {
         purpose: "warm",
@@ -87,14 +87,19 @@ fn warm(conversation: &mut Conversation) {
         cache: conversation.wire.cache.lifetime(),
     };
     let question = Question { system: "", prompt: cache::QUESTION };
-    let prepared =
-        terms.prepare_beside(&mut conversation.core, &*model, &context, &conversation.offered, &question);
+    let prepared = terms.prepare_side_request(
+        &mut conversation.core,
+        &*model,
+        &context,
+        &conversation.offered,
+        &question,
+    );
     let Ok(prepared) = prepared else { return };
     conversation.wire.cache.last_sent = Some(Instant::now());
     let stream = model.send(prepared);
-    conversation.wire.cache.warmed += 1;
-    conversation.wire.cache.over = false;
-    let usage = BesideUsage::new(Tokens(used) + estimate_text(cache::QUESTION));
+    conversation.wire.cache.warming_requests += 1;
+    conversation.wire.cache.is_done = false;
+    let usage = SideRequestUsage::new(Tokens(used) + estimate_text(cache::QUESTION));
     conversation.wire.cache.warming = Some(cache::Warming { model, stream, usage, reservation });
 }
 
@@ -103,9 +108,9 @@ pub(super) fn count_warming(conversation: &mut Conversation) {
     if let Some(run) = conversation.wire.cache.warming.take() {
         if !run.usage.was_cached() {
             // The provider kept nothing, so one more request would pay the full price again.
-            conversation.wire.cache.over = true;
+            conversation.wire.cache.is_done = true;
         }
         let info = run.model.info().clone();
-        conversation.spent(&info, run.usage.counted(), "warm", None);
+        conversation.record_usage(&info, run.usage.counted(), "warm", None);
     }
 }

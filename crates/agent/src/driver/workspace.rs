@@ -27,7 +27,7 @@ impl Workspace<'_> {
     /// Adds a folder to the workspace and returns it, or lists the folders. `Err` says why it was not added.
     pub(super) fn add_directory(&mut self, path: Option<&Path>) -> Result<Option<PathBuf>, String> {
         let Some(path) = path else {
-            self.conversation.core.say(NoticeLevel::Info, self.list_folders());
+            self.conversation.core.emit_notice(NoticeLevel::Info, self.list_folders());
             return Ok(None);
         };
         let folder = self
@@ -35,7 +35,7 @@ impl Workspace<'_> {
             .map_err(|why| format!("{} was not added to the workspace: {why}.", path.display()))?;
         if let Some(root) = self.conversation.settings.roots.iter().find(|root| folder.starts_with(root)) {
             let text = format!("{} is in the workspace already, as {}.", folder.display(), root.display());
-            self.conversation.core.say(NoticeLevel::Info, text);
+            self.conversation.core.emit_notice(NoticeLevel::Info, text);
             return Ok(None);
         }
         self.conversation.settings.roots.push(folder.clone());
@@ -49,11 +49,11 @@ impl Workspace<'_> {
             files.add_folder(&folder);
         }
         if self.conversation.core.begun {
-            self.tools.untold_folders.push((folder.clone(), true));
+            self.tools.unreported_folders.push((folder.clone(), true));
         }
         self.keep_folder(&folder);
         let text = format!("Added {} to the workspace. The session keeps it.", folder.display());
-        self.conversation.core.say(NoticeLevel::Info, text);
+        self.conversation.core.emit_notice(NoticeLevel::Info, text);
         tell_workspace(self.conversation);
         Ok(Some(folder))
     }
@@ -80,11 +80,11 @@ impl Workspace<'_> {
             confinement.remove_folder(&folder, &settings.roots);
         }
         if self.conversation.core.begun {
-            self.tools.untold_folders.push((folder.clone(), false));
+            self.tools.unreported_folders.push((folder.clone(), false));
         }
         self.write_folders(list);
         let text = format!("Removed {} from the workspace.", folder.display());
-        self.conversation.core.say(NoticeLevel::Info, text);
+        self.conversation.core.emit_notice(NoticeLevel::Info, text);
         let added = self.conversation.settings.roots.iter().skip(1).cloned().collect();
         self.conversation.core.emit(Event::WorkspaceChanged { added });
         Ok(())
@@ -92,7 +92,7 @@ impl Workspace<'_> {
 
     /// Informs the model of folders that were added or removed since the last request.
     pub(super) fn tell_changed_folders(&mut self) {
-        for (folder, is_added) in std::mem::take(&mut self.tools.untold_folders) {
+        for (folder, is_added) in std::mem::take(&mut self.tools.unreported_folders) {
             let folder = folder.display();
             let text = if is_added {
                 format!(
@@ -159,7 +159,7 @@ pub(super) fn tell_workspace(conversation: &Conversation) {
 }
 
 /// Finds folders of this run that the system prompt of a continued session does not name and that the session did not have.
-pub(super) fn find_untold_folders(conversation: &Conversation, tools: &mut Toolset) {
+pub(super) fn find_unreported_folders(conversation: &Conversation, tools: &mut Toolset) {
     let items = conversation.system_items();
     let known = lock(&conversation.core.session).view().state(ADDED_FOLDERS).cloned().unwrap_or_default();
     let folders = conversation.settings.environment.extra_dirs.iter().filter(|folder| {
@@ -168,5 +168,5 @@ pub(super) fn find_untold_folders(conversation: &Conversation, tools: &mut Tools
         let is_named = |item: &SystemItem| item.kind == SystemKind::Environment && item.text.contains(&shown);
         !kept && !items.iter().any(is_named)
     });
-    tools.untold_folders.extend(folders.map(|folder| (folder.clone(), true)));
+    tools.unreported_folders.extend(folders.map(|folder| (folder.clone(), true)));
 }

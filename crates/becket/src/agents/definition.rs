@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// Names of tools in other agents' files, and becket's names of the same tools. Case and `_` are ignored.
-const NAMES: [(&str, &str); 7] = [
+const FOREIGN_TOOL_NAMES: [(&str, &str); 7] = [
     ("todowrite", "todo"),
     ("multiedit", "edit"),
     ("notebookedit", "edit"),
@@ -22,14 +22,14 @@ const NAMES: [(&str, &str); 7] = [
     ("agent", "task"),
 ];
 /// Tools that change nothing. A subagent that has only these is read-only, so it may run beside others.
-const READING: [&str; 6] = ["read", "grep", "glob", "skill", "todo", "recall"];
+const READ_ONLY_TOOLS: [&str; 6] = ["read", "grep", "glob", "skill", "todo", "recall"];
 /// Tools that an agent needs to read and change its memory. An agent with a memory always gets them.
-const KEEPING: [&str; 3] = ["read", "write", "edit"];
+const MEMORY_TOOLS: [&str; 3] = ["read", "write", "edit"];
 /// Values of `effort`.
 const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 /// Keys of other coding agents that becket does not support. They cause a warning, because ignoring them changes the
 /// meaning of the definition.
-const UNUSED: [&str; 1] = ["isolation"];
+const UNSUPPORTED_KEYS: [&str; 1] = ["isolation"];
 /// Keys of a definition.
 const KEYS: [&str; 15] = [
     "name",
@@ -96,7 +96,7 @@ pub(crate) struct Definition {
     pub skills: Vec<String>,
     pub memory: Option<MemoryScope>,
     /// Names of the subagents that it may start when it is the session's own agent; `None`: all.
-    pub starts: Option<Vec<String>>,
+    pub startable_agents: Option<Vec<String>>,
     /// Its hooks: lists of hooks by event, as in a settings file.
     pub hooks: Option<Value>,
     /// MCP servers that only this agent uses: names and configurations.
@@ -138,13 +138,13 @@ impl Definition {
         let mut wrong = Vec::new();
         let mut put_wrong = |why: String| wrong.push(format!("the agent {name}: {why}"));
         let named = list(head.value("tools")).filter(|names| !names.iter().any(|name| name == "*"));
-        let starts = named.as_deref().and_then(starts);
-        let mut tools = named.map(|names| here(&names));
-        let reads = |names: &Vec<String>| names.iter().all(|name| READING.contains(&name.as_str()));
+        let starts = named.as_deref().and_then(parse_startable_agents);
+        let mut tools = named.map(|names| to_own_names(&names));
+        let reads = |names: &Vec<String>| names.iter().all(|name| READ_ONLY_TOOLS.contains(&name.as_str()));
         let mut read_only = tools.as_ref().is_some_and(reads);
         let memory = memory(head, &mut put_wrong);
         if let (Some(_), Some(tools)) = (memory, &mut tools) {
-            let missing = KEEPING.iter().filter(|tool| !tools.iter().any(|known| known == **tool));
+            let missing = MEMORY_TOOLS.iter().filter(|tool| !tools.iter().any(|known| known == **tool));
             let missing: Vec<String> = missing.map(|tool| (*tool).to_owned()).collect();
             tools.extend(missing);
             read_only = false;
@@ -165,12 +165,12 @@ impl Definition {
         if hooks.as_ref().is_some_and(|hooks| !hooks.is_object()) {
             put_wrong("`hooks` is not a table of events".to_owned());
         }
-        for key in head.keys().filter(|key| !KEYS.contains(key) && !UNUSED.contains(key)) {
+        for key in head.keys().filter(|key| !KEYS.contains(key) && !UNSUPPORTED_KEYS.contains(key)) {
             if let Some(near) = nearest(key, KEYS) {
                 put_wrong(format!("the key `{key}` has no effect; did you mean `{near}`?"));
             }
         }
-        let without = here(
+        let without = to_own_names(
             &[list(head.value("disallowedTools")).unwrap_or_default(), head.switched_off("tools")].concat(),
         );
         for tool in tools.iter().flatten().chain(&without).filter(|tool| !TOOLS.contains(&tool.as_str())) {
@@ -180,7 +180,7 @@ impl Definition {
                 put_wrong(format!("there is no tool {tool:?}; did you mean {near}?"));
             }
         }
-        for key in UNUSED.iter().filter(|key| head.value(key).is_some()) {
+        for key in UNSUPPORTED_KEYS.iter().filter(|key| head.value(key).is_some()) {
             put_wrong(format!("`{key}` has no effect here"));
         }
         let kind = Kind {
@@ -197,7 +197,10 @@ impl Definition {
         let skills = head.words("skills").unwrap_or_default();
         let hooks = hooks.filter(Value::is_object);
         let initial_prompt = head.text("initialPrompt").filter(|text| !becket_types::is_blank(text));
-        Ok((Self { kind, skills, memory, starts, hooks, servers, initial_prompt, place }, wrong))
+        Ok((
+            Self { kind, skills, memory, startable_agents: starts, hooks, servers, initial_prompt, place },
+            wrong,
+        ))
     }
 
     /// Returns the keys that are set, each with its label and its value, for people.
@@ -213,7 +216,7 @@ impl Definition {
         let keys = [
             ("tools", Some(tools)),
             ("without", some(list(&kind.without))),
-            ("starts", self.starts.as_deref().map(list)),
+            ("starts", self.startable_agents.as_deref().map(list)),
             ("MCP servers", kind.servers.as_deref().map(list)),
             ("model", kind.model.clone()),
             ("effort", run.effort.clone()),
@@ -360,7 +363,7 @@ fn list(value: Option<&Value>) -> Option<Vec<String>> {
 }
 
 /// Returns the agents that `Agent(a, b)` in a list of tools names. `None`: the list does not restrict them.
-fn starts(tools: &[String]) -> Option<Vec<String>> {
+fn parse_startable_agents(tools: &[String]) -> Option<Vec<String>> {
     let mut out = None;
     for entry in tools {
         let (tool, names) = entry.split_once('(').unwrap_or((entry, ""));
@@ -378,12 +381,15 @@ fn starts(tools: &[String]) -> Option<Vec<String>> {
 }
 
 /// Translates names of tools to becket's names, in lower case.
-fn here(names: &[String]) -> Vec<String> {
+fn to_own_names(names: &[String]) -> Vec<String> {
     let own = |name: &String| {
         // `Bash(git *)` means the whole tool: an agent gets or lacks a tool, and only permission rules can tell calls apart.
         let name = name.split('(').next().unwrap_or_default().to_ascii_lowercase();
         let plain = name.replace('_', "");
-        NAMES.iter().find(|(other, _)| *other == plain).map_or(name, |(_, own)| (*own).to_owned())
+        FOREIGN_TOOL_NAMES
+            .iter()
+            .find(|(other, _)| *other == plain)
+            .map_or(name, |(_, own)| (*own).to_owned())
     };
     names.iter().map(own).collect()
 }
@@ -466,7 +472,7 @@ mod tests {
         ] {
             let (found, wrong) = of(json!({"description": "d", "tools": tools.clone()}), DefinedIn::Given);
             assert_eq!((found.kind.tools, wrong), (Some(text(has)), Vec::new()), "{tools}");
-            assert_eq!(found.starts, wanted, "{tools}");
+            assert_eq!(found.startable_agents, wanted, "{tools}");
         }
     }
 

@@ -20,7 +20,7 @@ pub(crate) struct GivenAgents {
 /// # Errors
 ///
 /// Returns a message that names the mistake in the object.
-pub(crate) fn of_json(agents: &Value) -> Result<(Vec<Definition>, Vec<String>), String> {
+pub(crate) fn parse_agents(agents: &Value) -> Result<(Vec<Definition>, Vec<String>), String> {
     let found = match agents {
         Value::Array(_) => "a list",
         Value::String(_) => "text",

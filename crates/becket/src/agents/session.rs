@@ -6,7 +6,7 @@
 use super::{Agents, DefinedIn, Definition, GivenAgents};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::remembered::{self, is_given};
+use crate::recorded_settings::{self, is_given};
 use becket_agent::subagent::{Kind, KindTools};
 use becket_config::{Settings, Source};
 use becket_model::ErrorKind;
@@ -87,7 +87,7 @@ impl SessionAgents {
                     ..failure
                 })?;
             }
-            let names = definition.starts.iter().flatten();
+            let names = definition.startable_agents.iter().flatten();
             let missing: Vec<&String> = names.filter(|name| agents.get(name).is_none()).collect();
             agents.warnings.extend(missing.iter().map(|name| {
                 format!(
@@ -151,7 +151,7 @@ impl SessionAgents {
             }
         }
         let main = self.main.as_ref().and_then(|name| self.agents.get(name));
-        if let Some(names) = main.and_then(|main| main.starts.as_ref()) {
+        if let Some(names) = main.and_then(|main| main.startable_agents.as_ref()) {
             kinds.retain(|kind| names.contains(&kind.name));
         }
         kinds
@@ -164,12 +164,12 @@ impl SessionAgents {
 
     /// Returns the state that records the session's agent.
     pub(crate) fn state(&self) -> Option<(String, Value)> {
-        self.main.as_ref().map(|name| (remembered::AGENT.to_owned(), json!(name)))
+        self.main.as_ref().map(|name| (recorded_settings::AGENT.to_owned(), json!(name)))
     }
 
     /// Limits `source` to the tools that the session's own agent has: those of its kind, and none of MCP servers that only
     /// other agents use (`private`).
-    pub(crate) fn own_tools(&self, source: Arc<dyn ToolSource>, private: &[String]) -> Arc<dyn ToolSource> {
+    pub(crate) fn main_tools(&self, source: Arc<dyn ToolSource>, private: &[String]) -> Arc<dyn ToolSource> {
         let mut kind = self.main().cloned().unwrap_or_default();
         let of_main = self.main.as_ref().and_then(|name| self.agents.get(name));
         let own =

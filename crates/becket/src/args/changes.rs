@@ -1,6 +1,6 @@
 //! Arguments of the subcommands that undo and redo changes, and the consent to a plan.
 
-use super::values::{WorkDir, some};
+use super::values::{WorkDir, parse_positive_count};
 use clap::Args;
 
 /// Options to accept a plan in advance.
@@ -36,7 +36,7 @@ pub(crate) struct UndoArgs {
     #[arg(long, value_name = "MESSAGE")]
     pub to: Option<String>,
     /// Undo the last N calls that changed files; by default those of the last turn.
-    #[arg(long, value_name = "N", conflicts_with = "to", value_parser = some)]
+    #[arg(long, value_name = "N", conflicts_with = "to", value_parser = parse_positive_count)]
     pub calls: Option<usize>,
     /// Print the plan and the result as JSON. Does not ask, so add --yes to carry it out.
     #[arg(long)]

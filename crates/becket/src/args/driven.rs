@@ -9,10 +9,10 @@ use clap::CommandFactory as _;
 use std::ffi::OsString;
 
 /// Flags without a value that ask for what becket always does. They are dropped without a warning.
-const ALWAYS_SO: &[&str] = &["await-initialize"];
+const DEFAULT_FLAGS: &[&str] = &["await-initialize"];
 
 /// Flags that becket cannot carry out, each with true if it takes a value, and with what to use instead.
-const NOT_OFFERED: &[(&str, bool, &str)] = &[
+const UNSUPPORTED_FLAGS: &[(&str, bool, &str)] = &[
     (
         "betas",
         true,
@@ -53,7 +53,7 @@ pub(crate) fn is_driven(arguments: &[OsString], entrypoint: Option<&str>) -> boo
 }
 
 /// Returns the arguments for clap, and a warning for each unknown flag.
-pub(crate) fn understood(arguments: &[OsString]) -> (Vec<OsString>, Vec<String>) {
+pub(crate) fn drop_unknown_flags(arguments: &[OsString]) -> (Vec<OsString>, Vec<String>) {
     let command = Run::command();
     let find = |name: &str| {
         command.get_arguments().find(|arg| {
@@ -87,10 +87,10 @@ pub(crate) fn understood(arguments: &[OsString]) -> (Vec<OsString>, Vec<String>)
             }
             continue;
         }
-        if ALWAYS_SO.contains(&name) {
+        if DEFAULT_FLAGS.contains(&name) {
             continue;
         }
-        let known = NOT_OFFERED.iter().find(|(known, ..)| *known == name);
+        let known = UNSUPPORTED_FLAGS.iter().find(|(known, ..)| *known == name);
         let plain = rest.peek().and_then(|next| next.to_str()).is_some_and(|next| !next.starts_with('-'));
         let takes = match known {
             Some((_, takes, _)) => *takes,
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn flags_are_joined_dropped_or_named() {
-        let (out, warnings) = understood(&words(&[
+        let (out, warnings) = drop_unknown_flags(&words(&[
             "becket",
             "--output-format",
             "stream-json",

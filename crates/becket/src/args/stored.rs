@@ -209,7 +209,7 @@ pub(crate) struct SessionsArgs {
     #[arg(long)]
     pub json: bool,
     /// Maximum number of sessions, newest first.
-    #[arg(long, default_value_t = 20, value_parser = super::values::some)]
+    #[arg(long, default_value_t = 20, value_parser = super::values::parse_positive_count)]
     pub limit: usize,
     #[command(flatten)]
     pub work: WorkDir,
@@ -381,7 +381,7 @@ pub(crate) struct Shown {
     #[arg(long)]
     pub json: bool,
     /// Maximum number of rows.
-    #[arg(long, default_value_t = 20, value_parser = super::values::some)]
+    #[arg(long, default_value_t = 20, value_parser = super::values::parse_positive_count)]
     pub limit: usize,
 }
 

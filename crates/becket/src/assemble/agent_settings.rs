@@ -1,7 +1,7 @@
 //! Settings of the agent that depend on the run alone. Opens nothing.
 
 use crate::environment::Environment;
-use crate::remembered;
+use crate::recorded_settings;
 use crate::settings::RunSettings;
 use becket_agent::prompt::{self, PromptSettings};
 use becket_agent::rules::RulesSettings;
@@ -23,7 +23,7 @@ pub(super) fn agent_settings(environment: &Environment, run: &RunSettings) -> Ag
             states: if run.command.is_some() {
                 Vec::new()
             } else {
-                remembered::states(&run.settings, &run.project)
+                recorded_settings::states(&run.settings, &run.project)
             },
             ..SessionSettings::default()
         },
@@ -36,8 +36,8 @@ pub(super) fn agent_settings(environment: &Environment, run: &RunSettings) -> Ag
             },
             ceilings: ceilings(&run.settings),
             new: NewLimits {
-                usd: remembered::is_new(&run.settings, "limits.max_budget_usd"),
-                tokens: remembered::is_new(&run.settings, "limits.max_tokens"),
+                usd: recorded_settings::is_new(&run.settings, "limits.max_budget_usd"),
+                tokens: recorded_settings::is_new(&run.settings, "limits.max_tokens"),
             },
             wait_for_quota: config.limits.wait_for_quota,
         },

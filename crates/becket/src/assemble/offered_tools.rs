@@ -31,8 +31,10 @@ impl AnswerForm {
     /// next request differ from the first byte on, so only a new session and a run that a program drives get the tool.
     pub(super) fn for_run(run: &RunSettings) -> Self {
         let schema = run.output.schema.as_ref();
-        let tool =
-            schema.filter(|_| run.is_driven() || !run.goes_on()).cloned().and_then(StructuredOutput::new);
+        let tool = schema
+            .filter(|_| run.is_driven() || !run.continues_session())
+            .cloned()
+            .and_then(StructuredOutput::new);
         let instruction = match &tool {
             Some(_) => Some(ANSWER.to_owned()),
             None => schema.map(|schema| schema.instruction()),
@@ -46,7 +48,7 @@ pub(super) struct ToolParts<'a> {
     pub(super) environment: &'a Environment,
     pub(super) run: &'a RunSettings,
     pub(super) guard: &'a Guard,
-    pub(super) own: &'a SessionAgents,
+    pub(super) session_agents: &'a SessionAgents,
     pub(super) subagents: &'a Arc<[Kind]>,
     pub(super) skills: &'a Arc<Skills>,
     pub(super) engine: Option<&'a becket_hooks::Engine>,
@@ -68,7 +70,7 @@ impl ToolParts<'_> {
     ) -> Result<Registry, Failure> {
         let config = &self.run.settings.config;
         let task: Arc<dyn Tool> = Arc::new(TaskTool::new(Arc::clone(self.subagents)));
-        let more = integrated.into_iter().chain([task]).chain(self.of_user()).collect();
+        let more = integrated.into_iter().chain([task]).chain(self.question_tools()).collect();
         let driven = self.run.client.driven;
         let (mut tools, unknown) =
             toolbox::registry(config, self.skill_tool(), self.shell, &self.model.name, more, driven)?;
@@ -89,7 +91,7 @@ impl ToolParts<'_> {
         let removed = self.guard.removed_tools(&tools.all_names());
         tools.retain(|name| {
             let is_removed = removed.iter().any(|r| r == name) || name == TASK && self.subagents.is_empty();
-            !is_removed && self.own.main().is_none_or(|kind| kind.offers(name))
+            !is_removed && self.session_agents.main().is_none_or(|kind| kind.offers(name))
         });
         if let Some(recorded) = self.run.files.replay.as_ref().and_then(|replay| replay.recorded.as_ref()) {
             recorded.answer_for(&mut tools);
@@ -105,11 +107,11 @@ impl ToolParts<'_> {
 
     /// Returns the tools that put a question to the user, if somebody can answer. They are offered in every permission mode,
     /// because a change of the mode must not change the tools, with which the provider's cache begins.
-    fn of_user(&self) -> Vec<Arc<dyn Tool>> {
+    fn question_tools(&self) -> Vec<Arc<dyn Tool>> {
         if !self.run.interactive && !self.run.client.asks_host {
             return Vec::new();
         }
-        toolbox::of_user().into()
+        toolbox::question_tools().into()
     }
 
     fn skill_tool(&self) -> SkillTool {

@@ -3,7 +3,7 @@
 use crate::cmd::{fork_title, newest, store_failure};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::remembered::Remembered;
+use crate::recorded_settings::RecordedSettings;
 use crate::settings::{Fork, RunSettings, SessionChoice, policy};
 use becket_session::context::{ModelScope, Policy};
 use becket_session::store::{self, SessionSummary};
@@ -12,9 +12,9 @@ use becket_types::{EntryKind, Seq, SessionId};
 use std::path::{Path, PathBuf};
 
 /// The session that the run continues, and the settings it keeps from earlier runs.
-pub(super) struct Existing {
-    pub(super) remembered: Remembered,
-    from: From,
+pub(super) struct ExistingSession {
+    pub(super) remembered: RecordedSettings,
+    from: SessionOrigin,
     /// A note for the user about how the session was found.
     pub(super) note: Option<String>,
 }
@@ -45,7 +45,7 @@ impl EarlierMessages {
 }
 
 #[expect(clippy::large_enum_variant, reason = "one value for a start, and it moves once")]
-enum From {
+enum SessionOrigin {
     /// The session itself, open for writing.
     Opened(Box<Session>),
     /// A copy is to be made of this session.
@@ -54,7 +54,10 @@ enum From {
 
 /// Finds the session to continue, and opens it unless a copy is wanted. The model is chosen later, so the scope of an
 /// unknown model is used until then.
-pub(super) fn existing(environment: &Environment, run: &RunSettings) -> Result<Option<Existing>, Failure> {
+pub(super) fn existing(
+    environment: &Environment,
+    run: &RunSettings,
+) -> Result<Option<ExistingSession>, Failure> {
     let root = environment.sessions_dir();
     let mut note = None;
     let (summary, fork) = match &run.session.choice {
@@ -82,8 +85,8 @@ pub(super) fn existing(environment: &Environment, run: &RunSettings) -> Result<O
         }
     };
     if let Some(fork) = fork {
-        let remembered = Remembered::of_ledger(&summary.dir);
-        return Ok(Some(Existing { remembered, from: From::Copied(summary, fork), note }));
+        let remembered = RecordedSettings::from_ledger(&summary.dir);
+        return Ok(Some(ExistingSession { remembered, from: SessionOrigin::Copied(summary, fork), note }));
     }
     let policy = policy(&run.settings.config);
     let scope = becket_agent::scope(&becket_model::catalog::lookup("unknown", "unknown"));
@@ -95,15 +98,15 @@ pub(super) fn existing(environment: &Environment, run: &RunSettings) -> Result<O
         opened => opened,
     };
     let session = opened.map_err(store_failure)?;
-    let remembered = Remembered::of_view(session.view());
-    Ok(Some(Existing { remembered, from: From::Opened(Box::new(session)), note }))
+    let remembered = RecordedSettings::from_view(session.view());
+    Ok(Some(ExistingSession { remembered, from: SessionOrigin::Opened(Box::new(session)), note }))
 }
 
 /// Opens or creates the session of the run. Returns its earlier messages as well if it existed before.
 pub(super) fn session(
     environment: &Environment,
     run: &RunSettings,
-    existing: Option<Existing>,
+    existing: Option<ExistingSession>,
     policy: Policy,
     scope: ModelScope,
 ) -> Result<(Session, Option<EarlierMessages>), Failure> {
@@ -115,16 +118,17 @@ pub(super) fn session(
         ..CreateOptions::default()
     };
     match (existing.map(|existing| existing.from), &run.session.choice) {
-        (Some(From::Opened(mut session)), _) => {
+        (Some(SessionOrigin::Opened(mut session)), _) => {
             session.view_mut().set_policy(policy);
             session.view_mut().set_scope(scope);
             let earlier = EarlierMessages::all(session.dir());
             Ok((*session, Some(earlier)))
         }
-        (Some(From::Copied(summary, fork)), _) => {
-            let upto = fork.at.map(|message| crate::resumed_at::end_of(&summary.dir, message)).transpose()?;
+        (Some(SessionOrigin::Copied(summary, fork)), _) => {
+            let upto =
+                fork.at.map(|message| crate::resume_point::message_end(&summary.dir, message)).transpose()?;
             if let (Some(upto), Some(turn)) = (upto, fork.drops) {
-                crate::resumed_at::drops_only(&summary.dir, upto, turn)?;
+                crate::resume_point::drops_only(&summary.dir, upto, turn)?;
             }
             let (source, cwd) = (&summary.dir, &run.project.cwd);
             let mut copy = Session::fork(source, upto, &root, cwd, create(fork.id), policy, scope)

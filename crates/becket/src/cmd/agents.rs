@@ -15,8 +15,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
 
-/// Maximum number of characters of a description that are shown.
-const TEXT: usize = 100;
+const MAX_DESCRIPTION_CHARS: usize = 100;
 
 pub(crate) fn run(
     environment: &Environment,
@@ -40,7 +39,7 @@ pub(crate) fn run(
     let mut text = String::new();
     for (agent, used) in all() {
         let about: String = agent.kind.description.split_whitespace().collect::<Vec<_>>().join(" ");
-        let about: String = about.chars().take(TEXT).collect();
+        let about: String = about.chars().take(MAX_DESCRIPTION_CHARS).collect();
         let _ = writeln!(text, "{:<20}  {about}", agent.kind.name);
         let (source, file) = source(agent);
         let file = file.map(|file| format!(", {}", file.display())).unwrap_or_default();

@@ -17,13 +17,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Kinds of entries without decisions, by their names in ledgers.
-const NOT_READ: &[&str] =
+const IRRELEVANT_KINDS: &[&str] =
     &["message", "part", "finish", "usage", "request", "file_snapshot", "file_changes", "turn_end"];
 
 const RAN: &str = "it ran; who decided is not recorded";
 
 /// A call of the session that is being read, until its decision or its end is read.
-struct Open {
+struct OpenCall {
     time: Millis,
     tool: Option<String>,
     subject: Option<String>,
@@ -33,10 +33,10 @@ struct Open {
 }
 
 /// The session that is being read.
-struct Reading<'a> {
+struct SessionAudit<'a> {
     session: Option<SessionId>,
     cwd: PathBuf,
-    calls: BTreeMap<CallId, Open>,
+    calls: BTreeMap<CallId, OpenCall>,
     since: Option<Millis>,
     json: bool,
     out: &'a mut dyn Write,
@@ -53,7 +53,7 @@ pub(crate) fn run(environment: &Environment, args: &AuditArgs, out: &mut dyn Wri
         if since.is_some_and(|since| last_written(&dir).is_some_and(|time| time < since)) {
             continue;
         }
-        let mut reading = Reading {
+        let mut reading = SessionAudit {
             session: None,
             cwd: PathBuf::new(),
             calls: BTreeMap::new(),
@@ -77,11 +77,11 @@ fn last_written(dir: &Path) -> Option<Millis> {
     u64::try_from(since_1970.as_millis()).ok().map(Millis)
 }
 
-impl Reading<'_> {
+impl SessionAudit<'_> {
     fn session(&mut self, dir: &Path) -> Result<(), Failure> {
         let cannot =
             |e: &dyn std::fmt::Display| Failure::error(format!("cannot read {}: {e}", dir.display()));
-        let entries = match store::read_entries_without(dir, NOT_READ) {
+        let entries = match store::read_entries_without(dir, IRRELEVANT_KINDS) {
             Ok(entries) => entries,
             // The session was removed meanwhile.
             Err(_) if !dir.exists() => return Ok(()),
@@ -110,7 +110,7 @@ impl Reading<'_> {
                 self.cwd.clone_from(cwd);
             }
             EntryKind::ToolJournal { call_id, state, tool, subject, .. } => {
-                let call = self.calls.entry(call_id.clone()).or_insert_with(|| Open {
+                let call = self.calls.entry(call_id.clone()).or_insert_with(|| OpenCall {
                     time: entry.time,
                     tool: tool.clone(),
                     subject: subject.clone(),
@@ -156,7 +156,7 @@ impl Reading<'_> {
     }
 
     /// Reports a call without a recorded decision.
-    fn unrecorded(&mut self, id: &CallId, call: &Open, reason: &str) -> Result<(), Failure> {
+    fn unrecorded(&mut self, id: &CallId, call: &OpenCall, reason: &str) -> Result<(), Failure> {
         self.row(
             call.time,
             &json!({

@@ -8,9 +8,9 @@ mod report;
 
 use crate::args::{CompactArgs, Run};
 use crate::assemble::{Assembled, assemble};
-use crate::cmd::context::Reading;
+use crate::cmd::context::LoadedSession;
 use crate::cmd::live::{Answer, Live};
-use crate::cmd::undo::agreed;
+use crate::cmd::undo::confirm;
 use crate::cmd::{one_line, pick_session, short, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -23,8 +23,7 @@ use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::path::Path;
 
-/// Largest summary that is read from a file, in bytes.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_SUMMARY_BYTES: u64 = 16 << 20;
 
 pub(crate) fn run(
     environment: &Environment,
@@ -37,10 +36,10 @@ pub(crate) fn run(
         return change(environment, &summary, args, out);
     }
     if args.what.verify {
-        return verify(&mut Reading::open(environment, summary)?.view, args.json, out);
+        return verify(&mut LoadedSession::open(environment, summary)?.view, args.json, out);
     }
     if args.what.removed {
-        return removed(&mut Reading::open(environment, summary)?, args.json, out);
+        return removed(&mut LoadedSession::open(environment, summary)?, args.json, out);
     }
     let applies = !args.what.preview && !args.consent.dry_run && (!args.json || args.consent.yes);
     let mut live = agent(environment, &summary, args, applies)?;
@@ -48,7 +47,7 @@ pub(crate) fn run(
         Ok(plan) => plan,
         Err(why) => {
             live.end()?;
-            return nothing(&why, args.json, out);
+            return report_nothing(&why, args.json, out);
         }
     };
     if let Some(path) = &args.summary.output {
@@ -58,7 +57,7 @@ pub(crate) fn run(
     if !args.json {
         report::print(&plan, out)?;
     }
-    let goes = applies && (args.json || agreed(args.consent.yes, out)?);
+    let goes = applies && (args.json || confirm(args.consent.yes, out)?);
     if goes {
         live.ask(Command::CarryOut { plan: plan.plan, force: false })?;
     } else if applies {
@@ -66,7 +65,7 @@ pub(crate) fn run(
     }
     live.end()?;
     if args.json {
-        return write(out, &format!("{}\n", report::json(&plan, goes)));
+        return write(out, &format!("{}\n", report::plan_json(&plan, goes)));
     }
     if goes {
         let text = format!("Compacted. To take this back: becket compact {} --undo\n", summary.id);
@@ -75,7 +74,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-fn nothing(why: &str, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+fn report_nothing(why: &str, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
     if as_json {
         return write(out, &format!("{}\n", json!({ "applied": false, "nothing": why })));
     }
@@ -121,7 +120,7 @@ fn plan(
     args: &CompactArgs,
 ) -> Result<Result<Box<CompactionPlan>, String>, Failure> {
     let written = args.summary.file.as_ref().map(|path| {
-        becket_files::read_text(path, MOST_BYTES)
+        becket_files::read_text(path, MAX_SUMMARY_BYTES)
             .map_err(|e| Failure::usage(format!("cannot read {}: {e}", path.display())))
     });
     let written = written.transpose()?;
@@ -132,7 +131,7 @@ fn plan(
     };
     let text = match (written, args.summary.edit) {
         (Some(text), _) => Some(text),
-        (None, true) => Some(report::edited(environment, &plan.summary)?),
+        (None, true) => Some(report::edit_text(environment, &plan.summary)?),
         (None, false) => None,
     };
     let Some(text) = text.filter(|text| text.trim() != plan.summary.trim()) else { return Ok(Ok(plan)) };
@@ -163,7 +162,7 @@ fn change(
 ) -> Result<(), Failure> {
     let what = if args.what.undo { "compaction to undo" } else { "undone compaction to redo" };
     let nothing = || Failure::usage(format!("this session has no {what}"));
-    let mut reading = Reading::open(environment, summary.clone())?;
+    let mut reading = LoadedSession::open(environment, summary.clone())?;
     if args.consent.dry_run {
         let (entry, done) = if args.what.undo {
             (reading.view.compaction().map(|(seq, _)| seq), "undone")
@@ -180,7 +179,7 @@ fn change(
     let answer = live.ask(command)?;
     live.end()?;
     let Answer::CompactionReverted(compaction) = answer else { return Err(nothing()) };
-    let after = Reading::open(environment, summary.clone())?.scale().total().0;
+    let after = LoadedSession::open(environment, summary.clone())?.scale().total().0;
     if args.json {
         let body = json!({ "entry": compaction, "counts": args.what.redo, "tokens_before": before, "tokens_after": after });
         return write(out, &format!("{body}\n"));
@@ -204,7 +203,7 @@ fn verify(view: &mut View, as_json: bool, out: &mut dyn Write) -> Result<(), Fai
         let body = json!({ "verified": missing == 0, "items": found, "left_out": left_out });
         write(out, &format!("{body}\n"))?;
     } else {
-        let text = format!("{}{}", report::present(&found), report::left_out(&left_out));
+        let text = format!("{}{}", report::protected_content(&found), report::left_out(&left_out));
         write(out, &becket_print::clean(&text))?;
     }
     match missing {
@@ -215,7 +214,7 @@ fn verify(view: &mut View, as_json: bool, out: &mut dyn Write) -> Result<(), Fai
 }
 
 /// Lists messages of the ledger that were visible to the user and are no longer in the view.
-fn removed(reading: &mut Reading, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+fn removed(reading: &mut LoadedSession, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
     let scale = reading.scale();
     let live: HashSet<MessageId> = reading.view.live().map(|m| m.id).collect();
     let mut parts: HashMap<MessageId, Message> = HashMap::new();
@@ -242,20 +241,20 @@ fn removed(reading: &mut Reading, as_json: bool, out: &mut dyn Write) -> Result<
     }
     let messages: Vec<&Message> = order.iter().filter_map(|id| parts.get(id)).collect();
     if as_json {
-        let rows: Vec<Value> = messages.iter().map(|m| report::row(m, scale)).collect();
+        let rows: Vec<Value> = messages.iter().map(|m| report::message_json(m, scale)).collect();
         return write(out, &format!("{}\n", Value::Array(rows)));
     }
     if messages.is_empty() {
         return write(out, "No message is removed.\n");
     }
     for message in messages {
-        write(out, &report::line(message, scale))?;
+        write(out, &report::message_line(message, scale))?;
     }
     write(out, &format!("To bring some back: becket context {} --restore 12-15\n", reading.summary.id))
 }
 
 /// Returns the first words of a message, for lists.
-fn words(message: &Message) -> String {
+fn first_words(message: &Message) -> String {
     let text = message.parts.iter().map(super::context::text_of).collect::<Vec<_>>().join(" ");
     one_line(&text, 80)
 }

@@ -5,15 +5,19 @@ mod edit;
 mod sent;
 mod show;
 
-pub(crate) use sent::{Maker, Placed, Rebuilt, Sent, all, now, text_of};
-pub(crate) use show::{before, cache_states, changes, diff, is_same, request_of, shared};
+pub(crate) use sent::{
+    PlacedSpan, RebuiltRequest, RecordedRequest, RequestRebuilder, current_spans, recorded_requests, text_of,
+};
+pub(crate) use show::{
+    cache_states, changes, diff, is_same, previous_request, request_of, shared_prefix_len,
+};
 
 use crate::args::ContextArgs;
 use crate::assemble::Opening;
 use crate::cmd::{one_line, pick_session, short, store_failure, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::models::{info, of_session};
+use crate::models::{info, session_model_settings};
 use crate::settings::{policy, readable};
 use crate::toolbox;
 use becket_config::Settings;
@@ -37,14 +41,14 @@ use std::sync::Arc;
 
 /// A session, loaded without a lock and without writing: a stored one, or a running one from its agent. Messages that are not in the view
 /// are not loaded. In a long session those are nearly all messages.
-pub(crate) struct Reading {
+pub(crate) struct LoadedSession {
     pub summary: SessionSummary,
     pub view: View,
     /// Entries about requests: when they were made, with which tools and settings, and why they differ. None contains a
     /// message, a call or a file.
     pub entries: Vec<Entry>,
     /// Records that could not be read.
-    pub bad: Vec<String>,
+    pub damaged_records: Vec<String>,
     /// The model of the last request, `provider/name`.
     pub model: Option<String>,
     /// Facts about models and their servers, under the configuration of the session's folder and of its earlier runs.
@@ -95,13 +99,13 @@ impl LedgerPlace<'_> {
     }
 }
 
-impl Reading {
+impl LoadedSession {
     /// Reads a running session from what its agent has in memory, and the entries about requests from its ledger.
     ///
     /// # Errors
     ///
     /// Fails if the ledger cannot be read.
-    pub(crate) fn of_running(environment: &Environment, snapshot: Snapshot) -> Result<Self, Failure> {
+    pub(crate) fn from_snapshot(environment: &Environment, snapshot: Snapshot) -> Result<Self, Failure> {
         let Snapshot { info, dir, title, is_persistent, time, view, blobs, history } = snapshot;
         let (mut entries, mut all): (Vec<Entry>, Vec<Entry>) = Default::default();
         // The entries of a session that is not saved cannot be read from a file later, so all are kept here.
@@ -162,11 +166,11 @@ impl Reading {
         let bad = bad.iter().map(ToString::to_string).collect();
         let model = model_of(&entries);
         // The options of an earlier run apply to the next one as well.
-        let models = of_session(environment, settings, &view);
+        let models = session_model_settings(environment, settings, &view);
         view.set_scope(becket_agent::scope(&info(model.as_deref(), &models)));
         // A process may be running the session. If that process died, the session's next run closes the open calls.
         view.set_calls_may_run(true);
-        Self { summary, view, entries, bad, model, models, proof, in_memory }
+        Self { summary, view, entries, damaged_records: bad, model, models, proof, in_memory }
     }
 
     /// Returns the budget of the session's model, and true if its window is known and not assumed. The window is `given` for
@@ -189,7 +193,7 @@ impl Reading {
     /// # Errors
     ///
     /// Fails if the ledger cannot be read.
-    pub(crate) fn each(&self, take: &mut dyn FnMut(Entry)) -> Result<(), Failure> {
+    pub(crate) fn for_each_entry(&self, take: &mut dyn FnMut(Entry)) -> Result<(), Failure> {
         if let Some(InMemory { entries, .. }) = &self.in_memory {
             entries.iter().cloned().for_each(take);
             return Ok(());
@@ -207,7 +211,7 @@ impl Reading {
     /// Returns all entries of the ledger at once, which takes much memory for a long session.
     pub(crate) fn all_entries(&self) -> Result<Vec<Entry>, Failure> {
         let mut entries = Vec::new();
-        self.each(&mut |entry| entries.push(entry))?;
+        self.for_each_entry(&mut |entry| entries.push(entry))?;
         Ok(entries)
     }
 
@@ -246,7 +250,12 @@ impl Reading {
 
     /// Returns the spans that fill the context now. Their estimated sizes are scaled so that the sum is the size in
     /// [`Self::scale`]; with `exact`, they are counted instead.
-    pub(crate) fn filled(&mut self, given: Option<u64>, usable: Option<u64>, exact: bool) -> ContextFill {
+    pub(crate) fn context_fill(
+        &mut self,
+        given: Option<u64>,
+        usable: Option<u64>,
+        exact: bool,
+    ) -> ContextFill {
         let (tools, scale) = (self.tools(), self.scale());
         let _ = self.view.context();
         let mut spans = self.view.spans(&tools);
@@ -317,7 +326,7 @@ impl ContextFill {
 /// A session, of which only the entries about its requests were read. No view is derived from them.
 struct Requests {
     summary: SessionSummary,
-    /// Entries about requests, as in [`Reading`].
+    /// Entries about requests, as in [`LoadedSession`].
     entries: Vec<Entry>,
     model: Option<String>,
     proof: Proof,
@@ -414,11 +423,11 @@ pub(crate) fn run(
     }
     if let Some(number) = &args.sent.request {
         let requests = Requests::open(summary)?;
-        let maker = sent::Maker::from_requests(environment, cwd, &requests)?;
+        let maker = sent::RequestRebuilder::from_requests(environment, cwd, &requests)?;
         return show::request(&maker, &requests.entries, number, args, out);
     }
-    let mut reading = Reading::open(environment, summary)?;
-    let filled = reading.filled(args.context_window, None, args.exact);
+    let mut reading = LoadedSession::open(environment, summary)?;
+    let filled = reading.context_fill(args.context_window, None, args.exact);
     if args.json {
         let ContextFill { spans, texts, budget, assumed, usable, sum, .. } = filled;
         let window = budget.window;
@@ -433,7 +442,7 @@ pub(crate) fn run(
     print(&reading, &filled, out)
 }
 
-fn print(reading: &Reading, filled: &ContextFill, out: &mut dyn Write) -> Result<(), Failure> {
+fn print(reading: &LoadedSession, filled: &ContextFill, out: &mut dyn Write) -> Result<(), Failure> {
     let ContextFill { spans, texts, budget, assumed, usable, sum, exact } = filled;
     let (window, assumed, usable, sum, exact) = (budget.window, *assumed, *usable, *sum, *exact);
     let share = |n: u64| if usable == 0 { 0.0 } else { 100.0 * n as f64 / usable as f64 };
@@ -479,7 +488,7 @@ fn print(reading: &Reading, filled: &ContextFill, out: &mut dyn Write) -> Result
             ),
         )?;
     }
-    for bad in &reading.bad {
+    for bad in &reading.damaged_records {
         write(out, &format!("unreadable record (kept): {bad}\n"))?;
     }
     Ok(())

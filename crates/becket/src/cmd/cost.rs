@@ -3,7 +3,7 @@
 //! Reads ledgers and changes nothing. The sums by day are those of `becket sessions stats`.
 
 use crate::args::CostArgs;
-use crate::cmd::context::Reading;
+use crate::cmd::context::LoadedSession;
 use crate::cmd::sessions::{day, stats};
 use crate::cmd::{count, count_column, one_line, pick_session, short, store_failure, write, write_page};
 use crate::environment::Environment;
@@ -53,7 +53,7 @@ pub(crate) fn run(
         let since = of_a_date + u64::from(since.ends_with('d') && since != "0d");
         return stats::since(environment, None, since, args.json, args.html.as_deref(), out);
     }
-    let reading = Reading::open(environment, pick_session(environment, cwd, args.session.as_deref())?)?;
+    let reading = LoadedSession::open(environment, pick_session(environment, cwd, args.session.as_deref())?)?;
     let subagents = subagents(environment, &reading.summary)?;
     let bill = SessionCost::new(&reading, &subagents);
     if let Some(path) = &args.html {
@@ -73,13 +73,13 @@ fn subagents(environment: &Environment, above: &SessionSummary) -> Result<Vec<Su
         .map(|summary| {
             let kind = summary.subagent_of().map(|of| of.agent).unwrap_or_default();
             let session = summary.id.to_string();
-            Ok(Sub { session, kind, entries: Reading::open(environment, summary)?.entries })
+            Ok(Sub { session, kind, entries: LoadedSession::open(environment, summary)?.entries })
         })
         .collect()
 }
 
 impl<'a> SessionCost<'a> {
-    fn new(reading: &'a Reading, subagents: &'a [Sub]) -> Self {
+    fn new(reading: &'a LoadedSession, subagents: &'a [Sub]) -> Self {
         let own = Usages::from_entries(&reading.entries);
         let subagents: Vec<(&Sub, Usages<'_>)> =
             subagents.iter().map(|sub| (sub, Usages::from_entries(&sub.entries))).collect();

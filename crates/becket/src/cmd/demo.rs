@@ -34,7 +34,7 @@ pub(crate) fn run(
 ) -> Result<ExitStatus, Failure> {
     let mut quiet = io::sink();
     let story: &mut dyn Write = if args.json { &mut quiet } else { &mut *out };
-    let told = play(environment, args.keep, story)?;
+    let told = run_demo(environment, args.keep, story)?;
     if args.json {
         let body = json!({ "completed": told.completed, "checks_pass": told.pass, "kept": told.kept });
         writeln!(out, "{body}").map_err(failed("write to stdout"))?;
@@ -50,19 +50,19 @@ struct DemoResult {
     kept: Option<PathBuf>,
 }
 
-fn play(environment: &Environment, keep: bool, out: &mut dyn Write) -> Result<DemoResult, Failure> {
+fn run_demo(environment: &Environment, keep: bool, out: &mut dyn Write) -> Result<DemoResult, Failure> {
     let scratch =
         tempfile::Builder::new().prefix("becket-demo-").tempdir().map_err(failed("make a scratch folder"))?;
     let (root, kept) = if keep { (scratch.keep(), true) } else { (scratch.path().to_path_buf(), false) };
     let repository = root.join("repository");
     lay_out(&repository, &root)?;
 
-    say(
+    print_line(
         out,
         "becket demo: the model is scripted, its answers come from a file. Everything else is real: the files, the tools, the \
          message in the middle of the turn, the compaction, the checks. No key, no network.",
     )?;
-    say(out, &format!("scratch repository: {}\n", repository.display()))?;
+    print_line(out, &format!("scratch repository: {}\n", repository.display()))?;
 
     // The demo has its own home folder, so that it neither reads nor changes anything of the user's.
     let path = environment.vars.get_key_value("PATH");
@@ -91,7 +91,7 @@ fn play(environment: &Environment, keep: bool, out: &mut dyn Write) -> Result<De
 
     let checks = process::Command::new("sh").arg("./test.sh").current_dir(&repository).output();
     let pass = checks.map_err(failed("run the checks"))?.status.success();
-    say(
+    print_line(
         out,
         &format!(
             "\nThe demo ran ./test.sh once more by itself: {}.",
@@ -99,8 +99,8 @@ fn play(environment: &Environment, keep: bool, out: &mut dyn Write) -> Result<De
         ),
     )?;
     if kept {
-        say(out, &format!("Kept: {}. See what the model saw:", root.display()))?;
-        say(
+        print_line(out, &format!("Kept: {}. See what the model saw:", root.display()))?;
+        print_line(
             out,
             &format!(
                 "  BECKET_HOME={} becket context -C {}",
@@ -109,9 +109,9 @@ fn play(environment: &Environment, keep: bool, out: &mut dyn Write) -> Result<De
             ),
         )?;
     } else {
-        say(out, "The scratch repository is deleted; --keep keeps it, with the session.")?;
+        print_line(out, "The scratch repository is deleted; --keep keeps it, with the session.")?;
     }
-    say(
+    print_line(
         out,
         "Your turn:\n  ANTHROPIC_API_KEY=… becket -p \"task\"\n  OPENAI_BASE_URL=http://127.0.0.1:8080/v1 becket -p \"task\"",
     )?;
@@ -197,7 +197,7 @@ async fn watch(
             let _ = commands.send(Command::EndInput).await;
         }
         if let Some(line) = line(&event) {
-            say(out, &line)?;
+            print_line(out, &line)?;
         }
     }
     Ok(completed)
@@ -268,7 +268,7 @@ fn outcome(message: &Message) -> String {
 /// Columns of the lines if standard output is no terminal.
 const COLUMNS: usize = 80;
 
-fn say(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
+fn print_line(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
     let columns = size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
     let clean = becket_print::clean(text);

@@ -5,7 +5,7 @@ mod secrets;
 
 use crate::agents::Agents;
 use crate::args::{ConfigArgs, DoctorArgs, DoctorWhat};
-use crate::cmd::context::Reading;
+use crate::cmd::context::LoadedSession;
 use crate::cmd::permissions::rules_without_effect;
 use crate::cmd::{count, pick_session, short, store_failure, write};
 use crate::environment::Environment;
@@ -55,7 +55,7 @@ pub(crate) fn run(
         }
         None if args.repair => repair_all(environment, cwd)?,
         Some(DoctorWhat::Session { id }) => session(environment, cwd, id)?,
-        None => everything(environment, cwd)?,
+        None => all_checks(environment, cwd)?,
     };
     let ok = checks.iter().all(|c| c.ok);
     if args.json {
@@ -79,7 +79,7 @@ pub(crate) fn run(
 }
 
 /// Returns the checks of configuration, models, storage, programs and sandbox.
-pub(crate) fn everything(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failure> {
+pub(crate) fn all_checks(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failure> {
     let mut checks = config(environment, cwd);
     checks.extend(models(environment, cwd)?);
     checks.extend(storage(environment));
@@ -97,7 +97,7 @@ fn config(environment: &Environment, cwd: &Path) -> Vec<Check> {
             vec![check("config", false, why.unwrap_or_default())]
         }
         Ok(settings) => {
-            let faults = without_effect(environment, cwd, &settings);
+            let faults = settings_without_effect(environment, cwd, &settings);
             if !faults.is_empty() {
                 return faults.into_iter().map(|fault| check("config", false, fault)).collect();
             }
@@ -113,19 +113,19 @@ fn config(environment: &Environment, cwd: &Path) -> Vec<Check> {
 }
 
 /// Returns a line for everything in the settings that has no effect: unknown keys, rules, hooks and names of tools.
-fn without_effect(environment: &Environment, cwd: &Path, settings: &Settings) -> Vec<String> {
+fn settings_without_effect(environment: &Environment, cwd: &Path, settings: &Settings) -> Vec<String> {
     let mut faults: Vec<String> = settings.warnings.iter().map(ToString::to_string).collect();
     faults.extend(rules_without_effect(settings));
     let bearers = hooks::HookSources { agents: &[], skills: None };
     let hooks = hooks::search(environment, cwd, settings, bearers);
     faults.extend(hooks.faults);
     faults.extend(hooks.warnings);
-    faults.extend(hooks.found.iter().flat_map(|found| found.parsed().warnings));
+    faults.extend(hooks.found.iter().flat_map(|found| found.parse().warnings));
     let tools: Vec<String> = toolbox::specs().into_iter().map(|tool| tool.name).collect();
-    faults.extend(crate::sandbox::wrong_host(&settings.config.tools.sandbox));
-    faults.extend(toolbox::not_disabled(&settings.config, &tools));
+    faults.extend(crate::sandbox::invalid_hosts_note(&settings.config.tools.sandbox));
+    faults.extend(toolbox::unknown_disabled_notes(&settings.config, &tools));
     faults.extend(preferences::complaints(environment, &settings.config));
-    faults.extend(missing(cwd, settings));
+    faults.extend(missing_paths(cwd, settings));
     let aliases = &settings.config.model.others.aliases;
     let models = model_settings(environment, settings);
     let wrong = aliases.keys().filter_map(|alias| crate::model_names::find(alias, aliases, &models).err());
@@ -136,7 +136,7 @@ fn without_effect(environment: &Environment, cwd: &Path, settings: &Settings) ->
 }
 
 /// Returns a line for each file and folder that the settings name and that is not there.
-fn missing(cwd: &Path, settings: &Settings) -> Vec<String> {
+fn missing_paths(cwd: &Path, settings: &Settings) -> Vec<String> {
     let root = project_root(cwd);
     let config = &settings.config;
     let files = config
@@ -207,7 +207,7 @@ fn models(environment: &Environment, cwd: &Path) -> Result<Vec<Check>, Failure> 
             ));
         } else {
             // If the run's finding is already part of an earlier finding, it is not listed again.
-            let (mut run, provider) = of_a_run(environment, &settings, models).await;
+            let (mut run, provider) = check_model_choice(environment, &settings, models).await;
             let fails = |check: &Check| !check.ok && provider.as_ref().is_some_and(|name| is_about(check, name));
             if run.ok && out.iter().any(fails) {
                 run.ok = false;
@@ -227,7 +227,7 @@ fn is_about(check: &Check, provider: &str) -> bool {
 }
 
 /// Chooses a model as a run does, without a request to it. Also returns the provider of the model.
-async fn of_a_run(
+async fn check_model_choice(
     environment: &Environment,
     settings: &Settings,
     mut models: becket_model::Settings,
@@ -371,7 +371,7 @@ fn session(environment: &Environment, cwd: &Path, id: &str) -> Result<Vec<Check>
     if bad == 0 {
         out.push(check("chain", true, format!("{commits} commits, each with the hash of the previous one")));
     }
-    let mut reading = Reading::open(environment, summary)?;
+    let mut reading = LoadedSession::open(environment, summary)?;
     out.push(blob_check(&reading, &dir)?);
     let _ = reading.view.context();
     match reading.view.check() {
@@ -438,10 +438,10 @@ fn repair(environment: &Environment, cwd: &Path, summary: &SessionSummary) -> Re
 }
 
 /// Checks that every blob named by an entry exists and has the content that its name promises.
-fn blob_check(reading: &Reading, dir: &Path) -> Result<Check, Failure> {
+fn blob_check(reading: &LoadedSession, dir: &Path) -> Result<Check, Failure> {
     let store = blobs::BlobStore::on_disk(store::Outside::default().io, dir);
     let mut named = BTreeSet::new();
-    reading.each(&mut |entry| blobs::named_by(&entry, &store, &mut named))?;
+    reading.for_each_entry(&mut |entry| blobs::named_by(&entry, &store, &mut named))?;
     let missing: Vec<String> = named
         .iter()
         .filter(|id| becket_types::Blobs::get(&store, id).is_none())

@@ -60,14 +60,14 @@ pub(crate) fn run(
                     other => store_failure(other),
                 })
             })?;
-            told_file(&session, path, masked, args.json, out)?;
+            report_written_file(&session, path, masked, args.json, out)?;
             Ok(masked)
         }
     }
 }
 
 /// Reports the written file. Nothing is reported for a pipe or a device, whose reader has the content.
-fn told_file(
+fn report_written_file(
     session: &SessionSummary,
     path: &Path,
     masked: usize,

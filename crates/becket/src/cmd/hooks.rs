@@ -28,7 +28,7 @@ pub(crate) fn run(
     match &args.what {
         HooksWhat::List { json, config, .. } => {
             let found = list(environment, config)?;
-            write(out, &if *json { listed_json(&found) } else { listed(&found) })?;
+            write(out, &if *json { list_json(&found) } else { list_text(&found) })?;
             Ok(ExitStatus::Ok)
         }
         HooksWhat::Test { event, tool, input, trust, json, config, .. } => {
@@ -40,7 +40,7 @@ pub(crate) fn run(
 }
 
 /// Returns the configured hooks.
-pub(crate) fn list(environment: &Environment, args: &crate::args::ConfigArgs) -> Result<Listed, Failure> {
+pub(crate) fn list(environment: &Environment, args: &crate::args::ConfigArgs) -> Result<HookList, Failure> {
     Ok(HookConfig::read(environment, args, false)?.list(environment))
 }
 
@@ -54,14 +54,14 @@ struct HookConfig {
 }
 
 /// The configured hooks, with warnings about them.
-pub(crate) struct Listed {
-    pub rows: Vec<Row>,
+pub(crate) struct HookList {
+    pub rows: Vec<HookRow>,
     pub warnings: Vec<String>,
     /// Name of the setting that switches off all hooks except the administrator's; `None` if hooks are on.
     pub off: Option<&'static str>,
 }
 
-impl Listed {
+impl HookList {
     /// Says that hooks are off, and by which setting. `None` if they are on.
     pub(crate) fn off_line(&self) -> Option<String> {
         let what = if self.rows.is_empty() { "no hook runs" } else { "only the administrator's hooks run" };
@@ -70,7 +70,7 @@ impl Listed {
 }
 
 /// A row of the list.
-pub(crate) struct Row {
+pub(crate) struct HookRow {
     pub event: HookEvent,
     pub matcher: String,
     pub kind: &'static str,
@@ -99,16 +99,16 @@ impl HookConfig {
         HookSources { agents: &self.agents.all, skills: Some(&self.skills) }
     }
 
-    fn list(&self, environment: &Environment) -> Listed {
+    fn list(&self, environment: &Environment) -> HookList {
         let search = hooks::search(environment, &self.cwd, &self.settings, self.bearers());
         let mut warnings = [search.faults, search.warnings].concat();
         let mut rows = Vec::new();
         for found in &search.found {
             let state = self.state(environment, found);
-            let parsed = found.parsed();
+            let parsed = found.parse();
             warnings.extend(parsed.faults.into_iter().chain(parsed.warnings));
             for group in parsed.groups {
-                rows.extend(group.handlers.iter().map(|handler| Row {
+                rows.extend(group.handlers.iter().map(|handler| HookRow {
                     event: group.event,
                     matcher: group.matcher_text.clone(),
                     kind: handler.kind.name(),
@@ -124,7 +124,7 @@ impl HookConfig {
         } else {
             self.settings.config.hooks.disabled.then_some("disable_all_hooks")
         };
-        Listed { rows, warnings, off }
+        HookList { rows, warnings, off }
     }
 
     fn state(&self, environment: &Environment, found: &HookTable) -> &'static str {
@@ -195,7 +195,7 @@ impl HookConfig {
         out: &mut dyn Write,
     ) -> Result<ExitStatus, Failure> {
         let found = hooks::groups(environment, &self.cwd, &self.settings, &self.trust, self.bearers());
-        let (groups, mut notes) = found.checked()?;
+        let (groups, mut notes) = found.into_result()?;
         let config = &self.settings.config.tools.sandbox;
         let sandbox =
             crate::sandbox::sandbox(environment, &self.settings.config, &self.roots).map(std::sync::Arc::new);
@@ -204,7 +204,7 @@ impl HookConfig {
         let event = call.event;
         let outcome = crate::runtime()?.block_on(engine.run(call));
         notes.extend(self.trust.note());
-        let text = if as_json { tested_json(&outcome, &notes) } else { tested(event, &outcome, &notes) };
+        let text = if as_json { test_json(&outcome, &notes) } else { test_text(event, &outcome, &notes) };
         write(out, &text)?;
         let failed =
             outcome.runs.iter().any(|run| matches!(run.result, HookResult::Failed | HookResult::TimedOut));
@@ -212,8 +212,8 @@ impl HookConfig {
     }
 }
 
-fn listed(listed: &Listed) -> String {
-    let Listed { rows, warnings, .. } = listed;
+fn list_text(listed: &HookList) -> String {
+    let HookList { rows, warnings, .. } = listed;
     let mut text = String::new();
     if let Some(line) = listed.off_line() {
         let _ = writeln!(text, "{line}");
@@ -239,7 +239,7 @@ fn listed(listed: &Listed) -> String {
     text
 }
 
-fn listed_json(Listed { rows, warnings, .. }: &Listed) -> String {
+fn list_json(HookList { rows, warnings, .. }: &HookList) -> String {
     let rows: Vec<Value> = rows
         .iter()
         .map(|row| {
@@ -267,7 +267,7 @@ fn decision(outcome: &HookOutcome) -> String {
     }
 }
 
-fn tested(event: HookEvent, outcome: &HookOutcome, notes: &[String]) -> String {
+fn test_text(event: HookEvent, outcome: &HookOutcome, notes: &[String]) -> String {
     let mut text = String::new();
     for run in &outcome.runs {
         let _ = write!(
@@ -295,7 +295,7 @@ fn tested(event: HookEvent, outcome: &HookOutcome, notes: &[String]) -> String {
     text
 }
 
-fn tested_json(outcome: &HookOutcome, notes: &[String]) -> String {
+fn test_json(outcome: &HookOutcome, notes: &[String]) -> String {
     let context: Vec<&str> = outcome.context.iter().map(|context| context.text.as_str()).collect();
     format!(
         "{}\n",

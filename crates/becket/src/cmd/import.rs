@@ -5,7 +5,7 @@ use crate::args::ImportArgs;
 use crate::cmd::{count, one_line, store_failure, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::remembered::RIGHTS;
+use crate::recorded_settings::PRIVILEGED_STATES;
 use becket_exchange::import::{self, Conversation, Source, import_from_others, import_own};
 use becket_session::StoreError;
 use becket_session::context::ModelScope;
@@ -26,7 +26,7 @@ pub(crate) fn run(
     let bytes = read(&args.file)?;
     let text = String::from_utf8_lossy(&bytes);
     let Some(source) = Source::detect(&text) else {
-        let why = why_not(&text);
+        let why = unknown_format_reason(&text);
         return Err(Failure::usage(format!(
             "{} is not a session that becket can read{why}",
             args.file.display()
@@ -37,7 +37,7 @@ pub(crate) fn run(
         ));
     };
     if source == Source::Becket {
-        return own(environment, cwd, args, &bytes, out);
+        return import_becket_export(environment, cwd, args, &bytes, out);
     }
     let mut conversation = import::read(source, &text)
         .map_err(|why| Failure::usage(format!("{}: {why}", args.file.display())))?;
@@ -46,15 +46,15 @@ pub(crate) fn run(
         conversation.left_out.insert("bytes that are not UTF-8 (replaced by U+FFFD)".to_owned(), signs);
     }
     let digest = becket_session::blobs::id_of(&bytes).to_string();
-    if let Some(known) = known(environment, &digest)?.filter(|_| !args.again) {
-        return offered(&known, args, out);
+    if let Some(known) = find_earlier_import(environment, &digest)?.filter(|_| !args.again) {
+        return report_earlier_import(&known, args, out);
     }
     conversation.digest = Some(digest);
-    foreign(environment, cwd, args, &conversation, out)
+    import_other_agent(environment, cwd, args, &conversation, out)
 }
 
 /// Returns the session that was made from a file with this hash.
-fn known(environment: &Environment, digest: &str) -> Result<Option<SessionSummary>, Failure> {
+fn find_earlier_import(environment: &Environment, digest: &str) -> Result<Option<SessionSummary>, Failure> {
     let sessions = store::list(&environment.sessions_dir(), None).map_err(store_failure)?;
     let found = sessions
         .into_iter()
@@ -63,7 +63,11 @@ fn known(environment: &Environment, digest: &str) -> Result<Option<SessionSummar
 }
 
 /// Reports that the file was imported before, names that session, and writes nothing.
-fn offered(known: &SessionSummary, args: &ImportArgs, out: &mut dyn Write) -> Result<(), Failure> {
+fn report_earlier_import(
+    known: &SessionSummary,
+    args: &ImportArgs,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
     if args.json {
         return write(out, &format!("{}\n", json!({ "session": known.id, "was_there": true })));
     }
@@ -100,7 +104,7 @@ fn read(file: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 /// Describes why no known format fits the file.
-fn why_not(text: &str) -> String {
+fn unknown_format_reason(text: &str) -> String {
     let head = text.trim_start_matches('\u{feff}').trim_start();
     if head.is_empty() {
         return ": it is empty".to_owned();
@@ -116,7 +120,7 @@ fn why_not(text: &str) -> String {
     }
 }
 
-fn own(
+fn import_becket_export(
     environment: &Environment,
     cwd: &Path,
     args: &ImportArgs,
@@ -128,7 +132,7 @@ fn own(
     let imported = if args.trust {
         import_own(&sessions, bytes, into)
     } else {
-        import_from_others(&sessions, bytes, into, &RIGHTS)
+        import_from_others(&sessions, bytes, into, &PRIVILEGED_STATES)
     };
     let imported = imported.map_err(|e| match e {
         StoreError::Exists { id } => Failure::usage(format!(
@@ -219,7 +223,7 @@ pub(crate) fn store_imported(
 }
 
 /// Imports a conversation of another agent, and lists what could not be imported.
-fn foreign(
+fn import_other_agent(
     environment: &Environment,
     cwd: &Path,
     args: &ImportArgs,

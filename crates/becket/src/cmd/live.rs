@@ -7,7 +7,7 @@ use crate::cmd::{not_saved, open};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::no_model::NoModel;
-use crate::remembered::Remembered;
+use crate::recorded_settings::RecordedSettings;
 use becket_agent::{
     Agent, AgentHandle, AgentParts, AgentSettings, Auxiliary, RequestSettings, SessionSettings, ToolSettings,
 };
@@ -97,9 +97,9 @@ impl Live {
             let _ = tools.add(Arc::new(RecordedTool(spec)));
         }
         let mut session = open(environment, summary, ModelScope::no_model())?;
-        let model = Remembered::of_view(session.view()).model;
+        let model = RecordedSettings::from_view(session.view()).model;
         let settings = crate::settings::readable(environment, &summary.cwd);
-        let models = crate::models::of_session(environment, settings, session.view());
+        let models = crate::models::session_model_settings(environment, settings, session.view());
         let info = crate::models::info(model.as_deref(), &models);
         session.view_mut().set_scope(becket_agent::scope(&info));
         let roots = vec![canonical(&session.info().cwd)];

@@ -9,7 +9,7 @@ use crate::cmd::write;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::federation::device::{DeviceLogin, Prompt};
-use crate::keys::{self, KeepIn, Kept};
+use crate::keys::{self, KeyLocation, KeyStore};
 use crate::settings::configuration;
 use crate::{models, providers};
 use becket_config::{Settings, Source, Vendor, kept_name, vendor};
@@ -22,7 +22,7 @@ use std::io::{IsTerminal as _, Read as _, Write};
 use std::path::Path;
 
 /// Maximum number of bytes of a key. A longer text is probably a file by mistake.
-const LONGEST: u64 = 16 * 1024;
+const MAX_KEY_BYTES: u64 = 16 * 1024;
 
 pub(crate) fn login(
     environment: &Environment,
@@ -59,7 +59,7 @@ pub(crate) fn login(
     };
     let address = settings.address(&provider);
     let kept = kept_name(&provider, address.as_deref());
-    let place = if args.file { KeepIn::File } else { KeepIn::Keychain };
+    let place = if args.file { KeyStore::File } else { KeyStore::Keychain };
     let saved = keys::keep(environment, &kept, &key, place).map_err(Failure::error)?;
     let server = kept.split_once('@').map(|(_, host)| host.to_owned());
     let variables = vendor(&provider).map(|vendor| vendor.keys).unwrap_or_default();
@@ -67,8 +67,8 @@ pub(crate) fn login(
     let overrides = variables.iter().find(|name| before.as_deref() == Some(**name));
     if args.json {
         let saved_in = match saved {
-            Kept::Keychain => keys::KEYCHAIN.to_owned(),
-            Kept::File(_) => keys::path(environment).display().to_string(),
+            KeyLocation::Keychain => keys::KEYCHAIN.to_owned(),
+            KeyLocation::File(_) => keys::path(environment).display().to_string(),
         };
         let said = json!({ "provider": provider, "saved_in": saved_in, "server": server, "overridden_by": overrides });
         write(out, &format!("{said}\n"))?;
@@ -111,15 +111,15 @@ fn device_login(login: &DeviceLogin, args: &LoginArgs, out: &mut dyn Write) -> R
             prompt.lifetime.as_secs().div_ceil(60)
         );
     };
-    let place = if args.file { KeepIn::File } else { KeepIn::Keychain };
+    let place = if args.file { KeyStore::File } else { KeyStore::Keychain };
     let kept = crate::runtime()?.block_on(login.log_in(&show, place)).map_err(|why| {
         Failure::error(format!("the login at {provider} did not work: {why}"))
             .hint(format!("run `becket login {provider}` again, or check providers.{provider}.login"))
     })?;
     if args.json {
         let saved_in = match &kept {
-            Kept::Keychain => keys::KEYCHAIN.to_owned(),
-            Kept::File(_) => login.place(&Kept::File(None)),
+            KeyLocation::Keychain => keys::KEYCHAIN.to_owned(),
+            KeyLocation::File(_) => login.place(&KeyLocation::File(None)),
         };
         write(out, &format!("{}\n", json!({ "provider": provider, "saved_in": saved_in })))?;
     } else {
@@ -240,7 +240,7 @@ pub(crate) fn key_as_argument(error: &clap::Error, words: &[OsString]) -> Option
     let rest: Vec<_> = rest.iter().map(|word| word.to_string_lossy()).collect();
     let value =
         |word: &str| word.split_once('=').filter(|_| word.starts_with('-')).map(|(_, v)| v.to_owned());
-    let is_key = |word: &str| keys::looks_like_one(&value(word).unwrap_or_else(|| word.to_owned()));
+    let is_key = |word: &str| keys::looks_like_key(&value(word).unwrap_or_else(|| word.to_owned()));
     // These commands take no second name, so a second one is probably a key of an unknown form.
     let is_extra = error.kind() == clap::error::ErrorKind::UnknownArgument
         && command != "auth"
@@ -294,7 +294,7 @@ fn check_known(settings: &Settings, name: &str) -> Result<(), Failure> {
     if providers::names(settings).any(|known| known == name) {
         return Ok(());
     }
-    if keys::looks_like_one(name) {
+    if keys::looks_like_key(name) {
         return Err(no_argument(keys::provider(name).ok()));
     }
     let near = providers::names(settings).min_by_key(|known| edit_distance(known, name)).unwrap_or_default();
@@ -321,7 +321,7 @@ fn read_key(provider: Option<&str>) -> Result<String, Failure> {
             let _ = writeln!(screen, "Keys of {title}: {page}");
         }
         let _ = write!(screen, "Key for {title} (it is not shown): ");
-        let hidden = crate::sys::Hidden::start().map_err(cannot)?;
+        let hidden = crate::sys::HiddenInput::start().map_err(cannot)?;
         let mut line = String::new();
         let read = std::io::stdin().read_line(&mut line);
         drop(hidden);
@@ -330,7 +330,7 @@ fn read_key(provider: Option<&str>) -> Result<String, Failure> {
         line
     } else {
         let mut text = String::new();
-        std::io::stdin().take(LONGEST + 1).read_to_string(&mut text).map_err(cannot)?;
+        std::io::stdin().take(MAX_KEY_BYTES + 1).read_to_string(&mut text).map_err(cannot)?;
         text
     };
     let key = text.trim();
@@ -340,7 +340,7 @@ fn read_key(provider: Option<&str>) -> Result<String, Failure> {
     };
     match key {
         "" => wrong("it is empty"),
-        _ if key.len() as u64 > LONGEST => wrong("it is too long"),
+        _ if key.len() as u64 > MAX_KEY_BYTES => wrong("it is too long"),
         _ if key.contains(['\n', '\r']) => wrong("it has more than one line"),
         _ if !key.bytes().all(|b| b.is_ascii_graphic()) => wrong("it has blanks or letters outside ASCII"),
         _ => Ok(key.to_owned()),

@@ -269,7 +269,7 @@ fn states(
     let settings = mcp::hub_settings(environment, &settings.config, cwd, programs);
     Ok(crate::runtime()?.block_on(async {
         let hub = Hub::start(configs, settings);
-        hub.settled(WAIT).await;
+        hub.wait_until_started(WAIT).await;
         let states = hub.statuses();
         hub.stop().await;
         states
@@ -316,7 +316,7 @@ fn list(
     json: bool,
     out: &mut dyn Write,
 ) -> Result<ExitStatus, Failure> {
-    let found = mcp::found(environment, cwd, &[], false, false)?;
+    let found = mcp::find_servers(environment, cwd, &[], false, false)?;
     let states =
         states(environment, cwd, args, found.servers.values().filter(|server| server.allowed).collect())?;
     let of = |server: &Configured| states.iter().find(|status| status.name == server.config.name);
@@ -347,8 +347,8 @@ fn get(
     json: bool,
     out: &mut dyn Write,
 ) -> Result<ExitStatus, Failure> {
-    let found = mcp::found(environment, cwd, &[], false, false)?;
-    let server = found.servers.get(name).ok_or_else(|| unknown(name, &found))?;
+    let found = mcp::find_servers(environment, cwd, &[], false, false)?;
+    let server = found.servers.get(name).ok_or_else(|| unknown_server(name, &found))?;
     let states =
         states(environment, cwd, args, Some(server).filter(|server| server.allowed).into_iter().collect())?;
     let status = states.first();
@@ -388,13 +388,13 @@ fn get(
 }
 
 /// Returns a configured server, allowed or not.
-fn configured(environment: &Environment, cwd: &Path, name: &str) -> Result<Configured, Failure> {
-    let mut found = mcp::found(environment, cwd, &[], false, false)?;
-    found.servers.remove(name).ok_or_else(|| unknown(name, &found))
+fn find_configured(environment: &Environment, cwd: &Path, name: &str) -> Result<Configured, Failure> {
+    let mut found = mcp::find_servers(environment, cwd, &[], false, false)?;
+    found.servers.remove(name).ok_or_else(|| unknown_server(name, &found))
 }
 
 /// Returns the failure for a name that no server has.
-fn unknown(name: &str, found: &mcp::Found) -> Failure {
+fn unknown_server(name: &str, found: &mcp::ConfiguredServers) -> Failure {
     let near = nearest(name, found.servers.keys().map(String::as_str));
     let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
     Failure::usage(format!("there is no MCP server {name}")).hint(format!("{near}becket mcp list shows all"))
@@ -407,7 +407,7 @@ fn login(
     in_file: bool,
     out: &mut dyn Write,
 ) -> Result<ExitStatus, Failure> {
-    let server = configured(environment, cwd, name)?;
+    let server = find_configured(environment, cwd, name)?;
     if !server.allowed {
         return Err(Failure::usage(format!("you have not allowed the MCP server {name} of .mcp.json"))
             .hint(format!("look at it: becket mcp get {name}; allow it: becket mcp approve {name}")));
@@ -468,7 +468,7 @@ fn logout(
     name: &str,
     out: &mut dyn Write,
 ) -> Result<ExitStatus, Failure> {
-    let server = configured(environment, cwd, name)?;
+    let server = find_configured(environment, cwd, name)?;
     let settings =
         mcp::hub_settings(environment, &Config::default(), cwd, becket_sandbox::Programs::default());
     let becket_mcp::Endpoint::Http { url, .. } = &server.config.endpoint else {

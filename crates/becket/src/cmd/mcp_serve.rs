@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 /// Supported versions of the protocol, the newest first.
 const VERSIONS: &[&str] = &["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 /// Tools that need a session, or another way to ask.
-const NOT_OFFERED: &[&str] = &["todo", "recall", "task", "skill"];
+const SESSION_TOOLS: &[&str] = &["todo", "recall", "task", "skill"];
 
 pub(crate) fn run(
     environment: &Environment,
@@ -91,7 +91,7 @@ impl Server {
         let skill = SkillTool::new(Arc::new(Skills::discover(&[])));
         let (mut tools, _) = toolbox::registry(config, skill, &shell, "", integrations.tools, false)?;
         let removed = guard.removed_tools(&tools.all_names());
-        tools.retain(|name| !NOT_OFFERED.contains(&name) && !removed.iter().any(|r| r == name));
+        tools.retain(|name| !SESSION_TOOLS.contains(&name) && !removed.iter().any(|r| r == name));
         let host = Arc::new(MemoryHost::default());
         Ok(Self {
             tools,
@@ -124,7 +124,7 @@ impl Server {
             "tools/call" => {
                 let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
                 let input = params.get("arguments").cloned().unwrap_or_else(|| json!({}));
-                self.shown(self.call(name, input).await)
+                self.output_json(self.call(name, input).await)
             }
             other => return Some(error(id, -32601, &format!("becket has no method {other}"))),
         };
@@ -179,7 +179,7 @@ impl Server {
         tool.run(input, &env).await
     }
 
-    fn shown(&self, output: ToolOutput) -> Value {
+    fn output_json(&self, output: ToolOutput) -> Value {
         let mut content = vec![json!({"type": "text", "text": output.content})];
         for image in output.images {
             if let Part::Image { media_type, source: ImageSource::Blob(blob), .. } = image
@@ -195,17 +195,17 @@ impl Server {
 
 /// State that tools keep between calls. It is lost when the process ends.
 #[derive(Default)]
-struct MemoryHost(Mutex<Kept>);
+struct MemoryHost(Mutex<HostState>);
 
 #[derive(Default)]
-struct Kept {
+struct HostState {
     blobs: HashMap<String, Vec<u8>>,
     reads: HashMap<PathBuf, String>,
     states: HashMap<String, Value>,
 }
 
 impl MemoryHost {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn lock_state(&self) -> MutexGuard<'_, HostState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -213,23 +213,23 @@ impl MemoryHost {
 impl Host for MemoryHost {
     fn put_blob(&self, bytes: &[u8]) -> Result<BlobId, String> {
         let id = becket_tool::sha256(bytes);
-        self.kept().blobs.insert(id.clone(), bytes.to_vec());
+        self.lock_state().blobs.insert(id.clone(), bytes.to_vec());
         Ok(BlobId(id))
     }
     fn get_blob(&self, id: &BlobId) -> Option<Vec<u8>> {
-        self.kept().blobs.get(id.as_str()).cloned()
+        self.lock_state().blobs.get(id.as_str()).cloned()
     }
     fn note_read(&self, path: &Path, sha256: &str) {
-        self.kept().reads.insert(path.to_owned(), sha256.to_owned());
+        self.lock_state().reads.insert(path.to_owned(), sha256.to_owned());
     }
     fn read_hash(&self, path: &Path) -> Option<String> {
-        self.kept().reads.get(path).cloned()
+        self.lock_state().reads.get(path).cloned()
     }
     fn state(&self, key: &str) -> Option<Value> {
-        self.kept().states.get(key).cloned()
+        self.lock_state().states.get(key).cloned()
     }
     fn set_state(&self, key: &str, value: Value) {
-        self.kept().states.insert(key.to_owned(), value);
+        self.lock_state().states.insert(key.to_owned(), value);
     }
     fn original_output(&self, _: &CallId) -> Option<(String, String)> {
         None

@@ -133,18 +133,18 @@ pub(crate) fn store_failure(error: StoreError) -> Failure {
 
 /// Lists the sessions that a name may mean, with what tells them apart: the time of the last change, and the folder.
 fn ambiguous(query: &str, candidates: &[Candidate]) -> Failure {
-    const SHOWN: usize = 10;
+    const MAX_CANDIDATES: usize = 10;
     let mut lines = vec![format!(
         "{query} could be any of {} sessions; give more of the id:",
         candidates.len(),
         query = quoted(&query)
     )];
-    lines.extend(candidates.iter().take(SHOWN).map(|candidate| {
+    lines.extend(candidates.iter().take(MAX_CANDIDATES).map(|candidate| {
         let (label, place) = (one_line(&candidate.label, 40), candidate.cwd.display());
         format!("  {}  {}  {label}  {place}", candidate.id, when(candidate.updated))
     }));
-    if candidates.len() > SHOWN {
-        lines.push(format!("  and {} more", candidates.len() - SHOWN));
+    if candidates.len() > MAX_CANDIDATES {
+        lines.push(format!("  and {} more", candidates.len() - MAX_CANDIDATES));
     }
     Failure::usage(lines.join("\n"))
 }

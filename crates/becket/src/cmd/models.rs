@@ -5,7 +5,7 @@ use crate::cmd::short;
 use crate::cmd::write;
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::model_names::known;
+use crate::model_names::known_models;
 use crate::models::model_settings;
 use crate::settings::configuration;
 use becket_model::{ModelInfo, ModelRef, probe};
@@ -26,7 +26,7 @@ pub(crate) fn run(
     if args.refresh {
         return refresh(environment, &settings, &endpoints, args.json, out);
     }
-    let known = known(&endpoints);
+    let known = known_models(&endpoints);
     let remote = if args.remote { remote(environment, &settings, &endpoints)? } else { Vec::new() };
     if args.json {
         let providers: Vec<_> = crate::providers::names(&settings)
@@ -40,10 +40,10 @@ pub(crate) fn run(
             Err(e) => json!({ "provider": provider, "error": e }),
         }).collect::<Vec<_>>() });
         write(out, &format!("{body}\n"))?;
-        return Ok(answered(&remote));
+        return Ok(exit_status(&remote));
     }
     if args.remote {
-        return served(&remote, out);
+        return print_served(&remote, out);
     }
     let head =
         format!("{:<40} {:>7} {:>7}  {:>18}  {}", "model", "window", "output", "$ in / out per M", "as of");
@@ -75,11 +75,11 @@ pub(crate) fn run(
             unused.join(", ")
         ),
     )?;
-    Ok(answered(&remote))
+    Ok(exit_status(&remote))
 }
 
 /// Lists the models of the servers alone: the table of known models is long, and `becket models` shows it.
-fn served(remote: &[(String, Served)], out: &mut dyn Write) -> Result<ExitStatus, Failure> {
+fn print_served(remote: &[(String, ServerList)], out: &mut dyn Write) -> Result<ExitStatus, Failure> {
     for (at, (provider, result)) in remote.iter().enumerate() {
         if at > 0 {
             write(out, "\n")?;
@@ -95,11 +95,11 @@ fn served(remote: &[(String, Served)], out: &mut dyn Write) -> Result<ExitStatus
             }
         }
     }
-    Ok(answered(remote))
+    Ok(exit_status(remote))
 }
 
 /// Returns exit code 7 if servers were asked and none gave its list. The reasons are in the output.
-fn answered(remote: &[(String, Served)]) -> ExitStatus {
+fn exit_status(remote: &[(String, ServerList)]) -> ExitStatus {
     let none = !remote.is_empty() && remote.iter().all(|(_, served)| served.is_err());
     if none { ExitStatus::ModelUnreachable } else { ExitStatus::Ok }
 }
@@ -157,7 +157,7 @@ fn refresh(
     as_json: bool,
     out: &mut dyn Write,
 ) -> Result<ExitStatus, Failure> {
-    let asked = asked(environment, settings, endpoints);
+    let asked = reachable_providers(environment, settings, endpoints);
     let catalog = settings.config.model.others.catalog.as_deref();
     if asked.is_empty() && catalog.is_none() {
         return Err(Failure::usage(
@@ -180,7 +180,7 @@ fn refresh(
     // A provider's own list overrides the catalog, so it comes last.
     if let Some(read) = read {
         let of_catalog = match read {
-            Ok(models) => crate::refreshed::by_provider(models),
+            Ok(models) => crate::refreshed_models::by_provider(models),
             Err(error) => vec![("models.catalog".to_owned(), Err(error))],
         };
         lists.splice(0..0, of_catalog);
@@ -192,17 +192,17 @@ fn refresh(
         ExitStatus::Ok
     };
     let today = crate::clock::today(environment);
-    let report = crate::refreshed::keep(environment, lists, &today)?;
+    let report = crate::refreshed_models::keep(environment, lists, &today)?;
     let text = if as_json { format!("{}\n", report.json()) } else { report.to_string() };
     write(out, &text)?;
     Ok(status)
 }
 
 /// Models of one provider with their windows in tokens, or the reason why there is no list.
-type Served = Result<Vec<(String, Option<u64>)>, String>;
+type ServerList = Result<Vec<(String, Option<u64>)>, String>;
 
 /// Returns the providers that have a key or a configured address.
-fn asked<'a>(
+fn reachable_providers<'a>(
     environment: &Environment,
     settings: &'a becket_config::Settings,
     endpoints: &becket_model::Settings,
@@ -223,8 +223,8 @@ fn remote(
     environment: &Environment,
     settings: &becket_config::Settings,
     endpoints: &becket_model::Settings,
-) -> Result<Vec<(String, Served)>, Failure> {
-    let asked = asked(environment, settings, endpoints);
+) -> Result<Vec<(String, ServerList)>, Failure> {
+    let asked = reachable_providers(environment, settings, endpoints);
     if asked.is_empty() {
         return Ok(["anthropic", "openai"]
             .map(|name| (name.to_owned(), Err("not configured (no key, no base URL)".to_owned())))

@@ -88,8 +88,8 @@ impl Rights {
         let cwd = crate::settings::enter(args.cd.as_deref())?;
         let root = project_root(&cwd);
         // As in a session, the files of an untrusted project can only forbid.
-        let trusted =
-            crate::trust::brings(&root, &cwd).is_empty() || crate::trust::is_trusted(environment, &root);
+        let trusted = crate::trust::content_lines(&root, &cwd).is_empty()
+            || crate::trust::is_trusted(environment, &root);
         let mut settings = configuration(environment, &cwd, args, Vec::new(), trusted)?;
         if let Some(mode) = mode {
             settings.config.permissions.mode =
@@ -171,7 +171,7 @@ impl Rights {
             "reason": found.reason(),
             "rule_to_allow": offer,
             "parts": parts.collect::<Vec<_>>(),
-            "parts_overruled": rules_over(found),
+            "parts_overruled": is_allowed_as_whole(found),
             "warnings": self.warnings(),
         });
         format!("{value}\n")
@@ -210,7 +210,7 @@ impl Rights {
             );
         }
         if found.parts.len() > 1 {
-            let heading = if rules_over(found) {
+            let heading = if is_allowed_as_whole(found) {
                 "  parts, as each would be decided by itself; the rule above names the whole command and decides:"
             } else {
                 "  parts:"
@@ -266,7 +266,7 @@ impl Rights {
 }
 
 /// True if a rule for the whole command allows it although its parts alone would not be allowed.
-fn rules_over(found: &Explanation) -> bool {
+fn is_allowed_as_whole(found: &Explanation) -> bool {
     found.verb() == Verb::Allow && found.parts.iter().any(|part| part.verb != Verb::Allow)
 }
 

@@ -3,7 +3,7 @@
 use crate::args::RedoArgs;
 use crate::cmd::live::{Answer, Live};
 use crate::cmd::pick_session;
-use crate::cmd::undo::{carry_out, nothing};
+use crate::cmd::undo::{carry_out, report_nothing};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_print::ExitStatus;
@@ -23,7 +23,7 @@ pub(crate) fn run(
         Answer::UndoPlanned(plan) => carry_out(live, &plan, (&summary, cwd), &args.consent, args.json, out),
         Answer::Nothing(why) => {
             live.end()?;
-            nothing(&why, args.json, out)
+            report_nothing(&why, args.json, out)
         }
         _ => live.end().map(|()| ExitStatus::Ok),
     }

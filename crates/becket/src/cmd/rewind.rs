@@ -6,7 +6,7 @@
 use crate::args::RewindArgs;
 use crate::cmd::live::{Answer, Live};
 use crate::cmd::pick_session;
-use crate::cmd::undo::{self, carry_out, choose, nothing, prompts};
+use crate::cmd::undo::{self, carry_out, choose, prompts, report_nothing};
 use crate::cmd::write;
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -46,7 +46,7 @@ pub(crate) fn run(
         Answer::UndoPlanned(plan) => carry_out(live, &plan, (&summary, cwd), &args.consent, args.json, out),
         Answer::Nothing(why) => {
             live.end()?;
-            nothing(&why, args.json, out)
+            report_nothing(&why, args.json, out)
         }
         _ => live.end().map(|()| ExitStatus::Ok),
     }

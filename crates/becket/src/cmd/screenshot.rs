@@ -8,8 +8,7 @@ use becket_types::Event;
 use image::ImageEncoder as _;
 use std::io::Write;
 
-/// Largest file of events, in bytes.
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_EVENT_BYTES: u64 = 256 << 20;
 
 pub(crate) fn run(args: &ScreenshotArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let theme = Theme::by_name(&args.theme).ok_or_else(|| {
@@ -22,7 +21,7 @@ pub(crate) fn run(args: &ScreenshotArgs, out: &mut dyn Write) -> Result<(), Fail
             .hint("the file name decides the format: -o out.svg, out.png or out.txt"));
     }
     let name = args.events.display();
-    let text = becket_files::read_text(&args.events, MOST_BYTES)
+    let text = becket_files::read_text(&args.events, MAX_EVENT_BYTES)
         .map_err(|e| Failure::usage(format!("cannot read {name}: {e}")))?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let events = lines.map(|(i, line)| {

@@ -5,7 +5,7 @@ mod branches;
 mod file;
 pub(crate) mod stats;
 
-pub(crate) use branches::{fork_at, place_in};
+pub(crate) use branches::{entry_before, fork_at};
 
 use crate::args::{SessionFilters, SessionsArgs, SessionsWhat};
 use crate::cmd::{one_line, store_failure, when, write};
@@ -103,7 +103,7 @@ impl ListQuery<'_> {
         self.warn_of_unreadable()?;
         let mut sessions = if self.is_narrowed() {
             let query = self.query("", usize::MAX >> 1)?;
-            searched(environment, |index| index.sessions(&query))?
+            query_index(environment, |index| index.sessions(&query))?
         } else {
             // The index is derived data. If it cannot be used, the folders are read.
             let listed = index::list(&environment.index_path(), &environment.sessions_dir(), self.project());
@@ -142,7 +142,7 @@ impl ListQuery<'_> {
         }
         self.warn_of_unreadable()?;
         let query = self.query(words, self.limit)?;
-        let hits: Vec<Hit> = searched(self.environment, |index| index.find(&query))?;
+        let hits: Vec<Hit> = query_index(self.environment, |index| index.find(&query))?;
         if self.json {
             let rows: Vec<Value> = hits
                 .iter()
@@ -157,7 +157,7 @@ impl ListQuery<'_> {
             let given = [&filters.since, &filters.until, &filters.model, &filters.file, &filters.tag];
             let fits = if given.iter().any(|f| f.is_some()) { " and fits the filters" } else { "" };
             let all = if filters.all { "" } else { " (--all looks in all projects)" };
-            let near = crate::args::near_sessions_command(words);
+            let near = crate::args::nearest_sessions_command(words);
             let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
             let words = one_line(words, 60);
             return write(out, &format!("No session contains {}{fits}{all}{near}\n", quoted(&words)));
@@ -216,7 +216,7 @@ fn row(s: &SessionSummary) -> Value {
 }
 
 /// Queries the index after bringing it up to date.
-fn searched<T>(
+fn query_index<T>(
     environment: &Environment,
     look: impl Fn(&Index) -> Result<T, IndexError>,
 ) -> Result<T, Failure> {

@@ -21,10 +21,9 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Maximum number of paths that are listed.
-const SHOWN: usize = 200;
+const MAX_LISTED_PATHS: usize = 200;
 /// Maximum number of sessions that are searched for changes if the newest has none.
-const SESSIONS: usize = 50;
+const MAX_SEARCHED_SESSIONS: usize = 50;
 
 pub(crate) fn run(
     environment: &Environment,
@@ -67,7 +66,7 @@ pub(crate) fn run(
                 );
             }
             live.end()?;
-            nothing(&why, args.json, out)
+            report_nothing(&why, args.json, out)
         }
     }
 }
@@ -79,12 +78,12 @@ fn changed_before(environment: &Environment, cwd: &Path, than: &SessionSummary) 
     let mut others = others.into_iter().filter(|s| s.id != than.id && s.subagent_of().is_none());
     others
         .by_ref()
-        .take(SESSIONS)
+        .take(MAX_SEARCHED_SESSIONS)
         .find(|summary| history(summary).is_ok_and(|history| history.undoable().next().is_some()))
 }
 
 /// Reports that there is nothing to do, which is not a failure.
-pub(crate) fn nothing(why: &str, as_json: bool, out: &mut dyn Write) -> Result<ExitStatus, Failure> {
+pub(crate) fn report_nothing(why: &str, as_json: bool, out: &mut dyn Write) -> Result<ExitStatus, Failure> {
     let text = if as_json {
         json!({ "plan": null, "done": null, "nothing": why }).to_string()
     } else {
@@ -95,9 +94,9 @@ pub(crate) fn nothing(why: &str, as_json: bool, out: &mut dyn Write) -> Result<E
 }
 
 /// The blobs of a stored session, for reading.
-struct Stored(BlobStore);
+struct StoredBlobs(BlobStore);
 
-impl Store for Stored {
+impl Store for StoredBlobs {
     fn put(&self, bytes: &[u8]) -> BlobId {
         self.0.put(bytes)
     }
@@ -108,7 +107,7 @@ impl Store for Stored {
 
 /// Reads the files and messages of a stored session. Locks and writes nothing.
 fn history(summary: &SessionSummary) -> Result<History, Failure> {
-    let blobs = Stored(BlobStore::in_memory(Arc::new(Disk), Some(&summary.dir)));
+    let blobs = StoredBlobs(BlobStore::in_memory(Arc::new(Disk), Some(&summary.dir)));
     let entries = store::read_entries(&summary.dir).map_err(store_failure)?;
     Ok(History::from_entries(entries.flatten().flatten(), &blobs))
 }
@@ -178,7 +177,7 @@ pub(crate) fn carry_out(
             write(out, "No file is changed.\n")?;
         }
     }
-    let goes = changes && !consent.dry_run && if as_json { consent.yes } else { agreed(consent.yes, out)? };
+    let goes = changes && !consent.dry_run && if as_json { consent.yes } else { confirm(consent.yes, out)? };
     let mut done = None;
     if goes {
         match live.ask(Command::CarryOut { plan: plan.plan, force: consent.force })? {
@@ -241,7 +240,7 @@ fn outcome_text(done: &UndoOutcome, plan: &UndoPlan, summary: &SessionSummary) -
 }
 
 /// True if `--yes` was given or the user answered yes on the terminal.
-pub(crate) fn agreed(yes: bool, out: &mut dyn Write) -> Result<bool, Failure> {
+pub(crate) fn confirm(yes: bool, out: &mut dyn Write) -> Result<bool, Failure> {
     if yes {
         return Ok(true);
     }
@@ -288,11 +287,11 @@ fn describe_plan(plan: &UndoPlan, folder: Option<&Path>, force: bool, is_done: b
     if !plan.paths.is_empty() {
         text.push_str("Files:\n");
     }
-    for path in plan.paths.iter().take(SHOWN) {
+    for path in plan.paths.iter().take(MAX_LISTED_PATHS) {
         let _ = writeln!(text, "{}", line(path, plan.kind, folder, force));
     }
-    if plan.paths.len() > SHOWN {
-        let _ = writeln!(text, "  … and {} more", count(plan.paths.len() - SHOWN, "path"));
+    if plan.paths.len() > MAX_LISTED_PATHS {
+        let _ = writeln!(text, "  … and {} more", count(plan.paths.len() - MAX_LISTED_PATHS, "path"));
     }
     for skipped in plan.skipped.iter().take(20) {
         let _ = writeln!(

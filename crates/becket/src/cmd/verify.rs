@@ -23,8 +23,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
 
-/// Largest file of anchors in bytes.
-const MOST: u64 = 64 << 20;
+const MAX_ANCHOR_BYTES: u64 = 64 << 20;
 
 /// A line of a file of anchors: the end of a ledger at some moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -163,7 +162,7 @@ fn hash_of(line: &[u8]) -> String {
 /// Returns the anchors of one session. A missing file contains none, but that is an error unless `new` is set.
 fn anchors(file: &Path, session: SessionId, new: bool) -> Result<Vec<Anchor>, Failure> {
     let cannot = |e: &dyn std::fmt::Display| Failure::usage(format!("--anchor: {}: {e}", file.display()));
-    let (text, _) = match becket_files::read_start(file, MOST) {
+    let (text, _) = match becket_files::read_start(file, MAX_ANCHOR_BYTES) {
         Err(e) if !new && e.kind() == std::io::ErrorKind::NotFound => {
             return Err(Failure::usage(format!("--anchor: there is no file {}", file.display()))
                 .hint("add --record to create it with the current anchor of the session"));

@@ -31,7 +31,7 @@ const TABLES: [&str; 4] = ["features", "sandbox_workspace_write", "shell_environ
 
 /// The values of the keys, except those that [`apply`] writes into the run itself.
 #[derive(Debug, Default)]
-pub(super) struct Configured {
+pub(super) struct CodexConfig {
     pub model: Option<String>,
     pub provider: Option<String>,
     pub profile: Option<String>,
@@ -55,7 +55,7 @@ pub(super) fn apply(
     given: &[String],
     environment: &mut Environment,
     run: &mut Run,
-) -> Result<Configured, Failure> {
+) -> Result<CodexConfig, Failure> {
     let mut whole = Value::Null;
     for setting in given {
         let (key, value) = setting.split_once('=').ok_or_else(|| {
@@ -63,7 +63,7 @@ pub(super) fn apply(
         })?;
         put(&mut whole, key.trim(), value_of(value.trim()));
     }
-    let mut out = Configured::default();
+    let mut out = CodexConfig::default();
     for (key, value) in whole.as_object().into_iter().flatten() {
         match (key.as_str(), value) {
             ("mcp_servers", Value::Object(servers)) => {
@@ -78,21 +78,21 @@ pub(super) fn apply(
             }
             (table, Value::Object(keys)) if TABLES.contains(&table) => {
                 for (inner, value) in keys {
-                    one(&format!("{table}.{inner}"), value, environment, run, &mut out)?;
+                    apply_key(&format!("{table}.{inner}"), value, environment, run, &mut out)?;
                 }
             }
-            _ => one(key, value, environment, run, &mut out)?,
+            _ => apply_key(key, value, environment, run, &mut out)?,
         }
     }
     Ok(out)
 }
 
-fn one(
+fn apply_key(
     key: &str,
     value: &Value,
     environment: &mut Environment,
     run: &mut Run,
-    out: &mut Configured,
+    out: &mut CodexConfig,
 ) -> Result<(), Failure> {
     let text = text_of(value);
     match key {
@@ -153,7 +153,7 @@ fn effort(given: String) -> String {
 }
 
 /// Translates a server of `mcp_servers` to one of `--mcp-config`.
-fn mcp_server(name: &str, given: &Value, run: &mut Run, out: &mut Configured) -> Result<(), Failure> {
+fn mcp_server(name: &str, given: &Value, run: &mut Run, out: &mut CodexConfig) -> Result<(), Failure> {
     let Some(given) = given.as_object() else {
         return Err(Failure::usage(format!("-c mcp_servers.{name} is not a table of keys")));
     };
@@ -215,7 +215,7 @@ fn mcp_server(name: &str, given: &Value, run: &mut Run, out: &mut Configured) ->
 }
 
 /// Translates a provider of `model_providers` to the settings of a provider of becket.
-fn model_provider(name: &str, given: &Value, environment: &Environment, out: &mut Configured) {
+fn model_provider(name: &str, given: &Value, environment: &Environment, out: &mut CodexConfig) {
     let mut provider = Value::Null;
     // The default of Codex is OpenAI Responses. A provider that becket knows has its own format.
     if becket_config::vendor(name).is_none() || given.get("wire_api").is_some() {
@@ -266,7 +266,7 @@ fn milliseconds(seconds: &Value) -> Value {
     })
 }
 
-impl Configured {
+impl CodexConfig {
     /// Lets edits and confined commands write the folders for temporary files, as at the level `workspace-write` of Codex.
     pub(super) fn open_temporary_folders(&mut self, environment: &Environment, run: &mut Run) {
         let tmp = Some("/tmp").filter(|_| !self.without_tmp);
@@ -333,7 +333,7 @@ mod tests {
     use super::*;
     use clap::Parser as _;
 
-    fn of(settings: &[&str]) -> (Run, Configured, Environment) {
+    fn of(settings: &[&str]) -> (Run, CodexConfig, Environment) {
         let mut environment = Environment::below(Path::new("/nowhere"));
         environment.vars.insert("TEAM".to_owned(), "blue".to_owned());
         let mut run = Run::try_parse_from(["becket", "-p"]).unwrap();

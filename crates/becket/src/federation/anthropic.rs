@@ -1,6 +1,6 @@
 //! Anthropic's workload identity federation: a token of an identity provider is exchanged for one of Anthropic's.
 
-use super::{Keeper, ask_json, oauth_grant, request, token_in};
+use super::{TokenCache, ask_json, parse_oauth_token, request, token_in};
 use crate::environment::Environment;
 use becket_model::{NoKey, TokenBody, TokenSource};
 use serde_json::json;
@@ -50,7 +50,7 @@ pub(crate) fn source(environment: &Environment, base_url: Option<&str>) -> Optio
             let host = url.host_str().unwrap_or_default().to_owned();
             let mut request = request(url, TokenBody::Json(body));
             request.headers = vec![(BETA.0.to_owned(), EXCHANGE_BETA.to_owned())];
-            oauth_grant(&ask_json(&proxies, request).await?, &host)
+            parse_oauth_token(&ask_json(&proxies, request).await?, &host)
         };
         Box::pin(async move {
             exchanged.await.map_err(|why: String| NoKey {
@@ -59,5 +59,5 @@ pub(crate) fn source(environment: &Environment, base_url: Option<&str>) -> Optio
             })
         }) as futures::future::BoxFuture<'static, _>
     };
-    Some(Keeper::new(environment, "anthropic", &identity, exchange).tokens())
+    Some(TokenCache::new(environment, "anthropic", &identity, exchange).into_token_source())
 }

@@ -2,11 +2,14 @@
 //! files of `~/.aws` (keys, another role, single sign-on, a program), a container, the machine.
 //!
 //! Addresses are those of AWS in the configured region, or those that AWS's own variables name. Expiring keys are
-//! exchanged by a [`Keeper`].
+//! exchanged by a [`TokenCache`].
 
-use super::{Grant, Keeper, PATIENCE, address, ask, ask_json, form, is_machine_of, now, request, token_in};
+use super::{
+    REQUEST_TIMEOUT, TemporaryCredential, TokenCache, address, ask, ask_json, form, is_machine_of, now,
+    request, token_in,
+};
 use crate::environment::Environment;
-use crate::key_command::printed;
+use crate::key_command::run_for_output;
 use becket_model::{AwsKeys, Credential, KeySource, NoKey, Proxies, Secret, TokenBody, TokenRequest};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -21,16 +24,16 @@ type Sections = BTreeMap<String, BTreeMap<String, String>>;
 type Entry = BTreeMap<String, String>;
 
 /// Longest time for the metadata service, which is one hop away.
-const MACHINE_PATIENCE: Duration = Duration::from_secs(2);
+const METADATA_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum length of a chain of profiles in which each assumes its role with the keys of the next.
-const DEEPEST: usize = 5;
+const MAX_ROLE_CHAIN: usize = 5;
 
 /// A source of AWS keys, with everything that is needed to get them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Way {
+enum AwsKeySource {
     Fixed(AwsKeys),
     WebIdentity { role: Role, file: String },
-    Assumed { role: Role, by: Box<Way> },
+    Assumed { role: Role, by: Box<AwsKeySource> },
     SingleSignOn { profile: String, start_url: String, region: String, account: String, role: String },
     Program(String),
     Container { url: String, token: Option<String>, token_file: Option<String> },
@@ -68,22 +71,29 @@ impl<'a> Sources<'a> {
         self.config.get(&format!("profile {profile}")).or_else(|| self.config.get(profile))
     }
 
-    fn way(&self, on_aws: impl Fn() -> bool) -> Option<Way> {
+    fn key_source(&self, on_aws: impl Fn() -> bool) -> Option<AwsKeySource> {
         // Credentials in variables win, even if a profile is named.
         if let (Some(id), Some(secret)) = (self.var("AWS_ACCESS_KEY_ID"), self.var("AWS_SECRET_ACCESS_KEY")) {
             let session_token = self.var("AWS_SESSION_TOKEN").map(Secret::new);
             let region = region(self.environment);
-            return Some(Way::Fixed(AwsKeys { id, secret: Secret::new(secret), session_token, region }));
+            return Some(AwsKeySource::Fixed(AwsKeys {
+                id,
+                secret: Secret::new(secret),
+                session_token,
+                region,
+            }));
         }
         if let (Some(file), Some(arn)) = (self.var("AWS_WEB_IDENTITY_TOKEN_FILE"), self.var("AWS_ROLE_ARN")) {
             let session = self.var("AWS_ROLE_SESSION_NAME").unwrap_or_else(|| "becket".to_owned());
-            return Some(Way::WebIdentity { role: Role { arn, session, external_id: None }, file });
+            return Some(AwsKeySource::WebIdentity { role: Role { arn, session, external_id: None }, file });
         }
         let profile = self.var("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
-        self.of_profile(&profile, DEEPEST).or_else(|| self.container()).or_else(|| self.machine(on_aws))
+        self.source_of_profile(&profile, MAX_ROLE_CHAIN)
+            .or_else(|| self.container())
+            .or_else(|| self.machine(on_aws))
     }
 
-    fn of_profile(&self, profile: &str, depth: usize) -> Option<Way> {
+    fn source_of_profile(&self, profile: &str, depth: usize) -> Option<AwsKeySource> {
         let in_config = self.in_config(profile);
         if let Some(entry) = in_config.filter(|entry| entry.contains_key("role_arn")) {
             let role = Role {
@@ -92,30 +102,31 @@ impl<'a> Sources<'a> {
                 external_id: entry.get("external_id").cloned(),
             };
             if let Some(file) = entry.get("web_identity_token_file") {
-                return Some(Way::WebIdentity { role, file: file.clone() });
+                return Some(AwsKeySource::WebIdentity { role, file: file.clone() });
             }
             let by = match (entry.get("source_profile"), entry.get("credential_source").map(String::as_str)) {
                 // If `source_profile` names the profile itself, its own keys assume the role.
-                (Some(source), _) if source == profile => self.keys_of(profile)?,
-                (Some(source), _) => self.of_profile(source, depth.checked_sub(1)?)?,
+                (Some(source), _) if source == profile => self.fixed_keys_of_profile(profile)?,
+                (Some(source), _) => self.source_of_profile(source, depth.checked_sub(1)?)?,
                 (None, Some("EcsContainer")) => self.container()?,
                 (None, Some("Ec2InstanceMetadata")) => self.machine(|| true)?,
                 (None, Some("Environment")) => return None,
                 _ => return None,
             };
-            return Some(Way::Assumed { role, by: Box::new(by) });
+            return Some(AwsKeySource::Assumed { role, by: Box::new(by) });
         }
         if let Some(way) = in_config.and_then(|entry| self.single_sign_on(profile, entry)) {
             return Some(way);
         }
-        self.keys_of(profile).or_else(|| Some(Way::Program(in_config?.get("credential_process")?.clone())))
+        self.fixed_keys_of_profile(profile)
+            .or_else(|| Some(AwsKeySource::Program(in_config?.get("credential_process")?.clone())))
     }
 
     /// Returns the keys of a profile.
-    fn keys_of(&self, profile: &str) -> Option<Way> {
+    fn fixed_keys_of_profile(&self, profile: &str) -> Option<AwsKeySource> {
         let entries = [self.credentials.get(profile), self.in_config(profile)];
         entries.into_iter().flatten().find_map(|entry| {
-            Some(Way::Fixed(AwsKeys {
+            Some(AwsKeySource::Fixed(AwsKeys {
                 id: entry.get("aws_access_key_id")?.clone(),
                 secret: Secret::new(entry.get("aws_secret_access_key")?.as_str()),
                 session_token: entry.get("aws_session_token").map(|token| Secret::new(token.as_str())),
@@ -124,12 +135,12 @@ impl<'a> Sources<'a> {
         })
     }
 
-    fn single_sign_on(&self, profile: &str, entry: &Entry) -> Option<Way> {
+    fn single_sign_on(&self, profile: &str, entry: &Entry) -> Option<AwsKeySource> {
         let session =
             entry.get("sso_session").and_then(|name| self.config.get(&format!("sso-session {name}")));
         let get =
             |key: &str| session.and_then(|session| session.get(key)).or_else(|| entry.get(key)).cloned();
-        Some(Way::SingleSignOn {
+        Some(AwsKeySource::SingleSignOn {
             profile: profile.to_owned(),
             start_url: get("sso_start_url")?,
             region: get("sso_region")?,
@@ -138,34 +149,34 @@ impl<'a> Sources<'a> {
         })
     }
 
-    fn container(&self) -> Option<Way> {
+    fn container(&self) -> Option<AwsKeySource> {
         let relative = self.var("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
         let url = relative
             .map(|path| format!("http://169.254.170.2{path}"))
             .or_else(|| self.var("AWS_CONTAINER_CREDENTIALS_FULL_URI"))?;
-        Some(Way::Container {
+        Some(AwsKeySource::Container {
             url,
             token: self.var("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
             token_file: self.var("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"),
         })
     }
 
-    fn machine(&self, on_aws: impl Fn() -> bool) -> Option<Way> {
+    fn machine(&self, on_aws: impl Fn() -> bool) -> Option<AwsKeySource> {
         if self.var("AWS_EC2_METADATA_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
             return None;
         }
         match self.var("AWS_EC2_METADATA_SERVICE_ENDPOINT") {
-            Some(endpoint) => Some(Way::Machine(endpoint)),
-            None => on_aws().then(|| Way::Machine("http://169.254.169.254".to_owned())),
+            Some(endpoint) => Some(AwsKeySource::Machine(endpoint)),
+            None => on_aws().then(|| AwsKeySource::Machine("http://169.254.169.254".to_owned())),
         }
     }
 }
 
 /// Returns the credential, if there is one. Keys that expire are asked for with the first request.
 pub(crate) fn credential(environment: &Environment, configured_region: Option<String>) -> Option<Credential> {
-    let way = Sources::read(environment).way(|| is_machine_of("sys_vendor", "Amazon EC2"))?;
+    let way = Sources::read(environment).key_source(|| is_machine_of("sys_vendor", "Amazon EC2"))?;
     let region = configured_region.or_else(|| region(environment));
-    if let Way::Fixed(mut keys) = way {
+    if let AwsKeySource::Fixed(mut keys) = way {
         keys.region = region;
         return Some(Credential::Aws(keys));
     }
@@ -184,14 +195,14 @@ pub(crate) fn credential(environment: &Environment, configured_region: Option<St
             aws.keys(way).await.map_err(|why| NoKey { why: format!("AWS: {why}"), hint })
         }) as BoxFuture<'static, _>
     };
-    let keeper = Keeper::new(environment, "bedrock", &identity, exchange);
+    let keeper = TokenCache::new(environment, "bedrock", &identity, exchange);
     Some(Credential::AwsAsked(KeySource::new(move |refused| {
         let (keeper, region) = (keeper.clone(), region.clone());
         Box::pin(async move { Ok(keys(keeper.get(refused).await?, region)) })
     })))
 }
 
-fn keys(grant: Grant, region: Option<String>) -> AwsKeys {
+fn keys(grant: TemporaryCredential, region: Option<String>) -> AwsKeys {
     AwsKeys {
         id: grant.id.unwrap_or_default(),
         secret: Secret::new(grant.secret),
@@ -200,7 +211,7 @@ fn keys(grant: Grant, region: Option<String>) -> AwsKeys {
     }
 }
 
-impl Way {
+impl AwsKeySource {
     /// Distinguishes this identity from others, without its secret.
     fn identity(&self) -> String {
         match self {
@@ -237,34 +248,34 @@ struct Aws {
 }
 
 impl Aws {
-    fn keys(self, way: Way) -> BoxFuture<'static, Result<Grant, String>> {
+    fn keys(self, way: AwsKeySource) -> BoxFuture<'static, Result<TemporaryCredential, String>> {
         async move {
             match way {
-                Way::Fixed(keys) => Ok(Grant {
+                AwsKeySource::Fixed(keys) => Ok(TemporaryCredential {
                     secret: keys.secret.reveal().to_owned(),
                     id: Some(keys.id),
                     session: keys.session_token.map(|token| token.reveal().to_owned()),
                     until: u64::MAX,
                     only_in_memory: false,
                 }),
-                Way::WebIdentity { role, file } => {
+                AwsKeySource::WebIdentity { role, file } => {
                     let token = token_in(&file)?;
                     let action = ("Action", "AssumeRoleWithWebIdentity");
                     self.assume(&role, &[action, ("WebIdentityToken", &token)], None).await
                 }
-                Way::Assumed { role, by } => {
+                AwsKeySource::Assumed { role, by } => {
                     let by = keys(self.clone().keys(*by).await?, None);
                     let mut fields = vec![("Action", "AssumeRole")];
                     fields.extend(role.external_id.as_deref().map(|id| ("ExternalId", id)));
                     self.assume(&role, &fields, Some(by)).await
                 }
-                Way::SingleSignOn { start_url, region, account, role, .. } => {
-                    self.signed_on(&start_url, &region, &account, &role).await
+                AwsKeySource::SingleSignOn { start_url, region, account, role, .. } => {
+                    self.sso_credential(&start_url, &region, &account, &role).await
                 }
-                Way::Program(command) => run(&command).await,
-                Way::Container { url, token, token_file } => {
+                AwsKeySource::Program(command) => run(&command).await,
+                AwsKeySource::Container { url, token, token_file } => {
                     let url = address(&url)?;
-                    if url.scheme() != "https" && !is_near(&url) {
+                    if url.scheme() != "https" && !is_loopback_or_container_host(&url) {
                         return Err(format!(
                             "the address of the container's credentials is neither encrypted nor on this machine: {url}"
                         ));
@@ -275,9 +286,9 @@ impl Aws {
                     };
                     let mut request = request(url, TokenBody::None);
                     request.headers = token.map(|token| ("authorization".to_owned(), token)).into_iter().collect();
-                    grant(&ask_json(&self.proxies, request).await?)
+                    parse_credential(&ask_json(&self.proxies, request).await?)
                 }
-                Way::Machine(endpoint) => self.of_machine(&endpoint).await,
+                AwsKeySource::Machine(endpoint) => self.metadata_credential(&endpoint).await,
             }
         }
         .boxed()
@@ -289,7 +300,7 @@ impl Aws {
         role: &Role,
         fields: &[(&str, &str)],
         by: Option<AwsKeys>,
-    ) -> Result<Grant, String> {
+    ) -> Result<TemporaryCredential, String> {
         let usual = format!("https://sts.{}.amazonaws.com/", label(&self.region)?);
         let mut all =
             vec![("Version", "2011-06-15"), ("RoleArn", &role.arn), ("RoleSessionName", &role.session)];
@@ -299,7 +310,7 @@ impl Aws {
         let xml = ask(&self.proxies, request).await?;
         let get = |name: &str| element(&xml, name).map(str::to_owned);
         let until = get("Expiration").and_then(|time| time.parse::<jiff::Timestamp>().ok());
-        Ok(Grant {
+        Ok(TemporaryCredential {
             id: Some(get("AccessKeyId").ok_or("the role has no keys")?),
             secret: get("SecretAccessKey").ok_or("the role has no keys")?,
             session: get("SessionToken"),
@@ -309,13 +320,13 @@ impl Aws {
     }
 
     /// Exchanges the token of `aws sso login`, which is in a file of its cache.
-    async fn signed_on(
+    async fn sso_credential(
         &self,
         start_url: &str,
         region: &str,
         account: &str,
         role: &str,
-    ) -> Result<Grant, String> {
+    ) -> Result<TemporaryCredential, String> {
         let dir = self.sso_cache.as_deref().ok_or("there is no home folder with a login")?;
         let token = sso_token(dir, start_url).ok_or("the login has expired, or there is none")?;
         let usual = format!("https://portal.sso.{}.amazonaws.com", label(region)?);
@@ -327,7 +338,7 @@ impl Aws {
         let json = ask_json(&self.proxies, request).await?;
         let keys = &json["roleCredentials"];
         let text = |key: &str| keys[key].as_str().map(str::to_owned);
-        Ok(Grant {
+        Ok(TemporaryCredential {
             id: Some(text("accessKeyId").ok_or("the role has no keys")?),
             secret: text("secretAccessKey").ok_or("the role has no keys")?,
             session: text("sessionToken"),
@@ -337,12 +348,12 @@ impl Aws {
     }
 
     /// Asks the metadata service of the machine (IMDSv2).
-    async fn of_machine(&self, endpoint: &str) -> Result<Grant, String> {
+    async fn metadata_credential(&self, endpoint: &str) -> Result<TemporaryCredential, String> {
         let base = endpoint.trim_end_matches('/');
         let at = |path: &str, body: TokenBody, header: (&str, &str)| {
             Ok::<_, String>(TokenRequest {
                 headers: vec![(header.0.to_owned(), header.1.to_owned())],
-                timeout: MACHINE_PATIENCE,
+                timeout: METADATA_TIMEOUT,
                 ..request(address(&format!("{base}/latest/{path}"))?, body)
             })
         };
@@ -355,15 +366,17 @@ impl Aws {
         if role.is_empty() || role.contains('/') {
             return Err("this machine has no role".to_owned());
         }
-        grant(&ask_json(&self.proxies, at(&format!("{roles}{role}"), TokenBody::None, proof)?).await?)
+        parse_credential(
+            &ask_json(&self.proxies, at(&format!("{roles}{role}"), TokenBody::None, proof)?).await?,
+        )
     }
 }
 
 /// Parses keys as containers, machines and programs give them.
-fn grant(json: &Value) -> Result<Grant, String> {
+fn parse_credential(json: &Value) -> Result<TemporaryCredential, String> {
     let text = |key: &str| json[key].as_str().map(str::to_owned);
     let until = text("Expiration").and_then(|time| time.parse::<jiff::Timestamp>().ok());
-    Ok(Grant {
+    Ok(TemporaryCredential {
         id: Some(text("AccessKeyId").ok_or("there are no keys in the answer")?),
         secret: text("SecretAccessKey").ok_or("there are no keys in the answer")?,
         session: text("Token").or_else(|| text("SessionToken")),
@@ -374,12 +387,12 @@ fn grant(json: &Value) -> Result<Grant, String> {
 }
 
 /// Runs the program of `credential_process`, as AWS's tools do.
-async fn run(command: &str) -> Result<Grant, String> {
+async fn run(command: &str) -> Result<TemporaryCredential, String> {
     let mut shell = Command::new("/bin/sh");
-    let printed = printed(shell.args(["-c", command]), PATIENCE).await;
+    let printed = run_for_output(shell.args(["-c", command]), REQUEST_TIMEOUT).await;
     let printed = printed.map_err(|why| format!("credential_process {why}"))?;
     let json = serde_json::from_slice(&printed).map_err(|_| "credential_process printed no JSON")?;
-    grant(&json)
+    parse_credential(&json)
 }
 
 /// Returns the token of a login to this address that is still valid.
@@ -406,7 +419,7 @@ fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// True for this machine and for the addresses at which AWS gives credentials to containers.
-fn is_near(url: &Url) -> bool {
+fn is_loopback_or_container_host(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
         Some(Host::Ipv4(ip)) => {
@@ -492,8 +505,8 @@ mod tests {
             ),
         ] {
             let environment = environment(dir.path(), vars);
-            let keys = match Sources::read(&environment).way(|| false) {
-                Some(Way::Fixed(keys)) => Some(keys),
+            let keys = match Sources::read(&environment).key_source(|| false) {
+                Some(AwsKeySource::Fixed(keys)) => Some(keys),
                 None => None,
                 other => panic!("{other:?}"),
             };
@@ -525,17 +538,20 @@ mod tests {
             (&[("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "/x")], true, Some("http://169.254.170.2/x")),
         ] {
             let environment = environment(dir.path(), vars);
-            let identity = Sources::read(&environment).way(|| on_aws).map(|way| way.identity());
+            let identity = Sources::read(&environment).key_source(|| on_aws).map(|way| way.identity());
             assert_eq!(identity.as_deref(), want, "{vars:?}");
         }
         for (profile, contains) in [("role", "/bin/p x"), ("web", "/t"), ("box", "169.254.169.254")] {
             let environment = environment(dir.path(), &[("AWS_PROFILE", profile)]);
-            let identity = Sources::read(&environment).way(|| false).unwrap().identity();
+            let identity = Sources::read(&environment).key_source(|| false).unwrap().identity();
             assert!(identity.contains(contains), "{profile}: {identity}");
         }
         let web = [("AWS_WEB_IDENTITY_TOKEN_FILE", "/f"), ("AWS_ROLE_ARN", "arn:x"), ("AWS_PROFILE", "sso")];
         let environment = environment(dir.path(), &web);
-        assert!(matches!(Sources::read(&environment).way(|| false), Some(Way::WebIdentity { .. })));
+        assert!(matches!(
+            Sources::read(&environment).key_source(|| false),
+            Some(AwsKeySource::WebIdentity { .. })
+        ));
     }
 
     #[test]
@@ -548,7 +564,7 @@ mod tests {
             ("http://169.254.1.1/x", false),
             ("http://example.com/x", false),
         ] {
-            assert_eq!(is_near(&Url::parse(url).unwrap()), near, "{url}");
+            assert_eq!(is_loopback_or_container_host(&Url::parse(url).unwrap()), near, "{url}");
         }
         assert!(label("eu-west-1").is_ok() && label("x.example.com/#").is_err() && label("").is_err());
         assert_eq!(element("<A><AccessKeyId>x</AccessKeyId></A>", "AccessKeyId"), Some("x"));

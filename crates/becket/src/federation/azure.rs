@@ -1,7 +1,10 @@
 //! Tokens of Microsoft Entra for Azure OpenAI: a client secret, a workload identity (the token of a Kubernetes service
 //! account), or the managed identity of an app service or a machine.
 
-use super::{Grant, Keeper, address, ask_json, form, is_machine_of, oauth_grant, request, token_in};
+use super::{
+    TemporaryCredential, TokenCache, address, ask_json, form, is_machine_of, parse_oauth_token, request,
+    token_in,
+};
 use crate::environment::Environment;
 use becket_model::{NoKey, Proxies, TokenBody, TokenSource};
 use url::Url;
@@ -13,7 +16,7 @@ const ASSET_TAG: &str = "7783-7084-3265-9085-8269-3286-77";
 
 /// A source of tokens of Microsoft Entra.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Way {
+enum EntraTokenSource {
     /// A client of a tenant with a secret, or with the file of a token.
     Client {
         authority: String,
@@ -39,7 +42,7 @@ enum Proof {
     TokenFile(String),
 }
 
-impl Way {
+impl EntraTokenSource {
     /// Returns the first source that the environment names, in the order of the variants.
     fn from_environment(environment: &Environment, on_azure: impl Fn() -> bool) -> Option<Self> {
         let var = |name: &str| environment.var(name).map(str::to_owned);
@@ -69,7 +72,7 @@ impl Way {
         }
     }
 
-    async fn exchange(self, proxies: Proxies) -> Result<Grant, String> {
+    async fn exchange(self, proxies: Proxies) -> Result<TemporaryCredential, String> {
         let with_client = |mut url: Url, client: &Option<String>| {
             if let Some(client) = client {
                 url.query_pairs_mut().append_pair("client_id", client);
@@ -117,13 +120,14 @@ impl Way {
             }
         };
         let host = request.url.host_str().unwrap_or_default().to_owned();
-        oauth_grant(&ask_json(&proxies, request).await?, &host)
+        parse_oauth_token(&ask_json(&proxies, request).await?, &host)
     }
 }
 
 /// Returns the source of tokens, if the environment names an identity.
 pub(crate) fn source(environment: &Environment) -> Option<TokenSource> {
-    let way = Way::from_environment(environment, || is_machine_of("chassis_asset_tag", ASSET_TAG))?;
+    let way =
+        EntraTokenSource::from_environment(environment, || is_machine_of("chassis_asset_tag", ASSET_TAG))?;
     let proxies = environment.proxies();
     let identity = way.identity();
     let exchange = move || {
@@ -135,7 +139,7 @@ pub(crate) fn source(environment: &Environment) -> Option<TokenSource> {
             })
         }) as futures::future::BoxFuture<'static, _>
     };
-    Some(Keeper::new(environment, "azure", &identity, exchange).tokens())
+    Some(TokenCache::new(environment, "azure", &identity, exchange).into_token_source())
 }
 
 #[cfg(test)]
@@ -172,7 +176,7 @@ mod tests {
         ] {
             let vars = vars.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
             let environment = Environment { vars, ..Environment::below(dir.path()) };
-            let identity = Way::from_environment(&environment, || on_azure)
+            let identity = EntraTokenSource::from_environment(&environment, || on_azure)
                 .map(|way| way.identity())
                 .unwrap_or_default();
             assert_eq!(identity, want);

@@ -5,11 +5,13 @@
 //! access token, which only this user can read. One process at a time renews the login, because a refresh token may be
 //! valid only once. Tokens go only to the configured addresses, and are never shown.
 
-use super::{Grant, Keeper, address, ask_for, form, is_token, oauth_grant, request};
+use super::{
+    TemporaryCredential, TokenCache, address, form, is_token, parse_oauth_token, request, request_text,
+};
 use crate::environment::Environment;
 use crate::interactive::preferences;
 use crate::keychain::Keychain;
-use crate::keys::{KeepIn, Kept};
+use crate::keys::{KeyLocation, KeyStore};
 use becket_config::{LoginConfig, Settings};
 use becket_model::{NoKey, Proxies, TokenFault, TokenSource, token_request};
 use becket_print::clean;
@@ -26,15 +28,15 @@ use url::Url;
 /// Grant type of a request with a device code.
 const DEVICE_CODE: &str = "urn:ietf:params:oauth:grant-type:device_code";
 /// Pause between two requests if the provider names none, and what a `slow_down` adds to it.
-const INTERVAL: Duration = Duration::from_secs(5);
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(5);
 /// Shortest pause, whatever the provider says.
-const SHORTEST: Duration = Duration::from_millis(200);
+const MIN_INTERVAL: Duration = Duration::from_millis(200);
 /// Lifetime of a code if the provider names none.
-const LIFETIME: Duration = Duration::from_mins(15);
+const DEFAULT_CODE_LIFETIME: Duration = Duration::from_mins(15);
 /// Assumed lifetime, in seconds, of a token that has neither an expiry nor a refresh token.
-const LASTING: u64 = 365 * 24 * 3600;
+const DEFAULT_TOKEN_LIFETIME: u64 = 365 * 24 * 3600;
 /// Longest code or address that is shown, in characters.
-const SHOWN: usize = 200;
+const MAX_SHOWN_CHARS: usize = 200;
 
 /// The login of one provider.
 #[derive(Clone)]
@@ -58,7 +60,7 @@ struct Client {
 /// The saved login, without the access token.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Saved {
+struct SavedLogin {
     refresh_token: Option<String>,
     /// The name of the refresh token in the system's keychain.
     keychain: Option<String>,
@@ -77,7 +79,7 @@ pub(crate) struct Prompt {
 /// The tokens of a login.
 #[derive(Clone)]
 pub(crate) struct Tokens {
-    grant: Grant,
+    grant: TemporaryCredential,
     refresh: Option<String>,
 }
 
@@ -99,11 +101,11 @@ impl Client {
         let mut fields = vec![("client_id", self.id.as_str())];
         fields.extend(self.scope.as_deref().map(|scope| ("scope", scope)));
         let asked = request(address(&self.device_url)?, form(&fields));
-        let answer = object(&ask_for(&self.proxies, asked).await.map_err(|fault| fault.why)?);
+        let answer = object(&request_text(&self.proxies, asked).await.map_err(|fault| fault.why)?);
         let (prompt, device_code) =
             prompt(&answer).map_err(|what| format!("{} sent {what}", host(&self.device_url)))?;
         let named = answer["interval"].as_f64().and_then(|n| Duration::try_from_secs_f64(n).ok());
-        let mut interval = named.unwrap_or(INTERVAL).max(SHORTEST);
+        let mut interval = named.unwrap_or(DEFAULT_INTERVAL).max(MIN_INTERVAL);
         show(&prompt);
         let (start, mut waited) = (Instant::now(), Duration::ZERO);
         while waited.max(start.elapsed()) < prompt.lifetime {
@@ -113,7 +115,7 @@ impl Client {
                 Ok(tokens) => return Ok(tokens),
                 Err(fault) => match (fault.code.as_deref(), fault.status) {
                     (Some("authorization_pending"), _) => {}
-                    (Some("slow_down"), _) => interval += INTERVAL,
+                    (Some("slow_down"), _) => interval += DEFAULT_INTERVAL,
                     (Some("access_denied"), _) => return Err("it was denied in the browser".to_owned()),
                     (Some("expired_token"), _) => break,
                     // A fault of the network or the service may pass. RFC 8628 asks for longer pauses then.
@@ -135,7 +137,7 @@ impl Client {
         let wrong = |why: String| TokenFault { status: Some(400), code: None, why };
         let asked = request(address(&self.token_url).map_err(wrong)?, form(fields));
         let text = if again {
-            ask_for(&self.proxies, asked).await?
+            request_text(&self.proxies, asked).await?
         } else {
             token_request(&asked, &self.proxies).await?
         };
@@ -154,10 +156,10 @@ impl Client {
                 for_terminal(kind)
             )));
         }
-        let mut grant = oauth_grant(&answer, &host(&self.token_url)).map_err(wrong)?;
+        let mut grant = parse_oauth_token(&answer, &host(&self.token_url)).map_err(wrong)?;
         let refresh = answer["refresh_token"].as_str().filter(|token| is_token(token)).map(str::to_owned);
         if refresh.is_none() && answer["expires_in"].is_null() {
-            grant.until = super::now() + LASTING;
+            grant.until = super::now() + DEFAULT_TOKEN_LIFETIME;
         }
         Ok(Tokens { grant, refresh })
     }
@@ -179,14 +181,14 @@ fn prompt(answer: &Value) -> Result<(Prompt, String), &'static str> {
         address: for_terminal(page),
         code: for_terminal(code),
         complete,
-        lifetime: lifetime.unwrap_or(LIFETIME),
+        lifetime: lifetime.unwrap_or(DEFAULT_CODE_LIFETIME),
     };
     Ok((prompt, device_code.to_owned()))
 }
 
 /// Returns a server's text for the user's terminal.
 fn for_terminal(text: &str) -> String {
-    clean(&text.chars().take(SHOWN).collect::<String>()).replace('\n', " ")
+    clean(&text.chars().take(MAX_SHOWN_CHARS).collect::<String>()).replace('\n', " ")
 }
 
 /// Parses an answer. Anything but a JSON object becomes an empty one, so that the field that is missing is named.
@@ -215,17 +217,17 @@ impl DeviceLogin {
             client,
             folder: PathBuf::new(),
         };
-        let folder = login.keeper().folder().to_owned();
+        let folder = login.token_cache().folder().to_owned();
         Some(Self { folder, ..login })
     }
 
     /// Keeps the access token. The file's name depends on the address and the client id, so a change of either needs a new login.
-    fn keeper(&self) -> Keeper {
+    fn token_cache(&self) -> TokenCache {
         let identity = format!("{} {}", self.client.token_url, self.client.id);
         let login = self.clone();
-        Keeper::new(&self.environment, &format!("login-{}", self.provider), &identity, move || {
+        TokenCache::new(&self.environment, &format!("login-{}", self.provider), &identity, move || {
             let login = login.clone();
-            Box::pin(async move { login.renewed().await })
+            Box::pin(async move { login.renew().await })
         })
     }
 
@@ -235,28 +237,31 @@ impl DeviceLogin {
 
     /// Returns the source of this provider's tokens, if there is a login.
     pub(crate) fn source(&self) -> Option<TokenSource> {
-        self.file().is_file().then(|| self.keeper().tokens())
+        self.file().is_file().then(|| self.token_cache().into_token_source())
     }
 
     /// Logs in and saves the tokens. `show` gets the address and the code for the user.
     pub(crate) async fn log_in(
         &self,
         show: &(dyn Fn(&Prompt) + Sync),
-        place: KeepIn,
-    ) -> Result<Kept, String> {
+        place: KeyStore,
+    ) -> Result<KeyLocation, String> {
         let tokens = self.client.log_in(show, &|time| Box::pin(tokio::time::sleep(time))).await?;
         let login = self.clone();
         let saved = tokens.clone();
         let kept = blocking(move || login.save(saved.refresh.as_deref(), place)).await?;
-        self.keeper().keep(&tokens.grant).await.map_err(|e| format!("the login cannot be saved: {e}"))?;
+        self.token_cache()
+            .store(&tokens.grant)
+            .await
+            .map_err(|e| format!("the login cannot be saved: {e}"))?;
         Ok(kept)
     }
 
     /// Starts the login as a task of its own. The first value is the address and the code, once the provider has sent them.
     pub(crate) fn start(
         self,
-        place: KeepIn,
-    ) -> (oneshot::Receiver<Prompt>, JoinHandle<Result<Kept, String>>) {
+        place: KeyStore,
+    ) -> (oneshot::Receiver<Prompt>, JoinHandle<Result<KeyLocation, String>>) {
         let (sender, prompt) = oneshot::channel();
         let sender = Mutex::new(Some(sender));
         let show = move |prompt: &Prompt| {
@@ -267,22 +272,22 @@ impl DeviceLogin {
     }
 
     /// Saves a refresh token. A login without one lasts as long as its access token.
-    fn save(&self, refresh: Option<&str>, place: KeepIn) -> Result<Kept, String> {
+    fn save(&self, refresh: Option<&str>, place: KeyStore) -> Result<KeyLocation, String> {
         let name = format!("login:{}", self.provider);
         let kept = match (refresh, place) {
-            (None, _) | (_, KeepIn::File) => Kept::File(None),
-            (Some(token), KeepIn::Keychain) => {
+            (None, _) | (_, KeyStore::File) => KeyLocation::File(None),
+            (Some(token), KeyStore::Keychain) => {
                 match Keychain::from_environment(&self.environment)
                     .and_then(|keychain| keychain.save(&name, token))
                 {
-                    Ok(()) => Kept::Keychain,
-                    Err(why) => Kept::File(Some(why)),
+                    Ok(()) => KeyLocation::Keychain,
+                    Err(why) => KeyLocation::File(Some(why)),
                 }
             }
         };
         let saved = match kept {
-            Kept::Keychain => Saved { keychain: Some(name), refresh_token: None },
-            Kept::File(_) => Saved { keychain: None, refresh_token: refresh.map(str::to_owned) },
+            KeyLocation::Keychain => SavedLogin { keychain: Some(name), refresh_token: None },
+            KeyLocation::File(_) => SavedLogin { keychain: None, refresh_token: refresh.map(str::to_owned) },
         };
         let text = serde_json::to_string(&saved).unwrap_or_default();
         preferences::write(&self.file(), &text)
@@ -291,20 +296,20 @@ impl DeviceLogin {
     }
 
     /// Describes the place of the login, for a message on one line.
-    pub(crate) fn place(&self, kept: &Kept) -> String {
+    pub(crate) fn place(&self, kept: &KeyLocation) -> String {
         match kept {
-            Kept::Keychain => crate::keys::KEYCHAIN.to_owned(),
-            Kept::File(None) => self.file().display().to_string(),
-            Kept::File(Some(why)) => format!("{} (not in the keychain: {why})", self.file().display()),
+            KeyLocation::Keychain => crate::keys::KEYCHAIN.to_owned(),
+            KeyLocation::File(None) => self.file().display().to_string(),
+            KeyLocation::File(Some(why)) => format!("{} (not in the keychain: {why})", self.file().display()),
         }
     }
 
     /// Gets a new access token with the saved refresh token, and saves the next refresh token.
-    async fn renewed(&self) -> Result<Grant, NoKey> {
+    async fn renew(&self) -> Result<TemporaryCredential, NoKey> {
         let over = |why: String| NoKey { why, hint: format!("Run `becket login {}`.", self.provider) };
         let saved =
             std::fs::read_to_string(self.file()).map_err(|_| over("nobody is logged in".to_owned()))?;
-        let saved: Saved = serde_json::from_str(&saved).unwrap_or_default();
+        let saved: SavedLogin = serde_json::from_str(&saved).unwrap_or_default();
         let token = match (saved.refresh_token, saved.keychain.clone()) {
             (Some(token), _) => token,
             (None, Some(name)) => {
@@ -332,7 +337,7 @@ impl DeviceLogin {
         if let Some(next) = tokens.refresh.filter(|next| *next != token) {
             // The previous refresh token may already be invalid. If the keychain is locked now, the new token is saved
             // in the file, so that it is not lost.
-            let place = if saved.keychain.is_some() { KeepIn::Keychain } else { KeepIn::File };
+            let place = if saved.keychain.is_some() { KeyStore::Keychain } else { KeyStore::File };
             let login = self.clone();
             blocking(move || login.save(Some(&next), place)).await.map_err(over)?;
         }
@@ -352,7 +357,7 @@ impl DeviceLogin {
         for folder in entries.filter(|entry| is_its(&entry.file_name().to_string_lossy())) {
             let folder = folder.path();
             let text = std::fs::read_to_string(folder.join("login.json")).unwrap_or_default();
-            let saved: Saved = serde_json::from_str(&text).unwrap_or_default();
+            let saved: SavedLogin = serde_json::from_str(&text).unwrap_or_default();
             if let Some(name) = saved.keychain {
                 // If the keychain cannot remove the token, the file that names it is kept, so that a later attempt can.
                 Keychain::from_environment(&self.environment)

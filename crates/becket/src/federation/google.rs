@@ -5,8 +5,8 @@
 //! googleapis.com, unless the configuration names the address (`providers.vertex.token_url`).
 
 use super::{
-    Grant, Keeper, address, ask, ask_json, form, google_aws, google_program, is_machine_of, is_near,
-    is_token, now, oauth_grant, request, token_in,
+    TemporaryCredential, TokenCache, address, ask, ask_json, form, google_aws, google_program,
+    is_loopback_or_metadata_host, is_machine_of, is_token, now, parse_oauth_token, request, token_in,
 };
 use crate::environment::Environment;
 use base64::Engine as _;
@@ -26,13 +26,13 @@ const ASSERTION: u64 = 3600;
 
 /// A source of Google's credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Way {
+enum GoogleTokenSource {
     File(PathBuf),
     /// The metadata service, at this host.
     Machine(String),
 }
 
-impl Way {
+impl GoogleTokenSource {
     fn from_environment(environment: &Environment, on_google: impl Fn() -> bool) -> Option<Self> {
         if let Some(named) = environment.var("GOOGLE_APPLICATION_CREDENTIALS") {
             return Some(Self::File(PathBuf::from(named)));
@@ -68,12 +68,12 @@ impl Google {
     fn token_url(&self, file: &Value, key: &str, usual: &str) -> Result<Url, String> {
         match &self.token_url {
             Some(configured) => address(configured),
-            None => self.judged(file[key].as_str().unwrap_or(usual)),
+            None => self.parse_allowed_url(file[key].as_str().unwrap_or(usual)),
         }
     }
 
     /// Parses an address of a file, and refuses hosts to which no secret may go.
-    fn judged(&self, text: &str) -> Result<Url, String> {
+    fn parse_allowed_url(&self, text: &str) -> Result<Url, String> {
         let url = address(text)?;
         let configured = self.token_url.as_deref().and_then(|text| Url::parse(text).ok());
         if is_googles(&url) || configured.is_some_and(|known| known.origin() == url.origin()) {
@@ -85,7 +85,7 @@ impl Google {
         ))
     }
 
-    async fn of_file(self, path: PathBuf) -> Result<Grant, String> {
+    async fn file_credential(self, path: PathBuf) -> Result<TemporaryCredential, String> {
         let text =
             std::fs::read_to_string(&path).map_err(|e| format!("{} cannot be read: {e}", path.display()))?;
         let file: Value =
@@ -94,7 +94,7 @@ impl Google {
     }
 
     /// Exchanges the credentials in a file, by their `type`.
-    fn exchange(self, file: Value, path: PathBuf) -> BoxFuture<'static, Result<Grant, String>> {
+    fn exchange(self, file: Value, path: PathBuf) -> BoxFuture<'static, Result<TemporaryCredential, String>> {
         async move {
             let field =
                 |key: &str| file[key].as_str().ok_or_else(|| format!("{} has no `{key}`", path.display()));
@@ -127,12 +127,12 @@ impl Google {
                         ("subject_token_type", field("subject_token_type")?),
                     ];
                     let grant = self.oauth(self.token_url(&file, "token_url", EXCHANGE)?, &fields).await?;
-                    self.impersonated(&file, grant).await
+                    self.impersonate(&file, grant).await
                 }
                 Some("impersonated_service_account") => {
                     let source = file["source_credentials"].clone();
                     let grant = self.clone().exchange(source, path).await?;
-                    self.impersonated(&file, grant).await
+                    self.impersonate(&file, grant).await
                 }
                 Some(other) => Err(format!("credentials of the type {other} are not supported")),
                 None => Err(format!("{} has no `type`", path.display())),
@@ -141,9 +141,9 @@ impl Google {
         .boxed()
     }
 
-    async fn oauth(&self, url: Url, fields: &[(&str, &str)]) -> Result<Grant, String> {
+    async fn oauth(&self, url: Url, fields: &[(&str, &str)]) -> Result<TemporaryCredential, String> {
         let host = url.host_str().unwrap_or_default().to_owned();
-        oauth_grant(&ask_json(&self.proxies, request(url, form(fields))).await?, &host)
+        parse_oauth_token(&ask_json(&self.proxies, request(url, form(fields))).await?, &host)
     }
 
     /// Returns the identity token that is exchanged at Google, from the source that the file names: a program, AWS, a file or an address.
@@ -160,7 +160,7 @@ impl Google {
             token_in(file)?
         } else if let Some(url) = source["url"].as_str() {
             let url = address(url)?;
-            if url.scheme() != "https" && !is_near(&url) {
+            if url.scheme() != "https" && !is_loopback_or_metadata_host(&url) {
                 return Err(format!("the address of the identity token is not encrypted: {url}"));
             }
             let mut request = request(url, TokenBody::None);
@@ -181,22 +181,26 @@ impl Google {
     }
 
     /// Exchanges a token for that of a service account, if the file names one.
-    async fn impersonated(&self, file: &Value, grant: Grant) -> Result<Grant, String> {
+    async fn impersonate(
+        &self,
+        file: &Value,
+        grant: TemporaryCredential,
+    ) -> Result<TemporaryCredential, String> {
         let Some(url) = file["service_account_impersonation_url"].as_str() else { return Ok(grant) };
-        let mut request = request(self.judged(url)?, TokenBody::Json(json!({ "scope": [SCOPE] })));
+        let mut request = request(self.parse_allowed_url(url)?, TokenBody::Json(json!({ "scope": [SCOPE] })));
         request.headers = vec![("authorization".to_owned(), format!("Bearer {}", grant.secret))];
         let json = ask_json(&self.proxies, request).await?;
         let token = json["accessToken"].as_str().filter(|token| is_token(token));
         let until = json["expireTime"].as_str().and_then(|time| time.parse::<jiff::Timestamp>().ok());
         let seconds = until.map_or(300, |until| (until.as_second().max(0) as u64).saturating_sub(now()));
-        Ok(Grant::token(token.ok_or("the service account has no token")?, seconds))
+        Ok(TemporaryCredential::token(token.ok_or("the service account has no token")?, seconds))
     }
 
-    async fn of_machine(self, host: String) -> Result<Grant, String> {
+    async fn metadata_credential(self, host: String) -> Result<TemporaryCredential, String> {
         let url = format!("http://{host}/computeMetadata/v1/instance/service-accounts/default/token");
         let mut request = request(address(&url)?, TokenBody::None);
         request.headers = vec![("metadata-flavor".to_owned(), "Google".to_owned())];
-        oauth_grant(&ask_json(&self.proxies, request).await?, &host)
+        parse_oauth_token(&ask_json(&self.proxies, request).await?, &host)
     }
 }
 
@@ -225,7 +229,7 @@ fn assertion(file: &Value, email: &str, key: &str, audience: &str) -> Result<Str
 /// Returns the source of tokens, if there are credentials on this machine. `token_url`: the configured address for the
 /// exchange.
 pub(crate) fn source(environment: &Environment, token_url: Option<&str>) -> Option<TokenSource> {
-    let way = Way::from_environment(environment, || is_machine_of("product_name", "Google"))?;
+    let way = GoogleTokenSource::from_environment(environment, || is_machine_of("product_name", "Google"))?;
     let google = Google {
         environment: environment.clone(),
         proxies: environment.proxies(),
@@ -233,15 +237,15 @@ pub(crate) fn source(environment: &Environment, token_url: Option<&str>) -> Opti
         runs_programs: environment.var(google_program::ALLOW) == Some("1"),
     };
     let identity = match &way {
-        Way::File(path) => format!("{} {:?} {token_url:?}", path.display(), changed(path)),
-        Way::Machine(host) => host.clone(),
+        GoogleTokenSource::File(path) => format!("{} {:?} {token_url:?}", path.display(), modified_at(path)),
+        GoogleTokenSource::Machine(host) => host.clone(),
     };
     let exchange = move || {
         let (google, way) = (google.clone(), way.clone());
         Box::pin(async move {
             let got = match way {
-                Way::File(path) => google.of_file(path).await,
-                Way::Machine(host) => google.of_machine(host).await,
+                GoogleTokenSource::File(path) => google.file_credential(path).await,
+                GoogleTokenSource::Machine(host) => google.metadata_credential(host).await,
             };
             got.map_err(|why| NoKey {
                 why: format!("Google Cloud: {why}"),
@@ -250,11 +254,11 @@ pub(crate) fn source(environment: &Environment, token_url: Option<&str>) -> Opti
             })
         }) as BoxFuture<'static, _>
     };
-    Some(Keeper::new(environment, "vertex", &identity, exchange).tokens())
+    Some(TokenCache::new(environment, "vertex", &identity, exchange).into_token_source())
 }
 
 /// Returns the time of the last change, because a file may be replaced by that of another account.
-fn changed(path: &Path) -> Option<std::time::SystemTime> {
+fn modified_at(path: &Path) -> Option<std::time::SystemTime> {
     std::fs::metadata(path).and_then(|meta| meta.modified()).ok()
 }
 
@@ -281,7 +285,7 @@ mod tests {
             ("http://127.0.0.1:8080/token", Some("http://127.0.0.1:8080/other"), true),
             ("http://127.0.0.1:8081/token", Some("http://127.0.0.1:8080/other"), false),
         ] {
-            let judged = google(configured).judged(url);
+            let judged = google(configured).parse_allowed_url(url);
             assert_eq!(judged.is_ok(), goes, "{url}: {judged:?}");
         }
         // The configured address replaces the one of the file.
@@ -300,14 +304,20 @@ mod tests {
             let vars = vars.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
             let environment =
                 Environment { vars, home: Some(dir.path().to_owned()), ..Environment::below(dir.path()) };
-            Way::from_environment(&environment, || on_google)
+            GoogleTokenSource::from_environment(&environment, || on_google)
         };
         assert_eq!(way(&[], false), None);
-        assert_eq!(way(&[], true), Some(Way::Machine("metadata.google.internal".to_owned())));
-        assert_eq!(way(&[("GCE_METADATA_HOST", "h:1")], false), Some(Way::Machine("h:1".to_owned())));
+        assert_eq!(way(&[], true), Some(GoogleTokenSource::Machine("metadata.google.internal".to_owned())));
+        assert_eq!(
+            way(&[("GCE_METADATA_HOST", "h:1")], false),
+            Some(GoogleTokenSource::Machine("h:1".to_owned()))
+        );
         let file = gcloud.join("application_default_credentials.json");
         std::fs::write(&file, "{}").unwrap();
-        assert_eq!(way(&[("GCE_METADATA_HOST", "h:1")], true), Some(Way::File(file)));
-        assert_eq!(way(&[("GOOGLE_APPLICATION_CREDENTIALS", "/f")], true), Some(Way::File("/f".into())));
+        assert_eq!(way(&[("GCE_METADATA_HOST", "h:1")], true), Some(GoogleTokenSource::File(file)));
+        assert_eq!(
+            way(&[("GOOGLE_APPLICATION_CREDENTIALS", "/f")], true),
+            Some(GoogleTokenSource::File("/f".into()))
+        );
     }
 }

@@ -4,7 +4,7 @@
 //! Keys and region are those of AWS's variables, else of the metadata service beside this machine. The file of Google's
 //! credentials names that service; no other address is asked, and nothing but `GetCallerIdentity` is signed.
 
-use super::{PATIENCE, address, ask, ask_json, is_near, request};
+use super::{REQUEST_TIMEOUT, address, ask, ask_json, is_loopback_or_metadata_host, request};
 use crate::environment::Environment;
 use becket_model::{AwsKeys, Proxies, Secret, TokenBody, aws_headers};
 use serde_json::{Value, json};
@@ -36,11 +36,11 @@ pub(super) async fn subject(
         }
         _ => machine.keys().await?,
     };
-    signed(source, &region, &keys, audience)
+    signed_request(source, &region, &keys, audience)
 }
 
 /// Returns the signed request, in the form that Google's token exchange wants.
-fn signed(source: &Value, region: &str, keys: &AwsKeys, audience: &str) -> Result<String, String> {
+fn signed_request(source: &Value, region: &str, keys: &AwsKeys, audience: &str) -> Result<String, String> {
     let is_label = !region.is_empty() && region.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     if !is_label {
         return Err("the region is not a name of a region".to_owned());
@@ -92,7 +92,7 @@ impl<'a> Machine<'a> {
         let missing =
             || format!("there are no AWS keys and region in variables, and the credentials have no `{key}`");
         let url = address(self.source[key].as_str().ok_or_else(missing)?)?;
-        if !is_near(&url) {
+        if !is_loopback_or_metadata_host(&url) {
             return Err(format!(
                 "{key} names {}, which is not on this machine",
                 url.host_str().unwrap_or("no host")
@@ -109,7 +109,7 @@ impl<'a> Machine<'a> {
         }
         let mut asked = request(self.url(KEY)?, TokenBody::EmptyPut);
         asked.headers =
-            vec![("x-aws-ec2-metadata-token-ttl-seconds".to_owned(), PATIENCE.as_secs().to_string())];
+            vec![("x-aws-ec2-metadata-token-ttl-seconds".to_owned(), REQUEST_TIMEOUT.as_secs().to_string())];
         let token = ask(&self.proxies, asked).await?;
         Ok(vec![("x-aws-ec2-metadata-token".to_owned(), token.trim().to_owned())])
     }
@@ -169,9 +169,9 @@ mod tests {
         }
         let keys = AwsKeys { id: "AKID".into(), secret: Secret::new("s"), session_token: None, region: None };
         for region in ["", "x.example.com/#", "a b"] {
-            assert!(signed(&json!({}), region, &keys, "//iam/x").is_err(), "{region}");
+            assert!(signed_request(&json!({}), region, &keys, "//iam/x").is_err(), "{region}");
         }
-        let token = signed(&json!({}), "eu-west-1", &keys, "//iam/x").unwrap();
+        let token = signed_request(&json!({}), "eu-west-1", &keys, "//iam/x").unwrap();
         assert!(!token.contains(['"', ' ', '+', '{']), "{token}");
     }
 }

@@ -4,7 +4,7 @@
 //! Google's own tools, because the file may come from elsewhere. No shell takes part. Does not exchange the token.
 
 use super::now;
-use crate::key_command::printed;
+use crate::key_command::run_for_output;
 use serde_json::Value;
 use std::time::Duration;
 use tokio::process::Command;
@@ -45,7 +45,7 @@ pub(super) async fn subject(file: &Value, source: &Value, is_allowed: bool) -> R
     }
     let (usual, least, most) = PATIENCE;
     let patience = source["timeout_millis"].as_u64().unwrap_or(usual).clamp(least, most);
-    let text = printed(&mut process, Duration::from_millis(patience)).await;
+    let text = run_for_output(&mut process, Duration::from_millis(patience)).await;
     let text = text.map_err(|why| format!("the program `{command}` {why}"))?;
     let text =
         String::from_utf8(text).map_err(|_| format!("`{command}` printed something that is not text"))?;

@@ -27,18 +27,16 @@ use tokio::sync::Mutex;
 use url::{Host, Url};
 
 /// A key is replaced this long before it expires, because a request may take a while to arrive.
-const EARLY: u64 = 60;
+const RENEW_BEFORE_EXPIRY: u64 = 60;
 /// Longest wait for another process that exchanges the same key.
-const LOCK_PATIENCE: Duration = Duration::from_secs(30);
-const LOCK_STEP: Duration = Duration::from_millis(50);
-/// Longest time for one request to a service that gives keys.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// Pause before a failed request is sent once more.
-const AGAIN: Duration = Duration::from_millis(500);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+const LOCK_POLL: Duration = Duration::from_millis(50);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 /// A key with the time of its expiry.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Grant {
+pub(crate) struct TemporaryCredential {
     /// A token, or the secret key of AWS.
     pub secret: String,
     /// For AWS: the id of the key, and the token of its session.
@@ -53,7 +51,7 @@ pub(crate) struct Grant {
     pub only_in_memory: bool,
 }
 
-impl Grant {
+impl TemporaryCredential {
     /// A token that is valid for this number of seconds from now.
     pub(crate) fn token(token: &str, seconds: u64) -> Self {
         let until = now().saturating_add(seconds);
@@ -70,40 +68,40 @@ pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-type Exchange = dyn Fn() -> BoxFuture<'static, Result<Grant, NoKey>> + Send + Sync;
+type Exchange = dyn Fn() -> BoxFuture<'static, Result<TemporaryCredential, NoKey>> + Send + Sync;
 
 /// Gets the key of one identity, keeps it in memory and in a file, and exchanges it when it expires.
 #[derive(Clone)]
-pub(crate) struct Keeper {
-    held: Arc<Mutex<Option<Grant>>>,
+pub(crate) struct TokenCache {
+    in_memory: Arc<Mutex<Option<TemporaryCredential>>>,
     file: PathBuf,
     /// Longest wait for another process that exchanges the same key.
-    patience: Duration,
+    lock_timeout: Duration,
     exchange: Arc<Exchange>,
 }
 
-impl Keeper {
+impl TokenCache {
     /// `identity` distinguishes this key from others of the provider. It has no secret.
     pub(crate) fn new(
         environment: &Environment,
         provider: &str,
         identity: &str,
-        exchange: impl Fn() -> BoxFuture<'static, Result<Grant, NoKey>> + Send + Sync + 'static,
+        exchange: impl Fn() -> BoxFuture<'static, Result<TemporaryCredential, NoKey>> + Send + Sync + 'static,
     ) -> Self {
         let mut hash = DefaultHasher::new();
         identity.hash(&mut hash);
         let folder = format!("{provider}-{:016x}", hash.finish());
         Self {
-            held: Arc::default(),
+            in_memory: Arc::default(),
             file: environment.data_dir.join("tokens").join(folder).join("credentials.json"),
-            patience: LOCK_PATIENCE,
+            lock_timeout: LOCK_TIMEOUT,
             exchange: Arc::new(exchange),
         }
     }
 
     /// Sets the longest wait for another process.
     pub(crate) fn patience(self, patience: Duration) -> Self {
-        Self { patience, ..self }
+        Self { lock_timeout: patience, ..self }
     }
 
     /// Returns the folder of this key's files.
@@ -112,15 +110,15 @@ impl Keeper {
     }
 
     /// Keeps a key that was given outside of an exchange.
-    pub(crate) async fn keep(&self, grant: &Grant) -> std::io::Result<()> {
-        let lock = lock(&self.file, self.patience).await;
+    pub(crate) async fn store(&self, grant: &TemporaryCredential) -> std::io::Result<()> {
+        let lock = lock(&self.file, self.lock_timeout).await;
         let written = write(&self.file, grant);
         drop(lock);
         written
     }
 
     /// Returns a source of the key, as an adapter of a model asks for it.
-    pub(crate) fn tokens(self) -> TokenSource {
+    pub(crate) fn into_token_source(self) -> TokenSource {
         TokenSource::new(move |refused| {
             let keeper = self.clone();
             Box::pin(async move { Ok(Secret::new(keeper.get(refused).await?.secret)) })
@@ -128,18 +126,21 @@ impl Keeper {
     }
 
     /// Returns a valid key. `refused` is true if the last one was refused.
-    pub(crate) async fn get(&self, refused: bool) -> Result<Grant, NoKey> {
-        let mut held = self.held.lock().await;
-        if let Some(grant) = held.as_ref().filter(|grant| !refused && grant.until > now() + EARLY) {
+    pub(crate) async fn get(&self, refused: bool) -> Result<TemporaryCredential, NoKey> {
+        let mut held = self.in_memory.lock().await;
+        if let Some(grant) =
+            held.as_ref().filter(|grant| !refused && grant.until > now() + RENEW_BEFORE_EXPIRY)
+        {
             return Ok(grant.clone());
         }
-        let lock = lock(&self.file, self.patience).await;
+        let lock = lock(&self.file, self.lock_timeout).await;
         let last = held.take();
-        let is_refused =
-            |grant: &Grant| refused && last.as_ref().is_some_and(|last| last.secret == grant.secret);
+        let is_refused = |grant: &TemporaryCredential| {
+            refused && last.as_ref().is_some_and(|last| last.secret == grant.secret)
+        };
         let saved = read(&self.file).filter(|grant| grant.until > now() && !is_refused(grant));
         // Another process may have exchanged it meanwhile.
-        if let Some(grant) = saved.as_ref().filter(|grant| grant.until > now() + EARLY) {
+        if let Some(grant) = saved.as_ref().filter(|grant| grant.until > now() + RENEW_BEFORE_EXPIRY) {
             *held = Some(grant.clone());
             return Ok(grant.clone());
         }
@@ -165,14 +166,14 @@ impl Keeper {
     }
 }
 
-fn read(file: &Path) -> Option<Grant> {
+fn read(file: &Path) -> Option<TemporaryCredential> {
     if crate::sys::open_to_others(file) {
         return None;
     }
     serde_json::from_str(&std::fs::read_to_string(file).ok()?).ok()
 }
 
-fn write(file: &Path, grant: &Grant) -> std::io::Result<()> {
+fn write(file: &Path, grant: &TemporaryCredential) -> std::io::Result<()> {
     let dir = file.parent().unwrap_or_else(|| Path::new("/"));
     // Only its owner may read a file that this function makes.
     let mut new = tempfile::NamedTempFile::new_in(dir)?;
@@ -192,7 +193,7 @@ async fn lock(file: &Path, patience: Duration) -> Option<File> {
         match lock.try_lock() {
             Ok(()) => return Some(lock),
             Err(TryLockError::WouldBlock) if start.elapsed() < patience => {
-                tokio::time::sleep(LOCK_STEP).await;
+                tokio::time::sleep(LOCK_POLL).await;
             }
             Err(_) => return None,
         }
@@ -201,16 +202,16 @@ async fn lock(file: &Path, patience: Duration) -> Option<File> {
 
 /// Sends a request and returns the text of the answer. A fault of the network or the service is tried once more.
 async fn ask(proxies: &Proxies, request: TokenRequest) -> Result<String, String> {
-    ask_for(proxies, request).await.map_err(|fault| fault.why)
+    request_text(proxies, request).await.map_err(|fault| fault.why)
 }
 
 /// Sends a request and returns the text of the answer, or the whole fault.
-async fn ask_for(proxies: &Proxies, request: TokenRequest) -> Result<String, TokenFault> {
+async fn request_text(proxies: &Proxies, request: TokenRequest) -> Result<String, TokenFault> {
     let mut answer = token_request(&request, proxies).await;
     if let Err(fault) = &answer
         && fault.status.is_none_or(|status| status == 429 || status >= 500)
     {
-        tokio::time::sleep(AGAIN).await;
+        tokio::time::sleep(RETRY_PAUSE).await;
         answer = token_request(&request, proxies).await;
     }
     answer
@@ -224,13 +225,13 @@ async fn ask_json(proxies: &Proxies, request: TokenRequest) -> Result<Value, Str
 }
 
 /// Returns the token of an OAuth answer.
-fn oauth_grant(json: &Value, host: &str) -> Result<Grant, String> {
+fn parse_oauth_token(json: &Value, host: &str) -> Result<TemporaryCredential, String> {
     let token = json["access_token"].as_str().filter(|token| is_token(token));
     let token = token.ok_or_else(|| format!("{host} sent no token"))?;
     // Managed identities send numbers as texts.
     let number = |key: &str| json[key].as_u64().or_else(|| json[key].as_str()?.parse().ok());
     let seconds = number("expires_in").or_else(|| Some(number("expires_on")?.saturating_sub(now())));
-    Ok(Grant::token(token, seconds.unwrap_or(300)))
+    Ok(TemporaryCredential::token(token, seconds.unwrap_or(300)))
 }
 
 fn is_token(token: &str) -> bool {
@@ -238,7 +239,7 @@ fn is_token(token: &str) -> bool {
 }
 
 fn request(url: Url, body: TokenBody) -> TokenRequest {
-    TokenRequest { url, headers: Vec::new(), body, timeout: PATIENCE, sign: None }
+    TokenRequest { url, headers: Vec::new(), body, timeout: REQUEST_TIMEOUT, sign: None }
 }
 
 fn form(fields: &[(&str, &str)]) -> TokenBody {
@@ -250,7 +251,7 @@ fn address(text: &str) -> Result<Url, String> {
 }
 
 /// True for this machine and for the metadata services of Google and AWS beside it.
-fn is_near(url: &Url) -> bool {
+fn is_loopback_or_metadata_host(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => matches!(name, "localhost" | "metadata.google.internal"),
         Some(Host::Ipv4(ip)) => ip.is_loopback() || ip.is_link_local(),
@@ -280,9 +281,12 @@ pub(crate) mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    fn keeper(dir: &Path, answer: impl Fn(u64) -> Result<Grant, NoKey> + Send + Sync + 'static) -> Keeper {
+    fn keeper(
+        dir: &Path,
+        answer: impl Fn(u64) -> Result<TemporaryCredential, NoKey> + Send + Sync + 'static,
+    ) -> TokenCache {
         let count = AtomicU64::new(0);
-        Keeper::new(&Environment::below(dir), "p", "me", move || {
+        TokenCache::new(&Environment::below(dir), "p", "me", move || {
             let answer = answer(count.fetch_add(1, Ordering::Relaxed));
             Box::pin(async move {
                 tokio::task::yield_now().await;
@@ -291,8 +295,8 @@ pub(crate) mod tests {
         })
     }
 
-    fn numbered(seconds: u64) -> impl Fn(u64) -> Result<Grant, NoKey> {
-        move |n| Ok(Grant::token(&format!("t{n}"), seconds))
+    fn numbered(seconds: u64) -> impl Fn(u64) -> Result<TemporaryCredential, NoKey> {
+        move |n| Ok(TemporaryCredential::token(&format!("t{n}"), seconds))
     }
 
     fn missing() -> NoKey {
@@ -309,7 +313,7 @@ pub(crate) mod tests {
         }
         assert!(!crate::sys::open_to_others(&first.file));
         // A refused token is exchanged once, and the other keeper takes the new one from the file.
-        let other = keeper(dir.path(), |_| Ok(Grant::token("renewed", 3600)));
+        let other = keeper(dir.path(), |_| Ok(TemporaryCredential::token("renewed", 3600)));
         other.get(false).await.unwrap();
         assert_eq!(other.get(true).await.unwrap().secret, "renewed");
         assert_eq!(first.get(true).await.unwrap().secret, "renewed");
@@ -319,7 +323,11 @@ pub(crate) mod tests {
     async fn a_valid_key_is_not_lost_when_an_exchange_fails() {
         let dir = tempfile::tempdir().unwrap();
         // The key is valid for 30 s only, so it is already due for an exchange.
-        let keeper = keeper(dir.path(), |n| if n == 0 { Ok(Grant::token("t", 30)) } else { Err(missing()) });
+        let keeper =
+            keeper(
+                dir.path(),
+                |n| if n == 0 { Ok(TemporaryCredential::token("t", 30)) } else { Err(missing()) },
+            );
         assert_eq!(keeper.get(false).await.unwrap().secret, "t");
         assert_eq!(keeper.get(false).await.unwrap().secret, "t");
         assert_eq!(keeper.get(true).await.map(|_| ()), Err(missing()));
@@ -336,7 +344,7 @@ pub(crate) mod tests {
             (serde_json::json!({"access_token": "a\nb"}), None),
             (serde_json::json!({}), None),
         ] {
-            let got = oauth_grant(&json, "h").ok().map(|grant| grant.until - now());
+            let got = parse_oauth_token(&json, "h").ok().map(|grant| grant.until - now());
             assert!(got == want || got == want.map(|n| n - 1), "{json}");
         }
     }

@@ -9,7 +9,7 @@ use super::lines::Read;
 use super::local::{self, LocalFacts};
 use super::prompts::{with_command, with_servers};
 use super::waits::{Clearing, Completion, QueuedLine};
-use super::{Front, note, written};
+use super::{Front, note, or_fail};
 use crate::failure::Failure;
 use becket_print::InputLine;
 use becket_types::{Command, DeliveryMode, HookEvent, ImageSource, Part, PromptInput};
@@ -43,7 +43,7 @@ impl Front {
         let hooks = self.session.hooks.clone().filter(|hooks| hooks.listens(HookEvent::ConfigChange));
         if let Some(hooks) = hooks {
             self.pending.commands = Some(now.clone());
-            self.servers.waits.beside(async move {
+            self.servers.waits.add_unordered(async move {
                 let keys = json!({ "source": "skills" });
                 let outcome = hooks.run(HookEvent::ConfigChange, Some("skills"), keys).await;
                 let refused =
@@ -74,19 +74,19 @@ impl Front {
         self.session.commands = now;
         let known = &self.session.commands;
         let names = with_local(&known.own).into_iter().map(|(name, ..)| name).collect();
-        let told = known.told();
-        written(self.printer.commands_changed(names, &told))
+        let told = known.to_json();
+        or_fail(self.printer.commands_changed(names, &told))
     }
 
     /// Reads commands and skills again, and answers with all commands.
     pub(super) fn reload_commands(&mut self) -> Result<Value, Failure> {
         self.tell_commands(true)?;
-        Ok(json!({ "skills": self.session.commands.told() }))
+        Ok(json!({ "skills": self.session.commands.to_json() }))
     }
 
     /// True if a prompt is a command that becket answers itself.
     pub(super) fn is_local(&self, text: &str) -> bool {
-        let Some((name, _)) = crate::slash::named(text) else { return false };
+        let Some((name, _)) = crate::slash::split_call(text) else { return false };
         local::is_local(name) && !self.session.commands.own.iter().any(|(known, ..)| known == name)
     }
 
@@ -96,7 +96,7 @@ impl Front {
             return self.blank(input).map(|()| None);
         }
         let [Part::Text { text, .. }] = &input.parts[..] else { return Ok(Some(input)) };
-        let Some((name, arguments)) = crate::slash::named(text).filter(|_| self.is_local(text)) else {
+        let Some((name, arguments)) = crate::slash::split_call(text).filter(|_| self.is_local(text)) else {
             return Ok(Some(input));
         };
         if self.is_busy() {
@@ -123,7 +123,7 @@ impl Front {
             }
         };
         self.printer.set_queued(self.queued());
-        written(self.printer.local_answer(&answer, input.client_id.as_deref()))?;
+        or_fail(self.printer.local_answer(&answer, input.client_id.as_deref()))?;
         Ok(None)
     }
 
@@ -134,7 +134,7 @@ impl Front {
             return Ok(());
         }
         self.printer.set_queued(self.queued());
-        written(self.printer.blank_begun(input.client_id.as_deref()))?;
+        or_fail(self.printer.blank_begun(input.client_id.as_deref()))?;
         // An SDK closes its side at the result, so the result waits until the SDK has had time for its requests.
         self.servers.waits.add(async {
             tokio::time::sleep(OPEN).await;
@@ -161,7 +161,7 @@ impl Front {
         self.pending.leaving = waiting.len();
         for held in waiting {
             self.pending.leaving -= 1;
-            if self.servers.waits.any() {
+            if self.servers.waits.holds() {
                 self.servers.waits.hold(held);
                 continue;
             }
@@ -195,7 +195,7 @@ impl Front {
         let model = (self.session.find_model)(&self.live().model).ok();
         let why = model.and_then(|model| becket_model::unfetched(&input.parts, model.info()));
         let Some(why) = why else { return Ok(false) };
-        written(self.printer.no_turn(&why, input.client_id.as_deref()))?;
+        or_fail(self.printer.no_turn(&why, input.client_id.as_deref()))?;
         Ok(true)
     }
 
@@ -210,13 +210,13 @@ impl Front {
         }
         let Some(mut input) = self.local(input).await? else { return Ok(()) };
         if let [Part::Text { text, .. }] = &mut input.parts[..] {
-            if let Some(hub) = self.servers.hub.as_ref().filter(|hub| crate::mcp::refers(hub, text)) {
+            if let Some(hub) = self.servers.hub.as_ref().filter(|hub| crate::mcp::has_references(hub, text)) {
                 let (hub, text) = (Arc::clone(hub), std::mem::take(text));
                 let hooks = self.session.hooks.clone();
                 self.servers.waits.add(async move { with_servers(&hub, input, text, hooks).await });
                 return Ok(());
             }
-            if crate::slash::named(text).is_some() {
+            if crate::slash::split_call(text).is_some() {
                 // Hooks of the program may judge the prompt, so the loop must go on meanwhile.
                 let (slash, text) = (self.slash.clone(), text.clone());
                 self.servers.waits.add(async move { with_command(&slash, input, text).await });
@@ -231,13 +231,13 @@ impl Front {
     /// one result for each of its messages, in front of the first one.
     pub(super) async fn begin_with(&mut self, text: Option<String>) -> Result<(), Failure> {
         let Some(text) = text else { return Ok(()) };
-        if self.input.one_each {
-            self.input.before_first = Some(text);
+        if self.input.one_turn_per_message {
+            self.input.first_message_prefix = Some(text);
             return Ok(());
         }
         self.input.asked = true;
         let input = PromptInput { parts: vec![Part::text(text)], ..PromptInput::default() };
-        if self.servers.waits.any() {
+        if self.servers.waits.holds() {
             self.servers.waits.hold(QueuedLine::Prompt(input));
             return Ok(());
         }
@@ -251,9 +251,9 @@ impl Front {
             return read;
         };
         let is_command =
-            matches!(&input.parts[..], [Part::Text { text, .. }] if crate::slash::named(text).is_some());
+            matches!(&input.parts[..], [Part::Text { text, .. }] if crate::slash::split_call(text).is_some());
         let context = if is_command { Vec::new() } else { std::mem::take(&mut self.input.context) };
-        let initial = self.input.before_first.take().map(Part::text);
+        let initial = self.input.first_message_prefix.take().map(Part::text);
         let mut before: Vec<Part> =
             initial.into_iter().chain(context.into_iter().flat_map(|input| input.parts)).collect();
         if before.is_empty() {
@@ -277,7 +277,7 @@ impl Front {
 
     /// Sends the agent the command that a message stands for, such as a compaction, or keeps it until the turn ends.
     pub(super) async fn hand_command(&mut self, command: Command) {
-        if self.input.one_each && self.is_busy() {
+        if self.input.one_turn_per_message && self.is_busy() {
             self.pending.local.push_back(QueuedLine::Compact(command));
         } else {
             self.command(command).await;
@@ -288,17 +288,17 @@ impl Front {
     fn is_busy(&self) -> bool {
         self.state.in_turn
             || !self.pending.waiting.is_empty()
-            || self.input.one_each && !self.pending.local.is_empty()
+            || self.input.one_turn_per_message && !self.pending.local.is_empty()
     }
 
     /// True if a message must wait because it gets a turn of its own.
     fn waits_for_its_turn(&self, input: &PromptInput) -> bool {
-        self.input.one_each && input.mode == DeliveryMode::Queue && self.is_busy()
+        self.input.one_turn_per_message && input.mode == DeliveryMode::Queue && self.is_busy()
     }
 
     /// True while a message waits here that only the agent can answer.
     pub(super) fn prompt_waits(&self) -> bool {
-        self.input.one_each
+        self.input.one_turn_per_message
             && self.pending.local.iter().any(|held| match held {
                 QueuedLine::Prompt(PromptInput { parts, .. }) => match &parts[..] {
                     [] => false,
@@ -312,13 +312,13 @@ impl Front {
 
     /// Returns the number of messages that wait for a turn.
     pub(super) fn queued(&self) -> usize {
-        let held = self.pending.local.iter().chain(self.servers.waits.held());
+        let held = self.pending.local.iter().chain(self.servers.waits.held_lines());
         self.pending.waiting.len() + self.pending.leaving + held.filter(|line| line.is_message()).count()
     }
 
     /// Returns the driving program's ids of the messages that wait for a turn.
     pub(super) fn queued_ids(&self) -> Vec<&str> {
-        let held = self.pending.local.iter().chain(self.servers.waits.held());
+        let held = self.pending.local.iter().chain(self.servers.waits.held_lines());
         let sent = self.pending.waiting.iter().flatten().map(String::as_str);
         sent.chain(held.filter_map(QueuedLine::client_id)).collect()
     }
@@ -339,7 +339,8 @@ impl Front {
             && self.pending.local.iter().any(|held| match held {
                 QueuedLine::Prompt(PromptInput { parts, .. }) => match &parts[..] {
                     [Part::Text { text, .. }] => {
-                        self.is_local(text) && crate::slash::named(text).is_some_and(|(name, _)| clears(name))
+                        self.is_local(text)
+                            && crate::slash::split_call(text).is_some_and(|(name, _)| clears(name))
                     }
                     _ => false,
                 },
@@ -370,10 +371,10 @@ impl Front {
         };
         let client_id = clearing.client_id.as_deref();
         match error {
-            Some(why) => written(self.printer.no_turn(why, client_id))?,
+            Some(why) => or_fail(self.printer.no_turn(why, client_id))?,
             None => {
-                written(self.printer.conversation_reset(client_id))?;
-                written(self.printer.blank_answer(client_id))?;
+                or_fail(self.printer.conversation_reset(client_id))?;
+                or_fail(self.printer.blank_answer(client_id))?;
             }
         }
         // If the receiver was dropped, the run is ending.

@@ -78,8 +78,8 @@ impl Front {
         };
         self.send_rules().await;
         match answer {
-            Some(Ok(response)) => super::written(self.printer.control_response(&id, &response)),
-            Some(Err(why)) => super::written(self.printer.refusal(&id, &why)),
+            Some(Ok(response)) => super::or_fail(self.printer.control_response(&id, &response)),
+            Some(Err(why)) => super::or_fail(self.printer.refusal(&id, &why)),
             None => Ok(()),
         }
     }
@@ -235,7 +235,7 @@ impl Front {
     /// Returns the lists that change with plugins.
     fn plugin_parts(&self) -> Value {
         json!({
-            "commands": self.session.commands.told(), "agents": self.session.greeting["agents"],
+            "commands": self.session.commands.to_json(), "agents": self.session.greeting["agents"],
             "plugins": self.session.greeting["plugins"], "mcpServers": self.servers.statuses(),
             "error_count": self.session.greeting["plugin_errors"].as_array().map_or(0, Vec::len),
         })
@@ -278,14 +278,14 @@ impl Front {
         }
         let Some(batch) = self.pending.batches.remove(id) else { return Ok(true) };
         if let Some(why) = batch.error {
-            super::written(self.printer.refusal(id, &why))?;
+            super::or_fail(self.printer.refusal(id, &why))?;
             return Ok(true);
         }
         self.session.live.set_flags(batch.flags);
         if let Some(mode) = &batch.mode {
-            super::written(self.printer.mode_changed(mode))?;
+            super::or_fail(self.printer.mode_changed(mode))?;
         }
-        super::written(self.printer.control_response(id, &json!({})))?;
+        super::or_fail(self.printer.control_response(id, &json!({})))?;
         Ok(true)
     }
 
@@ -404,14 +404,14 @@ impl Front {
             {
                 if let Some(why) = error {
                     self.pending.side = None;
-                    super::written(self.printer.refusal(request_id, why))?;
+                    super::or_fail(self.printer.refusal(request_id, why))?;
                 }
                 return Ok(true);
             }
             _ => return Ok(false),
         };
         if let Some(id) = self.pending.side.take() {
-            super::written(self.printer.control_response(&id, &answer))?;
+            super::or_fail(self.printer.control_response(&id, &answer))?;
         }
         Ok(true)
     }
@@ -477,8 +477,8 @@ impl Front {
         };
         let Some(Rewinding { request_id, .. }) = self.pending.rewinding.take() else { return Ok(()) };
         match answer.get("error").and_then(Value::as_str) {
-            Some(why) => super::written(self.printer.refusal(&request_id, why)),
-            None => super::written(self.printer.control_response(&request_id, &answer)),
+            Some(why) => super::or_fail(self.printer.refusal(&request_id, why)),
+            None => super::or_fail(self.printer.control_response(&request_id, &answer)),
         }
     }
 }

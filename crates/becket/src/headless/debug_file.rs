@@ -6,12 +6,12 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// Writes to `to`, and copies everything into a file.
-pub(super) struct Copied {
+pub(super) struct TeeWriter {
     to: Box<dyn Write + Send>,
     file: Option<File>,
 }
 
-impl Write for Copied {
+impl Write for TeeWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.to.write(bytes)?;
         // If the file cannot be written, for example on a full disk, copying stops and the run continues.
@@ -34,7 +34,7 @@ pub(super) fn writers(path: Option<&Path>) -> (Writers, Option<String>) {
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path);
     match file.and_then(|file| Ok((file.try_clone()?, file))) {
         Ok((one, two)) => {
-            let copied = |to, file| Box::new(Copied { to, file: Some(file) });
+            let copied = |to, file| Box::new(TeeWriter { to, file: Some(file) });
             ((copied(out, one), copied(notes, two)), None)
         }
         Err(error) => ((out, notes), Some(format!("--debug-file {}: {error}", path.display()))),

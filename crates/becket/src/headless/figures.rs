@@ -35,7 +35,7 @@ pub(super) struct Rewinding {
 }
 
 impl Figures {
-    pub(super) fn saw(&mut self, event: &Event) {
+    pub(super) fn observe(&mut self, event: &Event) {
         match event {
             Event::ContextUsed { used, usable, window, kinds, .. } => {
                 let kinds = kinds.iter().map(|(kind, tokens)| (kind_name(*kind), tokens.0)).collect();
@@ -72,7 +72,7 @@ impl Figures {
     }
 
     /// Returns cost and usage in words.
-    pub(super) fn words(&self) -> String {
+    pub(super) fn cost_text(&self) -> String {
         let mut out = format!(
             "Total cost: ${:.4}\nTime: {:.1} s in turns, {:.1} s of it in requests\nLines: {} added, {} removed",
             self.cost,
@@ -118,7 +118,8 @@ impl Figures {
     /// Blocks: rules files are read.
     pub(super) fn context_usage(&self, model: &str, opening: &Opening) -> Value {
         let items = opening.items();
-        let (used, usable, window, kinds) = &self.context.clone().unwrap_or_else(|| first(&items, opening));
+        let (used, usable, window, kinds) =
+            &self.context.clone().unwrap_or_else(|| estimate_first_request(&items, opening));
         let of_kind =
             |name: &str| kinds.iter().find(|(kind, _)| kind == name).map_or(Tokens(0), |(_, n)| Tokens(*n));
         let mut categories: Vec<Value> = kinds
@@ -149,7 +150,7 @@ impl Figures {
 }
 
 /// Estimates the sizes of a session's first request.
-fn first(items: &[SystemItem], opening: &Opening) -> ContextFigures {
+fn estimate_first_request(items: &[SystemItem], opening: &Opening) -> ContextFigures {
     let Floor { system, rules, skills, tools } = Floor::measure(items, &opening.tools);
     let kinds = [("system", system + skills), ("rules", rules), ("tools", tools)];
     let used = kinds.iter().map(|(_, tokens)| tokens.0).sum();

@@ -14,14 +14,14 @@ use super::link::{HostMessage, OpenRequests, next_request};
 use super::permission_tool;
 use super::running_calls::RunningCalls;
 use super::waits::{Clearing, Completion, QueuedLine};
-use super::{Signals, note, until, written};
+use super::{Signals, note, or_fail, until};
 use crate::assemble::{Opening, SharedModels};
 use crate::failure::Failure;
 use crate::hooks::OutsideHooks;
 use crate::interactive::preferences;
 use crate::slash::Slash;
 use becket_agent::AgentHandle;
-use becket_print::{ExitStatus, InputLine, Printer, Reaction, answer_to, can_use_tool, gone, restore};
+use becket_print::{ExitStatus, InputLine, Printer, Reaction, answer_to, can_use_tool, restore, unanswered};
 use becket_tool_shell::JobChange;
 use becket_types::{
     AnswerText, Blobs, CallId, Command, Event, MessageId, PermissionRequest, TurnEnd, TurnResult,
@@ -198,11 +198,11 @@ impl Front {
     pub(super) fn drain(&mut self, broken: Option<String>) -> Result<ExitStatus, Failure> {
         while let Ok(event) = self.agent.events.try_recv() {
             self.remember(&event);
-            written(self.printer.event(&event))?;
+            or_fail(self.printer.event(&event))?;
         }
         if let Some(message) = broken {
             let event = Event::TurnFinished(Box::new(TurnResult::failed(message)));
-            written(self.printer.event(&event))?;
+            or_fail(self.printer.event(&event))?;
             return Ok(ExitStatus::Error);
         }
         Ok(self.state.ending.map_or_else(|| self.printer.status(), |(status, _)| status))
@@ -211,11 +211,11 @@ impl Front {
     /// Tells the driving program that a command in the background has started or ended.
     async fn job_changed(&mut self, change: JobChange) -> Result<(), Failure> {
         // After the last turn nothing is printed, because its result must be the last line of a run.
-        if self.input.told_end && !self.state.in_turn {
+        if self.input.end_reported && !self.state.in_turn {
             return Ok(());
         }
         self.session.jobs.note_end(&change);
-        written(self.session.jobs.tell(change, &mut self.printer).await)?;
+        or_fail(self.session.jobs.tell(change, &mut self.printer).await)?;
         self.wake_for_tasks().await;
         Ok(())
     }
@@ -223,11 +223,11 @@ impl Front {
     /// Begins a turn for commands in the background that have ended, if the agent is idle. A program that keeps its input open
     /// expects such a turn.
     async fn wake_for_tasks(&mut self) {
-        let idle = !self.state.in_turn && self.pending.waiting.is_empty() && !self.servers.waits.any();
+        let idle = !self.state.in_turn && self.pending.waiting.is_empty() && !self.servers.waits.holds();
         if !idle || !self.input.driven || self.input.ended || self.state.ending.is_some() {
             return;
         }
-        for (task, text) in self.session.jobs.untold() {
+        for (task, text) in self.session.jobs.take_unreported_ends() {
             self.command(Command::TaskEnded { task, text }).await;
         }
     }
@@ -248,7 +248,7 @@ impl Front {
                     return self.question(request, Some(call_id)).await;
                 }
             }
-            Event::ModeChanged { mode } => written(self.printer.mode_changed(mode))?,
+            Event::ModeChanged { mode } => or_fail(self.printer.mode_changed(mode))?,
             Event::Receipt { request_id, error } if self.cleared(request_id, error.as_deref())? => {
                 return Ok(());
             }
@@ -260,7 +260,7 @@ impl Front {
                 if let Some((_, ids)) = self.pending.withdrawn.take_if(|(id, _)| id == request_id) {
                     answer["cancelled"] = json!(ids);
                 }
-                return written(self.printer.control_response(request_id, &answer));
+                return or_fail(self.printer.control_response(request_id, &answer));
             }
             _ => {}
         }
@@ -274,7 +274,7 @@ impl Front {
         if matches!(event, Event::TurnFinished(_)) {
             self.tell_commands(true)?;
         }
-        match written(self.printer.event(event))? {
+        match or_fail(self.printer.event(event))? {
             Reaction::Nothing => {}
             Reaction::Send(command) => self.command(command).await,
             Reaction::TurnOver => {
@@ -294,15 +294,15 @@ impl Front {
     fn show_progress(&mut self) -> Result<(), Failure> {
         for beat in self.known.calls.due(Instant::now()) {
             let parent = beat.parent.as_ref();
-            written(self.printer.tool_progress(&beat.call, &beat.tool, parent, beat.seconds))?;
+            or_fail(self.printer.tool_progress(&beat.call, &beat.tool, parent, beat.seconds))?;
         }
         Ok(())
     }
 
     fn remember(&mut self, event: &Event) {
-        self.figures.saw(event);
-        self.known.calls.saw(event, Instant::now());
-        crate::servers::forget_firsts_after(&self.servers.environment, event);
+        self.figures.observe(event);
+        self.known.calls.observe(event, Instant::now());
+        crate::servers::forget_first_models_after(&self.servers.environment, event);
         match event {
             Event::SessionStarted { .. } => self.state.introduced = true,
             Event::UserMessage { message, client_id, .. } if message.visibility().user => {
@@ -358,13 +358,13 @@ impl Front {
             Ok(InputLine::Nothing) => {}
             Ok(InputLine::Cancel { request_id }) => self.servers.waits.cancel(&request_id),
             Ok(InputLine::Command(Command::Prompt(input)) | InputLine::Blank(input)) => {
-                if self.servers.waits.any() {
+                if self.servers.waits.holds() {
                     self.servers.waits.hold(QueuedLine::Prompt(input));
                 } else {
                     self.prompt(input).await?;
                 }
             }
-            Ok(InputLine::Composed(input)) if self.servers.waits.any() => {
+            Ok(InputLine::Composed(input)) if self.servers.waits.holds() => {
                 self.servers.waits.hold(QueuedLine::Composed(input));
             }
             Ok(InputLine::Composed(input)) => self.composed(input).await?,
@@ -382,7 +382,7 @@ impl Front {
                 self.request(request_id, &subtype, &body).await?;
             }
             Ok(InputLine::Response { request_id, outcome }) => self.response(&request_id, outcome).await?,
-            Err(error) => written(self.printer.input_error(&error))?,
+            Err(error) => or_fail(self.printer.input_error(&error))?,
         }
         Ok(())
     }
@@ -391,11 +391,11 @@ impl Front {
         self.printer.set_queued(self.queued());
         match waited {
             Completion::Started | Completion::Cleared => {}
-            Completion::Blank => written(self.printer.blank_ended())?,
-            Completion::Answer(id, Ok(response)) => written(self.printer.control_response(&id, &response))?,
-            Completion::Answer(id, Err(why)) => written(self.printer.refusal(&id, &why))?,
+            Completion::Blank => or_fail(self.printer.blank_ended())?,
+            Completion::Answer(id, Ok(response)) => or_fail(self.printer.control_response(&id, &response))?,
+            Completion::Answer(id, Err(why)) => or_fail(self.printer.refusal(&id, &why))?,
             Completion::Prompt(input) => self.command(Command::Prompt(input)).await,
-            Completion::Refused(input, why) => written(self.printer.refused_expansion(&input, &why))?,
+            Completion::Refused(input, why) => or_fail(self.printer.refused_expansion(&input, &why))?,
             Completion::Decided(id, outcome) => self.response(&id, outcome).await?,
             Completion::Commands(known, refused) => self.commands_judged(known, refused)?,
         }
@@ -427,7 +427,7 @@ impl Front {
         self.link.open.close();
         let questions: Vec<Question> = self.pending.questions.drain().map(|(_, question)| question).collect();
         for question in questions {
-            let command = gone(&question.call);
+            let command = unanswered(&question.call);
             self.decide(question.subagent.as_ref(), command).await;
         }
         self.end_input_when_idle().await;
@@ -448,7 +448,7 @@ impl Front {
     }
 
     pub(super) async fn end_input(&mut self) {
-        if !std::mem::replace(&mut self.input.told_end, true) {
+        if !std::mem::replace(&mut self.input.end_reported, true) {
             self.command(Command::EndInput).await;
         }
     }
@@ -461,7 +461,7 @@ impl Front {
     ) -> Result<(), Failure> {
         let tool = self.session.permission_tool.clone();
         if self.input.ended && self.input.lines.is_none() && tool.is_none() {
-            self.decide(subagent, gone(&request.call_id)).await;
+            self.decide(subagent, unanswered(&request.call_id)).await;
             return Ok(());
         }
         let id = self.link.open.id();
@@ -476,14 +476,14 @@ impl Front {
         self.pending.questions.insert(id.clone(), question);
         if let Some(tool) = tool {
             let hub = self.servers.hub.clone();
-            self.servers.waits.beside(async move {
+            self.servers.waits.add_unordered(async move {
                 let decision = permission_tool::ask(hub, &tool, &body).await;
                 Completion::Decided(id, decision)
             });
             return Ok(());
         }
-        written(self.printer.state("requires_action"))?;
-        let mut shown = written(self.printer.control_request(&id, &body))?;
+        or_fail(self.printer.state("requires_action"))?;
+        let mut shown = or_fail(self.printer.control_request(&id, &body))?;
         if let Some(question) = self.pending.questions.get_mut(&id) {
             question.shown = Some(shown["input"].take()).filter(|shown| *shown != question.input);
         }
@@ -496,7 +496,7 @@ impl Front {
             return Ok(());
         };
         if self.pending.questions.is_empty() {
-            written(self.printer.state("running"))?;
+            or_fail(self.printer.state("running"))?;
         }
         if let (Some(shown), Ok(answer)) = (&question.shown, &mut outcome)
             && let Some(input) = answer.get_mut("updatedInput")
@@ -546,10 +546,10 @@ impl Front {
         self.pending.questions = kept;
         let gone: HashMap<String, Question> = gone;
         for id in gone.into_keys() {
-            written(self.printer.control_cancel(&id))?;
+            or_fail(self.printer.control_cancel(&id))?;
         }
         for id in self.link.open.dropped() {
-            written(self.printer.control_cancel(&id))?;
+            or_fail(self.printer.control_cancel(&id))?;
         }
         Ok(())
     }
@@ -557,14 +557,14 @@ impl Front {
     fn host_request(&mut self, message: Option<HostMessage>) -> Result<(), Failure> {
         let request = match message {
             Some(HostMessage::Request(request)) => request,
-            Some(HostMessage::Line(subtype, body)) => return written(self.printer.system(subtype, body)),
+            Some(HostMessage::Line(subtype, body)) => return or_fail(self.printer.system(subtype, body)),
             None => {
                 self.link.requests = None;
                 return Ok(());
             }
         };
         for id in self.link.open.dropped() {
-            written(self.printer.control_cancel(&id))?;
+            or_fail(self.printer.control_cancel(&id))?;
         }
         let Some((id, body)) = self.link.open.take(request) else { return Ok(()) };
         if body["subtype"] == "mcp_message" && !becket_print::fits(&body) {
@@ -576,7 +576,7 @@ impl Front {
         let sent = self.printer.control_request(&id, &body);
         // If the program has closed both sides, a line that cannot be written is no failure of the run.
         if !self.link.open.is_closed() {
-            self.link.open.shown(&id, body, written(sent)?);
+            self.link.open.shown(&id, body, or_fail(sent)?);
         }
         Ok(())
     }

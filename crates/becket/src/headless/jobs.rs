@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// Maximum number of bytes that `get_task_output` returns: the end of the output.
-const LAST: usize = 8 * 1024;
+const MAX_OUTPUT_BYTES: usize = 8 * 1024;
 
 /// The commands in the background of a run.
 pub(super) struct Jobs {
@@ -62,7 +62,7 @@ impl Jobs {
     }
 
     /// Returns the ended commands that the model has not seen in a tool result meanwhile, and forgets all.
-    pub(super) fn untold(&mut self) -> Vec<(u64, String)> {
+    pub(super) fn take_unreported_ends(&mut self) -> Vec<(u64, String)> {
         let ended = std::mem::take(&mut self.ended);
         ended.into_iter().filter(|(id, _)| self.shell.take_end(*id)).collect()
     }
@@ -107,7 +107,7 @@ impl Jobs {
     pub(super) fn stop(&self, id: &str, task: &str, waits: &mut PendingWork) -> bool {
         let Some(number) = task.parse().ok().filter(|number| self.is_running(*number)) else { return false };
         let (id, shell) = (id.to_owned(), Arc::clone(&self.shell));
-        waits.beside(async move {
+        waits.add_unordered(async move {
             let ended = shell.end_job(number).await;
             Completion::Answer(id, ended.map(|_| json!({})).ok_or_else(no_task))
         });
@@ -116,7 +116,7 @@ impl Jobs {
 
     /// Returns the last output of a command in the background.
     pub(super) fn output(&self, task: &str) -> Result<Value, String> {
-        let text = task.parse().ok().and_then(|number| self.shell.job_text(number, LAST));
+        let text = task.parse().ok().and_then(|number| self.shell.job_text(number, MAX_OUTPUT_BYTES));
         let text = text.ok_or_else(|| format!("there is no command {task:?} in the background"))??;
         Ok(json!({
             "output": mask_published(&text.text).0, "total_bytes": text.total, "truncated": text.is_cut,

@@ -20,7 +20,7 @@ impl KnownCommands {
     }
 
     /// Returns all commands as JSON, as the lines to the driving program list them.
-    pub(super) fn told(&self) -> Vec<Value> {
+    pub(super) fn to_json(&self) -> Vec<Value> {
         let one = |(name, about, hint): &SlashCommand| json!({ "name": name, "description": about, "argumentHint": hint });
         with_local(&self.own).iter().chain(&self.prompts).map(one).collect()
     }

@@ -32,13 +32,13 @@ pub(super) struct Input {
     /// No more input will come.
     pub(super) ended: bool,
     /// The agent was informed that the input has ended.
-    pub(super) told_end: bool,
+    pub(super) end_reported: bool,
     /// A program reads the lines.
     pub(super) driven: bool,
     /// Each message has a turn and a result of its own, in their order, unless its priority says otherwise.
-    pub(super) one_each: bool,
+    pub(super) one_turn_per_message: bool,
     /// Text to put in front of the first message: the prompt with which the session's own agent begins.
-    pub(super) before_first: Option<String>,
+    pub(super) first_message_prefix: Option<String>,
     /// Messages with `shouldQuery: false`: they begin no turn, and are sent together with the next message.
     pub(super) context: Vec<PromptInput>,
 }
@@ -57,10 +57,10 @@ impl Input {
             early: early.into(),
             asked,
             ended,
-            told_end: false,
+            end_reported: false,
             driven,
-            one_each,
-            before_first: None,
+            one_turn_per_message: one_each,
+            first_message_prefix: None,
             context: Vec::new(),
         }
     }

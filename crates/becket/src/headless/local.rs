@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// Commands of other agents' terminals that would be no task for a model. They get a line that says so.
-const ELSEWHERE: [&str; 10] =
+const TERMINAL_COMMANDS: [&str; 10] =
     ["clear", "reset", "exit", "quit", "login", "logout", "doctor", "memory", "terminal-setup", "vim"];
 
 /// Facts of the session for the answers.
@@ -32,7 +32,7 @@ pub(super) struct LocalFacts<'a> {
 pub(super) fn answer(name: &str, arguments: &str, facts: &LocalFacts<'_>) -> String {
     let live = facts.live;
     match name {
-        "cost" | "usage" => facts.figures.words(),
+        "cost" | "usage" => facts.figures.cost_text(),
         "context" => context(&facts.figures.context_usage(&live.model, facts.opening)),
         "model" if arguments.is_empty() => format!("The model is {}.", live.model),
         "permissions" => permissions(live, &facts.rules),
@@ -42,7 +42,7 @@ pub(super) fn answer(name: &str, arguments: &str, facts: &LocalFacts<'_>) -> Str
             facts.cwd.display(),
             live.model,
             live.guard.mode(),
-            facts.figures.words()
+            facts.figures.cost_text()
         ),
         "help" => {
             let mut out =
@@ -90,7 +90,7 @@ fn permissions(live: &Live, rules: &Value) -> String {
 /// True if a prompt has the name of a command of becket. A command of the user with that name comes first, so the caller
 /// must look up the user's commands in this case.
 pub(super) fn may_be_own(prompt: &str) -> bool {
-    crate::slash::named(prompt).is_some_and(|(name, _)| is_local(name))
+    crate::slash::split_call(prompt).is_some_and(|(name, _)| is_local(name))
 }
 
 /// True for the name of a command that becket answers itself.
@@ -98,7 +98,7 @@ pub(super) fn is_local(name: &str) -> bool {
     let terminal = becket_tui::commands::COMMANDS.iter().any(|(known, ..)| *known == name);
     let answered = ["cost", "usage", "context", "model", "permissions", "status", "help"].contains(&name);
     // `compact` and `init` are left out, because they need the model.
-    answered || ELSEWHERE.contains(&name) || terminal && !["compact", "init"].contains(&name)
+    answered || TERMINAL_COMMANDS.contains(&name) || terminal && !["compact", "init"].contains(&name)
 }
 
 #[cfg(test)]

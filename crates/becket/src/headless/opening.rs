@@ -45,7 +45,7 @@ const FIELDS: [&str; 23] = [
 ];
 
 /// Fields that becket cannot carry out, each with the reason or with what to use instead.
-const NOT_OFFERED: [(&str, &str); 2] = [
+const UNSUPPORTED_FIELDS: [(&str, &str); 2] = [
     (
         "agentProgressSummaries",
         "`task_progress` names the calls of a subagent, and no model is asked about them",
@@ -131,7 +131,7 @@ fn unused(body: &Value) -> Vec<String> {
 
 /// Returns a line for each field whose reason is known, and one for all others.
 fn about_unused(unused: &[String]) -> Vec<String> {
-    let reason = |name: &String| NOT_OFFERED.iter().find(|(known, _)| known == name);
+    let reason = |name: &String| UNSUPPORTED_FIELDS.iter().find(|(known, _)| known == name);
     let known = unused.iter().filter_map(reason);
     let mut out: Vec<String> =
         known.map(|(name, why)| format!("initialize: {name} has no effect: {why}")).collect();
@@ -186,7 +186,7 @@ impl Fields {
         };
         let list = |name: &str| field(name).map(|value| texts(name, value)).transpose();
         let schema = field("jsonSchema").map(|schema| Schema::compile(&schema.to_string()));
-        let agents = field("agents").map(agents::of_json).transpose();
+        let agents = field("agents").map(agents::parse_agents).transpose();
         let flag = |name: &str| match field(name) {
             Some(Value::Bool(wanted)) => Ok(*wanted),
             Some(other) => Err(wrong(name, "true or false", other)),
@@ -399,7 +399,7 @@ pub(super) fn answer(assembled: &Assembled, plugins: &Plugins, request: Option<&
         "commands": commands, "agents": agents, "output_style": "default", "available_output_styles": ["default"],
         "models": models,
         "hook_on_failure_supported": true, "hooks_applied": true,
-        "plugins": plugins.listed(), "plugin_errors": plugins.errors(),
+        "plugins": plugins.init_json(), "plugin_errors": plugins.errors(),
         "account": { "apiKeySource": assembled.offers.api_key_source },
         "claude_code_version": becket_print::CLAUDE_CODE_VERSION, "becket_version": env!("CARGO_PKG_VERSION"),
     });

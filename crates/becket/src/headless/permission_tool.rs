@@ -21,8 +21,8 @@ pub(super) async fn ask(hub: Option<Arc<Hub>>, tool: &str, question: &Value) -> 
     let input = json!({
         "tool_name": question["tool_name"], "input": question["input"], "tool_use_id": question["tool_use_id"],
     });
-    hub.settled(STARTING).await;
-    becket_mcp::call_of_anyone(&hub, tool, input).await.and_then(|result| decision(&result))
+    hub.wait_until_started(STARTING).await;
+    becket_mcp::call_any(&hub, tool, input).await.and_then(|result| decision(&result))
 }
 
 /// Returns the decision in the result of the tool.

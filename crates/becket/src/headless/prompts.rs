@@ -18,7 +18,7 @@ pub(super) async fn with_servers(
     text: String,
     hooks: Option<OutsideHooks>,
 ) -> Completion {
-    let expanded = match crate::mcp::expanded(hub, text.clone(), hooks.as_ref()).await {
+    let expanded = match crate::mcp::expand_references(hub, text.clone(), hooks.as_ref()).await {
         Ok(expanded) => expanded,
         Err(failure) if failure.message.starts_with(HOOK_REFUSED) => {
             input.parts = vec![Part::text(text)];

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Time between two signs of life of a call.
-const BEAT: Duration = Duration::from_secs(30);
+const HEARTBEAT: Duration = Duration::from_secs(30);
 
 struct RunningCall {
     tool: String,
@@ -20,13 +20,13 @@ struct RunningCall {
 
 impl RunningCall {
     fn next(&self) -> Instant {
-        self.began + BEAT * (self.beats + 1)
+        self.began + HEARTBEAT * (self.beats + 1)
     }
 }
 
 /// A sign of life that is due.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct SignOfLife {
+pub(super) struct Heartbeat {
     pub(super) call: CallId,
     pub(super) tool: String,
     pub(super) parent: Option<CallId>,
@@ -39,11 +39,11 @@ pub(super) struct RunningCalls(HashMap<CallId, RunningCall>);
 
 impl RunningCalls {
     /// Updates the running calls by an event of the agent.
-    pub(super) fn saw(&mut self, event: &Event, now: Instant) {
-        self.saw_in(event, None, now);
+    pub(super) fn observe(&mut self, event: &Event, now: Instant) {
+        self.observe_nested(event, None, now);
     }
 
-    fn saw_in(&mut self, event: &Event, parent: Option<&CallId>, now: Instant) {
+    fn observe_nested(&mut self, event: &Event, parent: Option<&CallId>, now: Instant) {
         match event {
             Event::ToolStarted { call_id, name, .. } => {
                 let call = RunningCall { tool: name.clone(), parent: parent.cloned(), began: now, beats: 0 };
@@ -58,7 +58,7 @@ impl RunningCalls {
             }
             Event::Subagent { call_id, what } => match &**what {
                 Event::TurnFinished(_) => self.0.retain(|_, call| call.parent.as_ref() != Some(call_id)),
-                what => self.saw_in(what, Some(call_id), now),
+                what => self.observe_nested(what, Some(call_id), now),
             },
             Event::TurnFinished(_) => self.0.retain(|_, call| call.parent.is_some()),
             _ => {}
@@ -76,12 +76,12 @@ impl RunningCalls {
     }
 
     /// Returns the signs of life that are due now, and counts them.
-    pub(super) fn due(&mut self, now: Instant) -> Vec<SignOfLife> {
+    pub(super) fn due(&mut self, now: Instant) -> Vec<Heartbeat> {
         let due = self.0.iter_mut().filter(|(_, call)| call.next() <= now);
         due.map(|(id, call)| {
             call.beats += 1;
             let seconds = now.duration_since(call.began).as_secs();
-            SignOfLife { call: id.clone(), tool: call.tool.clone(), parent: call.parent.clone(), seconds }
+            Heartbeat { call: id.clone(), tool: call.tool.clone(), parent: call.parent.clone(), seconds }
         })
         .collect()
     }
@@ -100,11 +100,11 @@ mod tests {
         let began =
             |name: &str| Event::ToolStarted { call_id: id(name), name: "bash".into(), input: json!({}) };
         let mut calls = RunningCalls::default();
-        calls.saw(&began("a"), at(0));
-        calls.saw(&Event::Subagent { call_id: id("a"), what: Box::new(began("b")) }, at(10));
+        calls.observe(&began("a"), at(0));
+        calls.observe(&Event::Subagent { call_id: id("a"), what: Box::new(began("b")) }, at(10));
         assert_eq!(calls.next(), Some(at(30)));
         assert!(calls.due(at(29)).is_empty());
-        let beat = |call: &str, parent: Option<&str>, seconds| SignOfLife {
+        let beat = |call: &str, parent: Option<&str>, seconds| Heartbeat {
             call: id(call),
             tool: "bash".into(),
             parent: parent.map(id),
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(calls.due(at(41)), [beat("b", Some("a"), 31)]);
         assert_eq!(calls.next(), Some(at(60)));
         let result = becket_types::TurnResult::failed(String::new());
-        calls.saw(&Event::TurnFinished(Box::new(result)), at(50));
+        calls.observe(&Event::TurnFinished(Box::new(result)), at(50));
         assert_eq!(calls.next(), Some(at(70)), "a call of a subagent in the background goes on");
     }
 }

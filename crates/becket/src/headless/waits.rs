@@ -76,9 +76,9 @@ impl QueuedLine {
 pub(super) struct PendingWork {
     running: FuturesUnordered<BoxFuture<'static, Completion>>,
     /// Work during which new lines are handled at once. Work in `running` holds them back.
-    beside: FuturesUnordered<BoxFuture<'static, Completion>>,
+    unordered: FuturesUnordered<BoxFuture<'static, Completion>>,
     /// Lines that came while work in `running` was not finished.
-    held: VecDeque<QueuedLine>,
+    held_lines: VecDeque<QueuedLine>,
     /// By the id of a request: ends its work if the driving program withdraws the request.
     cancels: HashMap<String, oneshot::Sender<()>>,
 }
@@ -89,8 +89,8 @@ impl PendingWork {
     }
 
     /// Adds work for which later lines do not wait. Only the end of the input waits until this work has finished.
-    pub(super) fn beside(&mut self, work: impl Future<Output = Completion> + Send + 'static) {
-        self.beside.push(Box::pin(work));
+    pub(super) fn add_unordered(&mut self, work: impl Future<Output = Completion> + Send + 'static) {
+        self.unordered.push(Box::pin(work));
     }
 
     /// Does work for a request, until the driving program withdraws the request.
@@ -103,7 +103,7 @@ impl PendingWork {
         self.cancels.retain(|_, cancel| !cancel.is_closed());
         self.cancels.insert(id.to_owned(), cancel);
         let id = id.to_owned();
-        self.beside(async move {
+        self.add_unordered(async move {
             let answer = tokio::select! {
                 answer = work => answer,
                 Ok(()) = cancelled => Err(WITHDRAWN.to_owned()),
@@ -129,7 +129,7 @@ impl PendingWork {
     pub(super) async fn next(&mut self) -> Completion {
         tokio::select! {
             Some(waited) = self.running.next() => waited,
-            Some(waited) = self.beside.next() => waited,
+            Some(waited) = self.unordered.next() => waited,
             else => std::future::pending().await,
         }
     }
@@ -137,7 +137,7 @@ impl PendingWork {
     /// Discards the prompts that are held. Returns the driving program's ids of them.
     pub(super) fn drop_prompts(&mut self) -> Vec<String> {
         let mut ids = Vec::new();
-        self.held.retain(|line| {
+        self.held_lines.retain(|line| {
             ids.extend(line.client_id().map(str::to_owned));
             !line.is_message()
         });
@@ -145,26 +145,26 @@ impl PendingWork {
     }
 
     /// Returns the lines that are held.
-    pub(super) fn held(&self) -> impl Iterator<Item = &QueuedLine> {
-        self.held.iter()
+    pub(super) fn held_lines(&self) -> impl Iterator<Item = &QueuedLine> {
+        self.held_lines.iter()
     }
 
     pub(super) fn hold(&mut self, line: QueuedLine) {
-        self.held.push_back(line);
+        self.held_lines.push_back(line);
     }
 
     /// True while lines have to be held.
-    pub(super) fn any(&self) -> bool {
+    pub(super) fn holds(&self) -> bool {
         !self.running.is_empty()
     }
 
     /// Returns the next held line, if nothing is waited for any more.
     pub(super) fn take(&mut self) -> Option<QueuedLine> {
-        if self.any() { None } else { self.held.pop_front() }
+        if self.holds() { None } else { self.held_lines.pop_front() }
     }
 
     /// True if nothing waits and no line is held.
     pub(super) fn is_over(&self) -> bool {
-        !self.any() && self.beside.is_empty() && self.held.is_empty()
+        !self.holds() && self.unordered.is_empty() && self.held_lines.is_empty()
     }
 }

@@ -45,7 +45,7 @@ pub(crate) struct Judge {
 
 impl Judge {
     /// Returns the function that the engine asks.
-    pub(crate) fn asked(self, budget: HookBudget) -> Ask {
+    pub(crate) fn into_ask(self, budget: HookBudget) -> Ask {
         let shared = Arc::new((self, budget));
         Arc::new(move |question| {
             let shared = Arc::clone(&shared);
@@ -56,16 +56,16 @@ impl Judge {
                     None => Arc::clone(&judge.model),
                 };
                 if question.agent {
-                    Box::pin(judge.looked(model, question, budget)).await
+                    Box::pin(judge.ask_agent(model, question, budget)).await
                 } else {
-                    answered(&*model, question.prompt, &judge.blobs, budget).await
+                    ask_model(&*model, question.prompt, &judge.blobs, budget).await
                 }
             })
         })
     }
 
     /// Lets an agent look at the project, and returns its last message.
-    async fn looked(
+    async fn ask_agent(
         &self,
         model: Arc<dyn Model>,
         question: Question,
@@ -140,7 +140,7 @@ impl Judge {
     }
 }
 
-async fn answered(
+async fn ask_model(
     model: &dyn Model,
     prompt: String,
     blobs: &Arc<dyn Blobs>,

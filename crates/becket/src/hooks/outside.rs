@@ -123,10 +123,10 @@ impl Ask for HookedAsk {
     fn ask(&self, question: Question) -> BoxFuture<'static, Answer> {
         let (hooks, otherwise) = (self.hooks.clone(), self.otherwise.clone());
         Box::pin(async move {
-            let keys = asked(&question);
+            let keys = question_json(&question);
             let server = question.server.clone();
             let first = hooks.run(HookEvent::Elicitation, Some(&server), keys.clone()).await;
-            let answer = match first.and_then(|outcome| given(outcome, &question)) {
+            let answer = match first.and_then(|outcome| hook_answer(outcome, &question)) {
                 Some(answer) => answer,
                 None => otherwise.answer(question.clone()).await,
             };
@@ -140,12 +140,12 @@ impl Ask for HookedAsk {
                 Answer::Cancel => {}
             }
             let last = hooks.run(HookEvent::ElicitationResult, Some(&server), result).await;
-            last.and_then(|outcome| given(outcome, &question)).unwrap_or(answer)
+            last.and_then(|outcome| hook_answer(outcome, &question)).unwrap_or(answer)
         })
     }
 }
 
-fn asked(question: &Question) -> Value {
+fn question_json(question: &Question) -> Value {
     let mut keys = json!({ "mcp_server_name": question.server, "message": question.message });
     match &question.form {
         Form::Fields(schema) => {
@@ -162,7 +162,7 @@ fn asked(question: &Question) -> Value {
 }
 
 /// Returns the answer that hooks give. `None` if it does not fit the form. A hook that blocks declines.
-fn given(outcome: HookOutcome, question: &Question) -> Option<Answer> {
+fn hook_answer(outcome: HookOutcome, question: &Question) -> Option<Answer> {
     if outcome.block.is_some() || outcome.stop.is_some() {
         return Some(Answer::Decline);
     }
@@ -191,13 +191,13 @@ mod tests {
         let answer = |action: &str, content: Value| {
             let elicitation = Some((action.to_owned(), Some(content)));
             let special = HookSpecial { elicitation, ..HookSpecial::default() };
-            given(HookOutcome { special, ..HookOutcome::default() }, &question)
+            hook_answer(HookOutcome { special, ..HookOutcome::default() }, &question)
         };
         let content = json!({ "n": 1 }).as_object().unwrap().clone();
         assert_eq!(answer("accept", json!({ "n": 1 })), Some(Answer::Accept(content)));
         assert_eq!(answer("accept", json!({ "n": "1" })), None);
         assert_eq!(answer("decline", json!({})), Some(Answer::Decline));
         assert_eq!(answer("cancel", json!({})), Some(Answer::Cancel));
-        assert_eq!(given(HookOutcome::default(), &question), None);
+        assert_eq!(hook_answer(HookOutcome::default(), &question), None);
     }
 }

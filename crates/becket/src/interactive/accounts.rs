@@ -8,7 +8,7 @@ use crate::assemble::SharedModels;
 use crate::cmd::{one_line, short};
 use crate::environment::Environment;
 use crate::federation::device::{DeviceLogin, Prompt};
-use crate::keys::{self, KeepIn, Kept};
+use crate::keys::{self, KeyLocation, KeyStore};
 use crate::settings::{RunSettings, project_root};
 use becket_config::{ProviderAuth, Settings, Source};
 use becket_model::{Credential, ErrorKind, ModelInfo, ModelRef, Secret, catalog, probe};
@@ -33,8 +33,8 @@ pub(super) struct Accounts {
 
 /// A login with a code. Dropping it does not end it; [`Accounts::cancel_login`] does.
 struct RunningLogin {
-    /// `None` while [`Accounts::login_end`] awaits the end.
-    end: Option<JoinHandle<Result<Kept, String>>>,
+    /// `None` while [`Accounts::finish_login`] awaits the end.
+    end: Option<JoinHandle<Result<KeyLocation, String>>>,
     abort: AbortHandle,
 }
 
@@ -71,14 +71,14 @@ impl Accounts {
         }
     }
 
-    fn reached(&self) -> becket_model::Settings {
+    fn settings_with_new_keys(&self) -> becket_model::Settings {
         self.models.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns the models in the order in which they are likely to be wanted: those of the user's own servers, then
     /// those with a key, then the rest. Within each of these, the models of one provider are together.
     pub(super) async fn models(&self) -> Reply {
-        let reached = self.reached();
+        let reached = self.settings_with_new_keys();
         let mut out: Vec<(String, String)> = Vec::new();
         let own = reached.openai.base_url.clone();
         if let Some(base) = &own {
@@ -165,7 +165,7 @@ impl Accounts {
                 self.environment.config_dir.display()
             ));
         }
-        let reached = self.reached();
+        let reached = self.settings_with_new_keys();
         let row = |provider: &str| {
             let endpoint = reached.endpoint(provider)?;
             let place = endpoint.base_url.as_ref().map(|base| format!("{base} · ")).unwrap_or_default();
@@ -204,7 +204,7 @@ impl Accounts {
             let result = Err(format!("{provider} has no login; becket login {provider} saves a key"));
             return Some(Reply::KeyKept { provider, result });
         };
-        let (prompt, task) = login.start(KeepIn::Keychain);
+        let (prompt, task) = login.start(KeyStore::Keychain);
         *self.running_login() = Some(RunningLogin { abort: task.abort_handle(), end: Some(task) });
         match prompt.await {
             Ok(prompt) => {
@@ -213,12 +213,12 @@ impl Accounts {
                 Some(Reply::LoginCode { provider, code: LoginCode { address, code, complete, minutes } })
             }
             // Without a code the login has already ended, so its result is the answer.
-            Err(_) => self.login_end(provider).await,
+            Err(_) => self.finish_login(provider).await,
         }
     }
 
     /// Waits for the end of the login and makes it effective at once. `None`: it was cancelled.
-    pub(super) async fn login_end(&self, provider: String) -> Option<Reply> {
+    pub(super) async fn finish_login(&self, provider: String) -> Option<Reply> {
         let end = self.running_login().as_mut().and_then(|login| login.end.take())?;
         let result = match end.await {
             Ok(ended) => ended,
@@ -236,7 +236,7 @@ impl Accounts {
     }
 
     /// Uses the new login for requests from now on. Returns the message for the user.
-    fn logged_in(&self, provider: &str, kept: &Kept) -> String {
+    fn logged_in(&self, provider: &str, kept: &KeyLocation) -> String {
         let now = crate::providers::endpoint(&self.environment, &self.settings, provider);
         let mut shared = self.models.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(endpoint) = shared.endpoint_mut(provider) {
@@ -264,13 +264,18 @@ impl Accounts {
     ///
     /// Returns a message for the user if the key is refused or cannot be stored.
     pub(super) async fn change_key(&self, provider: &str, key: Hidden) -> Result<String, String> {
-        let Stored { place, checked } =
-            check_and_keep(&self.environment, &self.settings, self.reached(), provider, &key.0)
-                .await
-                .map_err(|fault| match fault {
-                    KeyFault::Refused(why) => format!("{why}. Copy the whole key again, then /key."),
-                    KeyFault::NotStored(why) => why,
-                })?;
+        let Stored { place, checked } = check_and_keep(
+            &self.environment,
+            &self.settings,
+            self.settings_with_new_keys(),
+            provider,
+            &key.0,
+        )
+        .await
+        .map_err(|fault| match fault {
+            KeyFault::Refused(why) => format!("{why}. Copy the whole key again, then /key."),
+            KeyFault::NotStored(why) => why,
+        })?;
         let mut shared = self.models.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(endpoint) = shared.endpoint_mut(provider) {
             endpoint.credential = Some(Credential::ApiKey(Secret::new(key.0)));
@@ -298,7 +303,7 @@ impl Accounts {
 
 /// The place of a stored key, and the result of checking it.
 pub(super) struct Stored {
-    pub place: Kept,
+    pub place: KeyLocation,
     /// The error if the provider could not be asked about the key. The key is stored unchecked then.
     pub checked: Result<(), String>,
 }
@@ -338,7 +343,7 @@ pub(super) async fn check_and_keep(
         }
     };
     let kept = becket_config::kept_name(provider, settings.address(provider).as_deref());
-    let place = keys::keep(environment, &kept, key, KeepIn::Keychain).map_err(KeyFault::NotStored)?;
+    let place = keys::keep(environment, &kept, key, KeyStore::Keychain).map_err(KeyFault::NotStored)?;
     Ok(Stored { place, checked })
 }
 

@@ -1,7 +1,7 @@
 //! The thread on which the agent of an interactive session runs: its start, its events and its end. A fault of the agent is never taken
 //! for a normal end.
 
-use crate::assemble::leave;
+use crate::assemble::discard_if_unused;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_agent::Agent;
@@ -55,7 +55,7 @@ pub(super) async fn end_session(ended: &Ended, shell: &Shell, begun: Option<&Pat
         }
     }
     if matches!(ended, Ended::Quit | Ended::AgentGone) {
-        leave(begun);
+        discard_if_unused(begun);
     }
 }
 
@@ -66,7 +66,7 @@ pub(super) async fn pass_on(
     environment: Environment,
 ) {
     while let Some(event) = from.recv().await {
-        crate::servers::forget_firsts_after(&environment, &event);
+        crate::servers::forget_first_models_after(&environment, &event);
         if to.send(event).is_err() {
             break;
         }

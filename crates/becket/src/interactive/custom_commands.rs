@@ -11,7 +11,7 @@
 mod expansion;
 
 use super::user_shell::UserShell;
-use crate::command_files::{BYTES, MOST, files, small};
+use crate::command_files::{MAX_COMMANDS, MAX_FILE_BYTES, files, read_limited};
 use crate::environment::Environment;
 use crate::hooks::OutsideHooks;
 use crate::plugins::Plugins;
@@ -124,7 +124,7 @@ impl CustomCommands {
     }
 
     pub(crate) fn list(&self) -> Vec<Custom> {
-        let mut all: Vec<Custom> = self.all().into_values().map(|found| found.custom).collect();
+        let mut all: Vec<Custom> = self.commands_by_name().into_values().map(|found| found.custom).collect();
         for skill in (self.skills.find)().iter().filter(|skill| skill.user_invocable) {
             if !all.iter().any(|custom| custom.name == skill.name) {
                 all.push(Custom {
@@ -139,20 +139,20 @@ impl CustomCommands {
     }
 
     /// Returns the commands by name. Of several with one name, the strongest wins.
-    fn all(&self) -> BTreeMap<String, CommandFile> {
+    fn commands_by_name(&self) -> BTreeMap<String, CommandFile> {
         let mut out = BTreeMap::new();
         for (dir, project) in &self.dirs {
             for (name, path) in files(dir) {
-                if out.len() < MOST
+                if out.len() < MAX_COMMANDS
                     && !out.contains_key(&name)
-                    && let Some(text) = small(&path)
+                    && let Some(text) = read_limited(&path)
                 {
-                    out.insert(name.clone(), found(name, text, *project));
+                    out.insert(name.clone(), command_file(name, text, *project));
                 }
             }
         }
         for (name, text) in self.plugins.commands() {
-            out.entry(name.clone()).or_insert_with(|| found(name, text, false));
+            out.entry(name.clone()).or_insert_with(|| command_file(name, text, false));
         }
         out
     }
@@ -170,14 +170,14 @@ impl CustomCommands {
     fn unreadable(&self, name: &str) -> Option<String> {
         let mut of_name = self.dirs.iter().flat_map(|(dir, _)| files(dir)).filter(|(other, _)| other == name);
         of_name.find_map(|(_, path)| {
-            let error = becket_files::read_text(&path, BYTES).err()?;
+            let error = becket_files::read_text(&path, MAX_FILE_BYTES).err()?;
             Some(format!("{}: {error}", path.display()))
         })
     }
 
     /// Returns the command or the skill of this name.
     fn find(&self, name: &str, arguments: &str) -> Result<Source, Called> {
-        if let Some(found) = self.all().remove(name) {
+        if let Some(found) = self.commands_by_name().remove(name) {
             return Ok(Source::Command(found));
         }
         if let Some(why) = self.unreadable(name) {
@@ -185,7 +185,8 @@ impl CustomCommands {
         }
         let skills = (self.skills.find)();
         let Some(skill) = skills.get(name).filter(|skill| skill.user_invocable) else {
-            let whole = self.plugins.whole_name(name).and_then(|whole| self.all().remove(&whole));
+            let whole =
+                self.plugins.qualified_name(name).and_then(|whole| self.commands_by_name().remove(&whole));
             return whole.map(Source::Command).ok_or(Called::Unknown);
         };
         match skill.prompt(arguments) {
@@ -199,7 +200,7 @@ impl CustomCommands {
         }
     }
 
-    fn of_skill(&self, mut skill: CalledSkill, consent: Consent) -> Result<CommandPrompt, Called> {
+    fn expand_skill(&self, mut skill: CalledSkill, consent: Consent) -> Result<CommandPrompt, Called> {
         let mut left_out = Vec::new();
         if skill.project {
             // The user agrees to the skill's own text, so it is read here without the words of the caller.
@@ -211,7 +212,7 @@ impl CustomCommands {
                 name: format!("/{}", skill.name),
                 content: format!("allowed-tools: {allows}\n\n{content}"),
             };
-            left_out = self.agreed(&item, &[], String::new(), &mut skill.terms, consent)?;
+            left_out = self.require_consent(&item, &[], String::new(), &mut skill.terms, consent)?;
         }
         if let Some(hooks) = &self.skills.hooks {
             hooks.engine().skill_loaded(&skill.name);
@@ -220,7 +221,7 @@ impl CustomCommands {
     }
 
     /// Makes sure that the user agrees to what a file of the project runs and allows. Returns the rules that are left out.
-    fn agreed(
+    fn require_consent(
         &self,
         item: &Item,
         commands: &[String],
@@ -246,7 +247,7 @@ impl CustomCommands {
     }
 
     /// Returns the prompt that `/name arguments` expands to, unless a hook refuses it.
-    pub(crate) async fn called(
+    pub(crate) async fn call(
         self: Arc<Self>,
         user_shell: &UserShell,
         name: &str,
@@ -254,21 +255,27 @@ impl CustomCommands {
         consent: Consent,
     ) -> Called {
         let hooks = self.skills.hooks.clone();
-        match (self.expanded(user_shell, name, arguments, consent).await, hooks) {
+        match (self.expand(user_shell, name, arguments, consent).await, hooks) {
             (Called::Prompt(prompt), Some(hooks)) => {
                 let prompt = *prompt;
                 let text = hooks.expansion("slash_command", name, arguments, prompt.text).await;
                 let called = |text| {
-                    Called::Prompt(Box::new(forked(CommandPrompt { text, ..prompt }, name, arguments)))
+                    Called::Prompt(Box::new(move_to_subagent(
+                        CommandPrompt { text, ..prompt },
+                        name,
+                        arguments,
+                    )))
                 };
                 text.map_or_else(Called::Failed, called)
             }
-            (Called::Prompt(prompt), None) => Called::Prompt(Box::new(forked(*prompt, name, arguments))),
+            (Called::Prompt(prompt), None) => {
+                Called::Prompt(Box::new(move_to_subagent(*prompt, name, arguments)))
+            }
             (called, _) => called,
         }
     }
 
-    async fn expanded(
+    async fn expand(
         self: Arc<Self>,
         user_shell: &UserShell,
         name: &str,
@@ -281,7 +288,7 @@ impl CustomCommands {
             Ok(Ok(Source::Command(found))) => found,
             Ok(Ok(Source::Skill(skill))) => {
                 return self
-                    .of_skill(skill, consent)
+                    .expand_skill(skill, consent)
                     .map_or_else(|called| called, |prompt| Called::Prompt(Box::new(prompt)));
             }
             Ok(Err(called)) => return called,
@@ -294,7 +301,7 @@ impl CustomCommands {
             let content = self.content(&found);
             let scripts = content.strip_prefix(&found.text).unwrap_or_default().trim().to_owned();
             let item = Item { kind: "command".to_owned(), name: format!("/{name}"), content };
-            match self.agreed(&item, &commands, scripts, &mut found.terms, consent) {
+            match self.require_consent(&item, &commands, scripts, &mut found.terms, consent) {
                 Ok(rules) => left_out = rules,
                 Err(called) => return called,
             }
@@ -308,7 +315,7 @@ impl CustomCommands {
             }
         }
         out.truncate(out.trim_end().len());
-        out.push_str(&super::included::files_of(&self.cwd, &written));
+        out.push_str(&super::included_files::files_of(&self.cwd, &written));
         Called::Prompt(Box::new(CommandPrompt { text: out.trim().to_owned(), terms: found.terms, left_out }))
     }
 
@@ -321,7 +328,7 @@ impl CustomCommands {
         trust: bool,
     ) -> Reply {
         let consent = if trust { Consent::Given } else { Consent::Ask };
-        match Arc::clone(&self).called(&user_shell, &name, &arguments, consent).await {
+        match Arc::clone(&self).call(&user_shell, &name, &arguments, consent).await {
             Called::Prompt(prompt) => {
                 let CommandPrompt { text, terms, .. } = *prompt;
                 let command = format!("/{name} {arguments}").trim().to_owned();
@@ -345,7 +352,7 @@ impl CustomCommands {
 
 /// For a command with `context: fork`, moves the prompt into its [`TurnTerms`]: a subagent gets the prompt, and the
 /// session shows only the command as it was typed.
-fn forked(mut prompt: CommandPrompt, name: &str, arguments: &str) -> CommandPrompt {
+fn move_to_subagent(mut prompt: CommandPrompt, name: &str, arguments: &str) -> CommandPrompt {
     if let Some(fork) = &mut prompt.terms.fork {
         let typed = format!("/{name} {arguments}").trim_end().to_owned();
         fork.prompt = std::mem::replace(&mut prompt.text, typed);
@@ -394,7 +401,7 @@ fn question(name: String, arguments: String, commands: &[String], scripts: &str,
     }
 }
 
-fn found(name: String, text: String, project: bool) -> CommandFile {
+fn command_file(name: String, text: String, project: bool) -> CommandFile {
     let mut wrong = None;
     let (head, body) = match Head::split(&text) {
         Some(Ok((head, body))) => (head, body.trim_start_matches(['\r', '\n'])),
@@ -546,7 +553,7 @@ mod tests {
         let called = |name: &'static str, consent| {
             let custom_commands = Arc::clone(&custom_commands);
             let user_shell = Arc::clone(&user_shell);
-            async move { custom_commands.called(&user_shell, name, "", consent).await }
+            async move { custom_commands.call(&user_shell, name, "", consent).await }
         };
         let rules = vec!["Bash(git add:*), Read".to_owned()];
         let model = Some("haiku".to_owned());
@@ -576,7 +583,7 @@ mod tests {
     #[tokio::test]
     async fn a_command_includes_no_secrets() {
         let (_dir, custom_commands, user_shell) = room();
-        let called = custom_commands.called(&user_shell, "leak", "", Consent::Impossible).await;
+        let called = custom_commands.call(&user_shell, "leak", "", Consent::Impossible).await;
         let Called::Prompt(prompt) = called else { panic!("no prompt") };
         let text = prompt.text;
         assert!(!text.contains("hunter2") && !text.contains("ghp_A1b2"), "{text}");

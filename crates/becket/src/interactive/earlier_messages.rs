@@ -40,7 +40,7 @@ impl EarlierMessagesReader {
     }
 
     /// Returns the last section of the session's messages. If it cannot be read, adds a note for the user.
-    pub(super) fn end(&self, notes: &mut Vec<String>) -> Option<Stretch> {
+    pub(super) fn last_section(&self, notes: &mut Vec<String>) -> Option<Stretch> {
         let end = self.pages().last().map(stretch);
         end.map_err(|error| notes.push(format!("the earlier conversation cannot be shown: {error}"))).ok()
     }
@@ -62,7 +62,7 @@ impl EarlierMessagesReader {
     /// Returns the messages that compactions removed from the context. Blocks.
     pub(super) fn removed(&self, entry: Option<Seq>) -> Reply {
         let mut removed = transcript::RemovedMessages::default();
-        self.all(&mut |page| removed.take(&page.events));
+        self.for_each_page(&mut |page| removed.take(&page.events));
         Reply::Removed { entry, removed: removed.removed(entry) }
     }
 
@@ -75,7 +75,7 @@ impl EarlierMessagesReader {
     /// Returns the user's messages, without those that a rewind removed. Blocks.
     pub(super) fn users_words(&self) -> Reply {
         let mut said: Vec<(Seq, MessageId, String)> = Vec::new();
-        self.all(&mut |page| {
+        self.for_each_page(&mut |page| {
             for event in &page.events {
                 if let Event::UserMessage { message, .. } = event
                     && message.visibility().user
@@ -88,7 +88,7 @@ impl EarlierMessagesReader {
     }
 
     /// Passes all ranges in order to `take`. Stops at a range that cannot be read.
-    fn all(&self, take: &mut dyn FnMut(&Page)) {
+    fn for_each_page(&self, take: &mut dyn FnMut(&Page)) {
         let _ = pages_of(&self.place).find(Seq(1)..Seq(u64::MAX), false, &mut |page| {
             take(page);
             false

@@ -47,12 +47,12 @@ pub(super) async fn pass_on(
 }
 
 /// Withdraws a question when it is dropped without an answer.
-struct Asked {
+struct PendingQuestion {
     ask: AskUser,
     number: u64,
 }
 
-impl Drop for Asked {
+impl Drop for PendingQuestion {
     fn drop(&mut self) {
         let waits = self.ask.open.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
         if waits.is_some() {
@@ -85,7 +85,7 @@ impl Ask for AskUser {
                 Form::Url(url) => (ServerForm::Url(url), Value::Null),
             };
             let shown = ServerQuestion { number, server: question.server, message: question.message, form };
-            let asked = Asked { ask, number };
+            let asked = PendingQuestion { ask, number };
             // A session that has ended shows nothing, and the question is cancelled.
             if asked.ask.inputs.send(Input::Reply(Reply::ServerAsks(Box::new(shown)))).is_err() {
                 return Answer::Cancel;

@@ -11,12 +11,12 @@ const FORGOTTEN: u64 = 5 * 60 * 1_000;
 /// Returns the tokens of the context by tool, and by the file that was read or written.
 pub(crate) fn by_tool_and_file(
     spans: &[Span],
-    paths: &Paths,
+    paths: &FilePaths,
 ) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) {
     let (mut tools, mut files) = (BTreeMap::new(), BTreeMap::new());
     for span in spans.iter().filter(|s| matches!(s.kind, SpanKind::ToolCall | SpanKind::ToolOutput)) {
         *tools.entry(span.label.clone()).or_default() += span.tokens.0;
-        if let Some(path) = span.seq.and_then(|seq| paths.of.get(&seq.0)) {
+        if let Some(path) = span.seq.and_then(|seq| paths.by_entry.get(&seq.0)) {
             *files.entry(path.clone()).or_default() += span.tokens.0;
         }
     }
@@ -25,12 +25,12 @@ pub(crate) fn by_tool_and_file(
 
 /// The file of each tool result, by the message's number, as its call named it.
 #[derive(Default)]
-pub(crate) struct Paths {
+pub(crate) struct FilePaths {
     calls: BTreeMap<CallId, String>,
-    of: BTreeMap<u64, String>,
+    by_entry: BTreeMap<u64, String>,
 }
 
-impl Paths {
+impl FilePaths {
     /// Takes the next entry of the ledger.
     pub(crate) fn take(&mut self, entry: &Entry) {
         let EntryKind::Message { message } = &entry.kind else { return };
@@ -43,7 +43,7 @@ impl Paths {
                 }
                 Part::ToolResult { call_id, .. } => {
                     if let Some(path) = self.calls.get(call_id) {
-                        self.of.insert(entry.seq.0, path.clone());
+                        self.by_entry.insert(entry.seq.0, path.clone());
                     }
                 }
                 _ => {}
@@ -142,7 +142,7 @@ pub(crate) struct Usages<'a> {
 
 impl<'a> Usages<'a> {
     pub(crate) fn from_entries(entries: &'a [Entry]) -> Self {
-        let mut missed = missed(entries);
+        let mut missed = cache_misses(entries);
         let mut out = Self::default();
         for entry in entries {
             let EntryKind::Usage { model, usage, cost_usd, purpose, .. } = &entry.kind else { continue };
@@ -166,7 +166,7 @@ impl<'a> Usages<'a> {
 
 /// Returns for each request, by its entry number, the reason why the cache served less than the previous request had
 /// stored.
-pub(crate) fn missed(entries: &[Entry]) -> BTreeMap<u64, String> {
+pub(crate) fn cache_misses(entries: &[Entry]) -> BTreeMap<u64, String> {
     let mut out = BTreeMap::new();
     let mut before: Option<(u64, u64)> = None;
     let mut since: Vec<&str> = Vec::new();

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 const MATCHES: usize = 50;
 
 /// Maximum number of files that are listed. Beyond this number, it is undefined which files are left out.
-const MOST: usize = 1_000_000;
+const MAX_FILES: usize = 1_000_000;
 
 /// Age at which a listing is made again.
 const FRESH: Duration = Duration::from_secs(2);
@@ -29,7 +29,7 @@ pub(super) struct Files {
     root: PathBuf,
     listing: Arc<watch::Sender<Option<Listing>>>,
     walking: Arc<AtomicBool>,
-    walked: Arc<Mutex<Option<Instant>>>,
+    last_walk: Arc<Mutex<Option<Instant>>>,
     last: Arc<AtomicU64>,
 }
 
@@ -40,13 +40,13 @@ impl Files {
             root,
             listing: Arc::new(watch::Sender::new(None)),
             walking: Arc::default(),
-            walked: Arc::default(),
+            last_walk: Arc::default(),
             last: Arc::default(),
         }
     }
 
     pub(super) fn ask(&self, query: String) -> BoxFuture<'static, Option<Reply>> {
-        let walked = *self.walked.lock().unwrap_or_else(PoisonError::into_inner);
+        let walked = *self.last_walk.lock().unwrap_or_else(PoisonError::into_inner);
         if walked.is_none_or(|at| query.is_empty() && at.elapsed() > FRESH) {
             self.walk();
         }
@@ -59,7 +59,7 @@ impl Files {
                 return None;
             }
             let task = tokio::task::spawn_blocking(move || {
-                let cut = (paths.len() >= MOST).then_some(MOST);
+                let cut = (paths.len() >= MAX_FILES).then_some(MAX_FILES);
                 let paths = matches(&paths, &query);
                 Reply::Files { query, paths, cut }
             });
@@ -72,7 +72,7 @@ impl Files {
             return;
         }
         let (root, listing) = (self.root.clone(), Arc::clone(&self.listing));
-        let (walking, walked) = (Arc::clone(&self.walking), Arc::clone(&self.walked));
+        let (walking, walked) = (Arc::clone(&self.walking), Arc::clone(&self.last_walk));
         let work = move || {
             listing.send_replace(Some(Arc::new(list(&root))));
             *walked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
@@ -96,7 +96,7 @@ fn list(root: &Path) -> Vec<String> {
         .filter_map(Result::ok)
         .filter(|e| e.file_type().is_some_and(|t| !t.is_dir()));
     let relative = files.filter_map(|e| Some(e.path().strip_prefix(root).ok()?.to_str()?.to_owned()));
-    let mut paths: Vec<String> = relative.take(MOST).collect();
+    let mut paths: Vec<String> = relative.take(MAX_FILES).collect();
     paths.sort_by_cached_key(|p| (p.bytes().filter(|b| *b == b'/').count(), p.clone()));
     paths
 }

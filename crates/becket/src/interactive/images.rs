@@ -53,20 +53,20 @@ fn scaled(bytes: &[u8], protocol: Protocol, columns: u16) -> Option<Scaled> {
         Protocol::Kitty | Protocol::Iterm => CELL,
         Protocol::Sixel { cell: (width, height), .. } => (u32::from(width.max(1)), u32::from(height.max(1))),
     };
-    let (rgba, (width, height)) = becket_model::thumbnail(bytes, most(columns, cell))?;
+    let (rgba, (width, height)) = becket_model::thumbnail(bytes, max_size(columns, cell))?;
     let cells = |pixels: u32, cell: u32| pixels.div_ceil(cell).max(1) as u16;
     let (columns, rows) = (cells(width, cell.0), cells(height, cell.1));
     let image = Pixels { rgba, width, height };
     let data = match protocol {
         Protocol::Kitty => Data::Png(png(&image)?),
         Protocol::Iterm => Data::Strips(strips(&image, (columns, rows))?),
-        Protocol::Sixel { cell, colours } => Data::Pixels { image: indexed(&image, colours), cell },
+        Protocol::Sixel { cell, colours } => Data::Pixels { image: reduce_colours(&image, colours), cell },
     };
     Some(Scaled { columns, rows, data })
 }
 
 /// Returns the size in pixels of this many columns and [`MOST`] rows, reduced if it has too many pixels.
-fn most(columns: u16, cell: (u32, u32)) -> (u32, u32) {
+fn max_size(columns: u16, cell: (u32, u32)) -> (u32, u32) {
     let (mut width, mut height) = (u32::from(columns.clamp(1, MOST.0)) * cell.0, u32::from(MOST.1) * cell.1);
     while u64::from(width) * u64::from(height) > MOST_PIXELS {
         (width, height) = (width - width / 10, height - height / 10);
@@ -97,7 +97,7 @@ fn strips(image: &Pixels, (columns, rows): (u16, u16)) -> Option<Vec<Vec<u8>>> {
 
 /// Reduces an image to at most `colours` colours: its own if it has few enough, otherwise similar ones. Pixels that are
 /// more than half transparent are left out.
-fn indexed(image: &Pixels, colours: u16) -> Indexed {
+fn reduce_colours(image: &Pixels, colours: u16) -> Indexed {
     let most = usize::from(colours).clamp(2, usize::from(CLEAR));
     let mut palette: Vec<[u8; 3]> = Vec::new();
     let mut own: HashMap<[u8; 3], u8> = HashMap::new();

@@ -6,8 +6,8 @@
 use super::figures;
 use super::pages::Pages;
 use crate::cmd::context::{
-    Maker, Placed, Reading, Rebuilt, Sent, all, before, cache_states, changes, is_same, name, now,
-    request_of, shared,
+    LoadedSession, PlacedSpan, RebuiltRequest, RecordedRequest, RequestRebuilder, cache_states, changes,
+    current_spans, is_same, name, previous_request, recorded_requests, request_of, shared_prefix_len,
 };
 use crate::cmd::{one_line, short, when};
 use crate::environment::Environment;
@@ -22,24 +22,23 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Maximum number of bytes of one span that are shown.
-const BYTES: usize = 1 << 20;
+const MAX_SPAN_BYTES: usize = 1 << 20;
 
 /// Pages of an open inspector. Data that was read for one page is kept for the next ones until the session has
 /// another entry.
 /// Reading a long session for every key would take too long.
 #[derive(Default)]
 pub(super) struct Inspector {
-    kept: Mutex<Option<ReadSession>>,
+    cached: Mutex<Option<ReadSession>>,
 }
 
 struct ReadSession {
     session: String,
     /// The session's last entry before it was read.
     last: Seq,
-    reading: Reading,
+    reading: LoadedSession,
     /// Rebuilt requests of the last page, by number.
-    made: Vec<(usize, Rebuilt)>,
+    rebuilt: Vec<(usize, RebuiltRequest)>,
 }
 
 impl Inspector {
@@ -50,39 +49,39 @@ impl Inspector {
     /// Returns a failure for the user if the session cannot be read, or has no such request or span.
     pub(super) fn page(&self, pages: &Pages, asked: Inspect) -> Result<Inspected, Failure> {
         let (environment, cwd, session) = (&pages.environment, &pages.cwd, pages.session.as_str());
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.cached.lock().unwrap_or_else(PoisonError::into_inner);
         let last = pages.last_entry()?;
         if !kept.as_ref().is_some_and(|k| k.session == session && k.last == last) {
             // The old reading is dropped before the new one is loaded, because each may be large.
             *kept = None;
             let reading = pages.started()?;
-            *kept = Some(ReadSession { session: session.to_owned(), last, reading, made: Vec::new() });
+            *kept = Some(ReadSession { session: session.to_owned(), last, reading, rebuilt: Vec::new() });
         }
-        kept.as_mut().ok_or_else(gone)?.page(environment, cwd, asked)
+        kept.as_mut().ok_or_else(request_gone)?.page(environment, cwd, asked)
     }
 }
 
 impl ReadSession {
     fn page(&mut self, environment: &Environment, cwd: &Path, asked: Inspect) -> Result<Inspected, Failure> {
-        let Self { reading, made, .. } = self;
+        let Self { reading, rebuilt: made, .. } = self;
         match asked {
             Inspect::Requests => Ok(Inspected::Requests(requests(reading))),
             Inspect::Spans { request: InspectedRequest::Now } => {
-                let spans = now(reading);
+                let spans = current_spans(reading);
                 let tokens: u64 = spans.iter().map(|placed| placed.span.tokens.0).sum();
                 let rows = spans.iter().map(|placed| row(placed, "", None)).collect();
                 let head = format!("what the model would see now: {} tokens", short(tokens));
                 Ok(Inspected::Spans { head, rows })
             }
             Inspect::Bytes { request: InspectedRequest::Now, span } => {
-                let spans = now(reading);
-                let placed = spans.get(span).ok_or_else(gone)?;
+                let spans = current_spans(reading);
+                let placed = spans.get(span).ok_or_else(request_gone)?;
                 Ok(Inspected::Text { title: title(placed), text: unsent_text(placed) })
             }
             Inspect::Diff { request: InspectedRequest::Now } => {
-                let spans = now(reading);
-                let sent = all(&reading.entries);
-                let maker = Maker::new(environment, cwd, reading)?;
+                let spans = current_spans(reading);
+                let sent = recorded_requests(&reading.entries);
+                let maker = RequestRebuilder::new(environment, cwd, reading)?;
                 let Some(last) = sent.iter().rev().find(|sent| sent.record.purpose == "turn") else {
                     return Err(Failure::usage("nothing was sent yet"));
                 };
@@ -92,31 +91,38 @@ impl ReadSession {
                 Ok(Inspected::Text { title: format!("since request {}", last.number), text })
             }
             Inspect::Spans { request: InspectedRequest::Sent(number) } => {
-                self.sent(environment, cwd, number, |wanted, made, earlier| Ok(spans(wanted, made, earlier)))
+                self.show_request(environment, cwd, number, |wanted, made, earlier| {
+                    Ok(spans(wanted, made, earlier))
+                })
             }
             Inspect::Bytes { request: InspectedRequest::Sent(number), span } => {
-                self.sent(environment, cwd, number, |wanted, made, _| bytes(wanted, made, span))
+                self.show_request(environment, cwd, number, |wanted, made, _| bytes(wanted, made, span))
             }
             Inspect::Diff { request: InspectedRequest::Sent(number) } => {
-                self.sent(environment, cwd, number, diff)
+                self.show_request(environment, cwd, number, diff)
             }
         }
     }
 
     /// Shows a sent request by `show`, which gets it rebuilt, and the previous one with its number.
-    fn sent(
+    fn show_request(
         &mut self,
         environment: &Environment,
         cwd: &Path,
         number: NonZeroUsize,
-        show: impl FnOnce(&Sent<'_>, &Rebuilt, Option<&(usize, Rebuilt)>) -> Result<Inspected, Failure>,
+        show: impl FnOnce(
+            &RecordedRequest<'_>,
+            &RebuiltRequest,
+            Option<&(usize, RebuiltRequest)>,
+        ) -> Result<Inspected, Failure>,
     ) -> Result<Inspected, Failure> {
-        let Self { reading, made, .. } = self;
-        let maker = Maker::new(environment, cwd, reading)?;
-        let sent = all(&reading.entries);
+        let Self { reading, rebuilt: made, .. } = self;
+        let maker = RequestRebuilder::new(environment, cwd, reading)?;
+        let sent = recorded_requests(&reading.entries);
         let wanted = request_of(&sent, number)?;
         // The user usually looks at the bytes next and compares them, so both requests stay until another one is asked for.
-        let both: Vec<&Sent<'_>> = before(&sent, wanted).into_iter().chain([wanted]).collect();
+        let both: Vec<&RecordedRequest<'_>> =
+            previous_request(&sent, wanted).into_iter().chain([wanted]).collect();
         make(made, &maker, &both)?;
         let (earlier, made) = made.split_at(both.len() - 1);
         show(wanted, &made[0].1, earlier.first())
@@ -154,7 +160,11 @@ fn continues(entry: &Entry) -> bool {
 }
 
 /// Ensures that `made` holds exactly these requests, in the order in which they were sent.
-fn make(made: &mut Vec<(usize, Rebuilt)>, maker: &Maker<'_>, wanted: &[&Sent<'_>]) -> Result<(), Failure> {
+fn make(
+    made: &mut Vec<(usize, RebuiltRequest)>,
+    maker: &RequestRebuilder<'_>,
+    wanted: &[&RecordedRequest<'_>],
+) -> Result<(), Failure> {
     let numbers = || wanted.iter().map(|sent| sent.number);
     if !made.iter().map(|(number, _)| *number).eq(numbers()) {
         // The old requests are dropped before the new ones are built, because each may be large.
@@ -164,20 +174,20 @@ fn make(made: &mut Vec<(usize, Rebuilt)>, maker: &Maker<'_>, wanted: &[&Sent<'_>
     Ok(())
 }
 
-fn gone() -> Failure {
+fn request_gone() -> Failure {
     Failure::error("this span no longer exists: the context has changed")
 }
 
 /// Returns the requests, newest first, after one row for the request that would be sent now.
-fn requests(reading: &mut Reading) -> Vec<SentRow> {
-    let tokens = now(reading).iter().map(|placed| placed.span.tokens.0).sum();
-    let missed = figures::missed(&reading.entries);
+fn requests(reading: &mut LoadedSession) -> Vec<SentRow> {
+    let tokens = current_spans(reading).iter().map(|placed| placed.span.tokens.0).sum();
+    let missed = figures::cache_misses(&reading.entries);
     let next = SentRow {
         tokens: Some(tokens),
         notes: vec!["what the model would see now (estimated)".to_owned()],
         ..SentRow::default()
     };
-    let sent = |sent: &Sent<'_>| {
+    let sent = |sent: &RecordedRequest<'_>| {
         let mut notes: Vec<String> = Vec::new();
         if sent.record.purpose != "turn" {
             notes.push(format!("for a {}", sent.record.purpose));
@@ -195,11 +205,15 @@ fn requests(reading: &mut Reading) -> Vec<SentRow> {
             notes,
         }
     };
-    std::iter::once(next).chain(all(&reading.entries).iter().rev().map(sent)).collect()
+    std::iter::once(next).chain(recorded_requests(&reading.entries).iter().rev().map(sent)).collect()
 }
 
-fn spans(sent: &Sent<'_>, made: &Rebuilt, earlier: Option<&(usize, Rebuilt)>) -> Inspected {
-    let same = shared(made, earlier);
+fn spans(
+    sent: &RecordedRequest<'_>,
+    made: &RebuiltRequest,
+    earlier: Option<&(usize, RebuiltRequest)>,
+) -> Inspected {
+    let same = shared_prefix_len(made, earlier);
     let states = cache_states(made, sent.usage);
     let rows = made.spans.iter().zip(states);
     let rows = rows.map(|(placed, cache)| row(placed, cache_name(cache), is_same(placed, same))).collect();
@@ -216,7 +230,7 @@ fn cache_name(cache: CacheState) -> &'static str {
     if cache == CacheState::Unknown { "" } else { cache.name() }
 }
 
-fn row(placed: &Placed, cache: &str, sent_before: Option<bool>) -> SpanRow {
+fn row(placed: &PlacedSpan, cache: &str, sent_before: Option<bool>) -> SpanRow {
     let span = &placed.span;
     SpanRow {
         seq: span.seq.map(|seq| seq.0),
@@ -252,12 +266,12 @@ fn is_hidden(kind: SpanKind) -> bool {
     }
 }
 
-fn title(placed: &Placed) -> String {
+fn title(placed: &PlacedSpan) -> String {
     format!("{} {}", name(placed.span.kind), one_line(&placed.span.label, 60))
 }
 
 /// Returns the text of a span that was not sent yet.
-fn unsent_text(placed: &Placed) -> String {
+fn unsent_text(placed: &PlacedSpan) -> String {
     if placed.text.is_empty() {
         return "(no text: an image, a file, or a part that only its model can read)\n".to_owned();
     }
@@ -265,14 +279,14 @@ fn unsent_text(placed: &Placed) -> String {
 }
 
 /// Returns the span's bytes as they were sent. For a part of a message, returns the bytes of the message.
-fn bytes(sent: &Sent<'_>, made: &Rebuilt, span: usize) -> Result<Inspected, Failure> {
-    let placed = made.spans.get(span).ok_or_else(gone)?;
+fn bytes(sent: &RecordedRequest<'_>, made: &RebuiltRequest, span: usize) -> Result<Inspected, Failure> {
+    let placed = made.spans.get(span).ok_or_else(request_gone)?;
     let Some(range) = placed.bytes.clone() else {
         let text = format!("(its position in the bytes is unknown; its text:)\n{}", unsent_text(placed));
         return Ok(Inspected::Text { title: title(placed), text });
     };
-    let all = made.body.get(range.clone()).ok_or_else(gone)?;
-    let shown = &all[..all.len().min(BYTES)];
+    let all = made.body.get(range.clone()).ok_or_else(request_gone)?;
+    let shown = &all[..all.len().min(MAX_SPAN_BYTES)];
     let mut text = String::from_utf8_lossy(shown).into_owned();
     if shown.len() < all.len() {
         let rest = all.len() - shown.len();
@@ -282,7 +296,11 @@ fn bytes(sent: &Sent<'_>, made: &Rebuilt, span: usize) -> Result<Inspected, Fail
     Ok(Inspected::Text { title, text })
 }
 
-fn diff(sent: &Sent<'_>, made: &Rebuilt, earlier: Option<&(usize, Rebuilt)>) -> Result<Inspected, Failure> {
+fn diff(
+    sent: &RecordedRequest<'_>,
+    made: &RebuiltRequest,
+    earlier: Option<&(usize, RebuiltRequest)>,
+) -> Result<Inspected, Failure> {
     let mut out = Vec::new();
     crate::cmd::context::diff(made, earlier, &mut out)?;
     let text = String::from_utf8_lossy(&out).trim_start().to_owned();

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// Maximum number of bytes of a server's instructions on the page.
-const MOST_WORDS: usize = 1_000;
+const MAX_INSTRUCTION_BYTES: usize = 1_000;
 
 /// Returns the page. `reconnect`: the server to which the connection is opened again first.
 pub(super) fn page(hub: Option<&Hub>, reconnect: Option<&str>) -> String {
@@ -52,7 +52,7 @@ pub(super) fn page(hub: Option<&Hub>, reconnect: Option<&str>) -> String {
         for note in &status.notes {
             let _ = writeln!(out, "- {}", clean(note));
         }
-        let words = cut_start(status.stderr.trim_end(), MOST_WORDS);
+        let words = cut_start(status.stderr.trim_end(), MAX_INSTRUCTION_BYTES);
         if !words.trim().is_empty() {
             let _ = writeln!(out, "Log of the server:\n\n```\n{}\n```\n", clean(words).replace("```", "'''"));
         }

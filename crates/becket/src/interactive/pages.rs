@@ -8,7 +8,7 @@ use super::tasks_page::Job;
 use super::{figures, preferences};
 use crate::args::{self, ConfigArgs, ExportArgs};
 use crate::assemble::Opening;
-use crate::cmd::context::Reading;
+use crate::cmd::context::LoadedSession;
 use crate::cmd::{self, one_line, pick_session, store_failure, when};
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -109,14 +109,14 @@ impl Pages {
         let window = window.filter(|window| *window != becket_model::catalog::DEFAULT_WINDOW);
         let mut reading = self.reading()?;
         reading.model = reading.model.take().or_else(|| self.config.model.name.clone());
-        let mut filled = reading.filled(self.config.context.window.or(window), usable, false);
+        let mut filled = reading.context_fill(self.config.context.window.or(window), usable, false);
         // The page shows the same size as the status line.
         if let Some(used) = known(used) {
             filled.scale_to(used);
         }
         let threshold = filled.budget.threshold(self.config.context.threshold).0;
-        let mut paths = figures::Paths::default();
-        reading.each(&mut |entry| paths.take(&entry))?;
+        let mut paths = figures::FilePaths::default();
+        reading.for_each_entry(&mut |entry| paths.take(&entry))?;
         Ok(sheets::context(&reading, &filled, threshold, &paths, &self.path_display()))
     }
 
@@ -220,16 +220,16 @@ impl Pages {
     }
 
     fn doctor(&self) -> Result<Sheet, Failure> {
-        let checks = cmd::doctor::everything(&self.environment, &self.cwd)?;
+        let checks = cmd::doctor::all_checks(&self.environment, &self.cwd)?;
         Ok(sheets::doctor(&checks, &self.path_display()))
     }
 
     /// Exports the session to this file. An existing file is not replaced.
     pub(super) fn export(&self, format: ExportFormat, file: &str) -> Reply {
-        Reply::Done(self.exported(format, file).map_err(|f| failure_text(&f)))
+        Reply::Done(self.export_to_file(format, file).map_err(|f| failure_text(&f)))
     }
 
-    fn exported(&self, format: ExportFormat, file: &str) -> Result<String, Failure> {
+    fn export_to_file(&self, format: ExportFormat, file: &str) -> Result<String, Failure> {
         let format = match format {
             ExportFormat::Jsonl => args::ExportFormat::Jsonl,
             ExportFormat::Md => args::ExportFormat::Md,
@@ -255,26 +255,26 @@ impl Pages {
         Ok(format!("Exported this session to {}{told}", self.path_display().path(&path)))
     }
 
-    fn reading(&self) -> Result<Reading, Failure> {
+    fn reading(&self) -> Result<LoadedSession, Failure> {
         let mut reading = self.started()?;
         reading.begin_as(&self.opening);
         Ok(reading)
     }
 
     /// Asks the agent for the session as it is now. Blocks until the agent answers.
-    pub(super) fn started(&self) -> Result<Reading, Failure> {
-        Reading::of_running(&self.environment, self.snapshot()?)
+    pub(super) fn started(&self) -> Result<LoadedSession, Failure> {
+        LoadedSession::from_snapshot(&self.environment, self.snapshot()?)
     }
 
     /// Returns the running session at this moment.
     fn snapshot(&self) -> Result<Snapshot, Failure> {
-        let snapshot = self.queries.ask(Query::Snapshot).blocking_recv().map_err(|_| ended())?;
+        let snapshot = self.queries.ask(Query::Snapshot).blocking_recv().map_err(|_| session_ended())?;
         snapshot.map_err(store_failure)
     }
 
     /// Returns the number of the running session's last entry.
     pub(super) fn last_entry(&self) -> Result<Seq, Failure> {
-        self.queries.ask(Query::LastEntry).blocking_recv().map_err(|_| ended())
+        self.queries.ask(Query::LastEntry).blocking_recv().map_err(|_| session_ended())
     }
 
     /// Returns one row for each request: how much of its input came from the provider's cache.
@@ -335,7 +335,7 @@ impl Pages {
             }
         }
         if let Ok(snapshot) = self.snapshot() {
-            crate::remembered::Remembered::of_view(&snapshot.view).apply(&mut settings);
+            crate::recorded_settings::RecordedSettings::from_view(&snapshot.view).apply(&mut settings);
         }
         let warnings: Vec<String> = settings.warnings.iter().map(ToString::to_string).collect();
         Ok(sheets::config(&settings.explain(), &warnings, &self.path_display()))
@@ -388,7 +388,7 @@ fn todos(list: &[Value]) -> String {
     }
 }
 
-fn ended() -> Failure {
+fn session_ended() -> Failure {
     Failure::error("the session has ended")
 }
 

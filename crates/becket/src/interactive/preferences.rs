@@ -5,7 +5,7 @@
 
 use crate::environment::Environment;
 use becket_config::{Amend, Config, UiConfig};
-use becket_print::Kept;
+use becket_print::SettingsChange;
 use becket_tui::Preferences;
 use becket_tui::graphics::{Graphics, Protocol};
 use becket_tui::input::{Keep, Place};
@@ -47,9 +47,9 @@ pub(super) fn load(environment: &Environment, config: &Config) -> (Preferences, 
                 Theme::NAMES.join(", "),
                 name = quoted(&name)
             ));
-            fitting(environment)
+            default_theme(environment)
         }
-        None => fitting(environment),
+        None => default_theme(environment),
     };
     let keys: Vec<(String, String)> = ui.keys.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
     let keymap = Keymap::with(&keys);
@@ -71,7 +71,7 @@ pub(super) fn load(environment: &Environment, config: &Config) -> (Preferences, 
 }
 
 /// Returns the preferences of the screen. Adds notes about values that cannot be used.
-pub(super) fn of_screen(
+pub(super) fn for_screen(
     environment: &Environment,
     config: &Config,
     (workspace, root): (&Path, &Path),
@@ -134,7 +134,7 @@ fn first_image() -> u32 {
 }
 
 /// Returns the theme for the terminal's colours and background, as the environment variables describe them.
-fn fitting(environment: &Environment) -> Theme {
+fn default_theme(environment: &Environment) -> Theme {
     let light = environment
         .var("COLORFGBG")
         .and_then(|v| v.rsplit(';').next())
@@ -218,7 +218,7 @@ pub(crate) fn keep_rules(
     environment: &Environment,
     root: &Path,
     cwd: &Path,
-    kept: &Kept,
+    kept: &SettingsChange,
 ) -> Result<String, String> {
     let place = if kept.everywhere { Place::User } else { Place::Local };
     let path = settings_file(environment, root, place);

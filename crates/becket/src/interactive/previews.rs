@@ -11,7 +11,7 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 /// Maximum number of bytes that are read from the ledger's end.
-const END: u64 = 512 * 1024;
+const MAX_TAIL_BYTES: u64 = 512 * 1024;
 /// Maximum number of messages that are shown, and of characters of each.
 const MESSAGES: usize = 6;
 const CHARS: usize = 600;
@@ -60,7 +60,7 @@ fn beginning(answer: &str) -> String {
 
 /// Returns the visible messages at the end of a ledger, oldest first.
 fn last_messages(ledger: &Path) -> Vec<Message> {
-    last_entries(ledger, END).into_iter().filter_map(message).collect()
+    last_entries(ledger, MAX_TAIL_BYTES).into_iter().filter_map(message).collect()
 }
 
 fn message(entry: Entry) -> Option<Message> {

@@ -3,7 +3,7 @@
 //! Every program has a time limit and gets no terminal, except for the editor, which has the terminal until it exits. If a program is missing, the interface does without it and
 //! reports no error.
 
-use crate::own_programs;
+use crate::program_lookup;
 use becket_sandbox::{ProgramKind, Programs};
 use becket_tui::input::Reply;
 use serde_json::{Value, json};
@@ -15,24 +15,22 @@ use tokio::process::Command;
 
 /// Longest time that a program may take.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Maximum number of bytes of output that are read.
-const BYTES: u64 = 32 * 1024 * 1024;
-/// Largest image that is accepted, in bytes.
-const IMAGE_BYTES: u64 = 20 * 1024 * 1024;
+const MAX_OUTPUT_BYTES: u64 = 32 * 1024 * 1024;
+const MAX_IMAGE_BYTES: u64 = 20 * 1024 * 1024;
 
 /// Maximum number of bytes of a file of git that names a folder or a branch.
-const GIT_BYTES: u64 = 64 * 1024;
+const MAX_POINTER_BYTES: u64 = 64 * 1024;
 
 /// Returns the branch or the abbreviated commit that `dir` is on. Reads git's files and runs nothing.
 pub(super) fn branch(dir: &Path) -> Option<String> {
     let git = dir.ancestors().map(|dir| dir.join(".git")).find(|git| git.exists())?;
     let git = if git.is_file() {
-        let text = becket_files::read_text(&git, GIT_BYTES).ok()?;
+        let text = becket_files::read_text(&git, MAX_POINTER_BYTES).ok()?;
         git.parent()?.join(text.strip_prefix("gitdir:")?.trim())
     } else {
         git
     };
-    let head = becket_files::read_text(&git.join("HEAD"), GIT_BYTES).ok()?;
+    let head = becket_files::read_text(&git.join("HEAD"), MAX_POINTER_BYTES).ok()?;
     let head = head.trim();
     let name = head.strip_prefix("ref: refs/heads/").or_else(|| head.get(..8))?;
     Some(name.chars().take(60).collect())
@@ -48,7 +46,7 @@ async fn output(mut command: Command, input: &[u8]) -> Option<Vec<u8>> {
         let _ = stdin.write_all(input).await;
         drop(stdin);
         let mut out = Vec::new();
-        stdout.take(BYTES).read_to_end(&mut out).await.ok()?;
+        stdout.take(MAX_OUTPUT_BYTES).read_to_end(&mut out).await.ok()?;
         child.wait().await.ok().filter(std::process::ExitStatus::success)?;
         Some(out)
     };
@@ -91,7 +89,7 @@ pub(super) async fn status_line(
 }
 
 /// Returns the data for the status line program that the interface does not know itself.
-pub(super) fn known(version: &str, transcript: &Path) -> Value {
+pub(super) fn status_line_facts(version: &str, transcript: &Path) -> Value {
     json!({"version": version, "transcript_path": transcript.to_string_lossy(), "hook_event_name": "Status"})
 }
 
@@ -103,7 +101,7 @@ pub(super) async fn clipboard_image() -> Reply {
         &["pngpaste", "-"],
     ];
     for words in PROGRAMS {
-        let Some(program) = own_programs::find(words[0]) else { continue };
+        let Some(program) = program_lookup::find(words[0]) else { continue };
         let mut command = Command::new(program);
         command.args(&words[1..]);
         if let Some(bytes) = output(command, b"").await
@@ -121,7 +119,7 @@ pub(super) fn copy(text: &str) {
     let text = text.to_owned();
     tokio::spawn(async move {
         for words in PROGRAMS {
-            let Some(program) = own_programs::find(words[0]) else { continue };
+            let Some(program) = program_lookup::find(words[0]) else { continue };
             let mut command = Command::new(program);
             command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
             let Ok(mut child) = command.spawn() else { continue };
@@ -140,23 +138,23 @@ pub(super) fn copy(text: &str) {
 }
 
 /// Returns a pasted or dropped path with the image at that path, if there is one.
-pub(super) fn attached(text: String, cwd: &Path, home: Option<&Path>) -> Reply {
-    let image = read_image(&dropped(&text, cwd, home));
+pub(super) fn attach_image(text: String, cwd: &Path, home: Option<&Path>) -> Reply {
+    let image = read_image(&parse_dropped_path(&text, cwd, home));
     Reply::Attached { text, image }
 }
 
 fn read_image(path: &Path) -> Option<(String, Vec<u8>)> {
-    let bytes = becket_files::read(path, IMAGE_BYTES).ok()?;
+    let bytes = becket_files::read(path, MAX_IMAGE_BYTES).ok()?;
     Some((media_type(&bytes)?.to_owned(), bytes))
 }
 
 /// Parses a dropped path. Terminals write it quoted, with escaped spaces, or as a `file://` address.
-fn dropped(text: &str, cwd: &Path, home: Option<&Path>) -> PathBuf {
+fn parse_dropped_path(text: &str, cwd: &Path, home: Option<&Path>) -> PathBuf {
     let text = text.trim();
     let quoted = ['\'', '"'].iter().find_map(|q| text.strip_prefix(*q)?.strip_suffix(*q));
     let plain = match (quoted, text.strip_prefix("file://")) {
         (Some(inside), _) => inside.to_owned(),
-        (None, Some(address)) => decoded(address),
+        (None, Some(address)) => decode_percent(address),
         (None, None) => text.replace("\\ ", " ").replace("\\(", "(").replace("\\)", ")"),
     };
     match (plain.strip_prefix("~/"), home) {
@@ -166,7 +164,7 @@ fn dropped(text: &str, cwd: &Path, home: Option<&Path>) -> PathBuf {
 }
 
 /// Decodes `%20` and other percent escapes.
-fn decoded(address: &str) -> String {
+fn decode_percent(address: &str) -> String {
     let mut out = Vec::new();
     let mut rest = address.as_bytes();
     while let Some((first, more)) = rest.split_first() {
@@ -246,7 +244,7 @@ mod tests {
         std::fs::write(&file, b"\x89PNG rest").unwrap();
         std::fs::write(dir.path().join("no.png"), "text").unwrap();
         let plain = file.display().to_string();
-        let attached = |text: &str| match attached(text.to_owned(), dir.path(), Some(dir.path())) {
+        let attached = |text: &str| match attach_image(text.to_owned(), dir.path(), Some(dir.path())) {
             Reply::Attached { image, .. } => image.map(|(media_type, _)| media_type),
             other => panic!("{other:?}"),
         };
@@ -264,7 +262,8 @@ mod tests {
         let program = "read line; echo \"$line\" | grep -c '\"version\":\"1\"'; echo two".to_owned();
         let told = json!({"model": {"id": "m"}});
         let free = Programs::default;
-        let reply = status_line(free(), program, told, known("1", Path::new("/l")), "/".into()).await;
+        let reply =
+            status_line(free(), program, told, status_line_facts("1", Path::new("/l")), "/".into()).await;
         assert_eq!(reply, Some(Reply::StatusLine(vec!["1".into(), "two".into()])));
         let failed = status_line(free(), "exit 3".into(), json!({}), json!({}), "/".into()).await;
         assert_eq!(failed, Some(Reply::StatusLine(Vec::new())));

@@ -2,7 +2,7 @@
 //!
 //! Each item is asked about once, and again when it has changed. [`crate::trust::content`] keeps the answers.
 
-use super::first::unusable;
+use super::first_run::unusable;
 use crate::agents::Agents;
 use crate::environment::Environment;
 use crate::failure::Failure;

@@ -3,12 +3,12 @@
 //!
 //! Pure: figures in, a [`Sheet`] out. The interface decides how it looks.
 
-use super::figures::{self, Paths, UNPRICED, Usages};
+use super::figures::{self, FilePaths, UNPRICED, Usages};
 use crate::agents::{DefinedIn, Definition};
 use crate::assemble::Opening;
-use crate::cmd::context::{ContextFill, Reading, name};
+use crate::cmd::context::{ContextFill, LoadedSession, name};
 use crate::cmd::doctor::Check;
-use crate::cmd::hooks::{Listed, Row as HookRow};
+use crate::cmd::hooks::{HookList, HookRow};
 use crate::cmd::sandbox::LevelReach;
 use crate::cmd::{count, one_line, short};
 use becket_config::Row;
@@ -20,9 +20,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Maximum number of rows of a list of shares.
-const ROWS: usize = 12;
+const MAX_ROWS: usize = 12;
 /// Maximum number of characters of a text that a row shows.
-const TEXT: usize = 200;
+const MAX_TEXT_CHARS: usize = 200;
 
 /// Shortens paths for display: relative to the workspace or the home folder, else absolute.
 #[derive(Clone, Debug, Default)]
@@ -85,10 +85,10 @@ pub(super) fn config(rows: &[Row], warnings: &[String], shown: &PathDisplay) -> 
 
 /// Returns the page `/context`. `threshold`: tokens at which the context is compacted.
 pub(super) fn context(
-    reading: &Reading,
+    reading: &LoadedSession,
     filled: &ContextFill,
     threshold: u64,
-    paths: &Paths,
+    paths: &FilePaths,
     shown: &PathDisplay,
 ) -> Sheet {
     let mut sheet = Sheet::default();
@@ -131,8 +131,8 @@ pub(super) fn context(
     sheet.items.push(Item::Shares { of: filled.sum, rows: rows.collect() });
     let (tools, files) = figures::by_tool_and_file(&filled.spans, paths);
     let label = |path: &str| Cell::Path(shown.path(&shown.cwd.join(path)));
-    largest(&mut sheet, "By tool", tools, filled.sum, &|name| name.into());
-    largest(&mut sheet, "By file", files, filled.sum, &label);
+    add_largest(&mut sheet, "By tool", tools, filled.sum, &|name| name.into());
+    add_largest(&mut sheet, "By file", files, filled.sum, &label);
     let sizes = figures::sizes(&reading.entries);
     if let Some(most) = sizes.iter().max() {
         sheet.heading(
@@ -143,7 +143,7 @@ pub(super) fn context(
     }
     sheet.heading("Spans", "as the model gets them");
     sheet.items.push(spans(&filled.spans, &filled.texts, shown));
-    for bad in &reading.bad {
+    for bad in &reading.damaged_records {
         sheet.note(format!("unreadable record (kept): {bad}"));
     }
     sheet
@@ -164,7 +164,7 @@ fn spans(spans: &[Span], texts: &[String], shown: &PathDisplay) -> Item {
             path if path.is_absolute() => shown.path(path),
             _ => one_line(&span.label, 40),
         };
-        let text = format!("{applied}{label}: {}", one_line(text, TEXT));
+        let text = format!("{applied}{label}: {}", one_line(text, MAX_TEXT_CHARS));
         TableRow {
             part: Some(Part::of(span.kind)),
             cells: vec![seq.into(), short(span.tokens.0).into(), name(span.kind).into(), text.into()],
@@ -174,8 +174,8 @@ fn spans(spans: &[Span], texts: &[String], shown: &PathDisplay) -> Item {
     Item::Table { columns, rows: spans.iter().zip(texts).map(row).collect() }
 }
 
-/// Adds a table of the largest sums (at most [`ROWS`]); nothing if there are none.
-fn largest(
+/// Adds a table of the largest sums (at most [`MAX_ROWS`]); nothing if there are none.
+fn add_largest(
     sheet: &mut Sheet,
     title: &str,
     sums: BTreeMap<String, u64>,
@@ -187,7 +187,7 @@ fn largest(
         return;
     }
     sums.sort_by_key(|(_, tokens)| std::cmp::Reverse(*tokens));
-    let rows = sums.iter().take(ROWS).map(|(name, tokens)| Share {
+    let rows = sums.iter().take(MAX_ROWS).map(|(name, tokens)| Share {
         part: Part::Outputs,
         label: label(name),
         amount: *tokens,
@@ -196,8 +196,8 @@ fn largest(
     });
     sheet.heading(title, "tokens");
     sheet.items.push(Item::Shares { of, rows: rows.collect() });
-    if sums.len() > ROWS {
-        sheet.note(format!("… and {} more", sums.len() - ROWS));
+    if sums.len() > MAX_ROWS {
+        sheet.note(format!("… and {} more", sums.len() - MAX_ROWS));
     }
 }
 
@@ -294,7 +294,7 @@ pub(super) fn tools(tools: &[ToolSpec]) -> Sheet {
     sheet.heading("Tools", format!("{} that the model has", tools.len()));
     let rows = tools.iter().map(|tool| {
         let first = tool.description.split_once(". ").map_or(tool.description.as_str(), |(first, _)| first);
-        let text = one_line(first, TEXT);
+        let text = one_line(first, MAX_TEXT_CHARS);
         let cells = vec![tool.name.clone().into(), text.trim_end_matches('.').into()];
         TableRow { cells, ..TableRow::default() }
     });
@@ -311,7 +311,7 @@ pub(super) fn skills(skills: &Skills) -> Sheet {
     let mut sheet = Sheet::default();
     sheet.heading("Skills", format!("{} found", skills.iter().count()));
     let rows = skills.iter().map(|skill| {
-        let cells = vec![skill.name.clone().into(), one_line(&skill.description, TEXT).into()];
+        let cells = vec![skill.name.clone().into(), one_line(&skill.description, MAX_TEXT_CHARS).into()];
         TableRow { cells, ..TableRow::default() }
     });
     let rows: Vec<TableRow> = rows.collect();
@@ -323,7 +323,7 @@ pub(super) fn skills(skills: &Skills) -> Sheet {
         sheet.items.push(Item::Table { columns: vec![Column::word("", 9), Column::sentences("")], rows });
     }
     for warning in skills.warnings() {
-        sheet.check(false, "skill", one_line(warning, TEXT));
+        sheet.check(false, "skill", one_line(warning, MAX_TEXT_CHARS));
     }
     sheet
 }
@@ -369,7 +369,7 @@ pub(super) fn agents(agents: &[Definition], shown: &PathDisplay) -> Sheet {
     sheet.heading("Agents", count(agents.len(), "agent"));
     for definition in agents {
         let kind = &definition.kind;
-        sheet.heading(&kind.name, one_line(&kind.description, TEXT));
+        sheet.heading(&kind.name, one_line(&kind.description, MAX_TEXT_CHARS));
         let from = match &definition.place {
             DefinedIn::BuiltIn => "built in".to_owned(),
             DefinedIn::Given => "given for this run".to_owned(),
@@ -401,7 +401,7 @@ pub(super) struct Status<'a> {
 }
 
 /// Maximum number of places of a level of the sandbox that the page names: a project has more than a hundred protected ones.
-const PLACES: usize = 24;
+const MAX_PATHS: usize = 24;
 
 /// Returns the page `/status`.
 pub(super) fn status(status: Status<'_>, shown: &PathDisplay) -> Sheet {
@@ -427,7 +427,7 @@ pub(super) fn status(status: Status<'_>, shown: &PathDisplay) -> Sheet {
         sheet.heading(&format!("Commands at the level {}", level.level), level.backend);
         for (name, places) in level.places {
             if !places.is_empty() {
-                let listed = if places.len() > PLACES + 1 { PLACES } else { places.len() };
+                let listed = if places.len() > MAX_PATHS + 1 { MAX_PATHS } else { places.len() };
                 let mut text: Vec<String> =
                     places.iter().take(listed).map(|place| shown.folder(place)).collect();
                 let more = places.len() - listed;
@@ -443,7 +443,7 @@ pub(super) fn status(status: Status<'_>, shown: &PathDisplay) -> Sheet {
 }
 
 /// Returns the page `/hooks`.
-pub(super) fn hooks(listed: &Listed, shown: &PathDisplay) -> Sheet {
+pub(super) fn hooks(listed: &HookList, shown: &PathDisplay) -> Sheet {
     let mut sheet = Sheet::default();
     if let Some(line) = listed.off_line() {
         sheet.note(line);

@@ -5,7 +5,7 @@
 
 use super::elicitation::AskUser;
 use super::line_input::LineInput;
-use super::{TerminalHandover, first, open_elsewhere, session};
+use super::{TerminalHandover, first_run, session, session_in_use};
 use crate::assemble::assemble;
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -75,7 +75,7 @@ pub(super) async fn until_quit(
             Err(failure) => {
                 if failure.in_use
                     && let Some(answer) =
-                        open_elsewhere::ask(&failure, typed.as_deref_mut(), left.is_some()).await?
+                        session_in_use::ask(&failure, typed.as_deref_mut(), left.is_some()).await?
                 {
                     answer.apply(&mut settings);
                     continue;
@@ -85,12 +85,18 @@ pub(super) async fn until_quit(
                 if left.is_none()
                     && failed.is_none()
                     && let Some(model) = &failure.lacks_key
-                    && first::missing_key(environment, &mut settings, typed.as_deref_mut(), model, &failure)
-                        .await?
+                    && first_run::missing_key(
+                        environment,
+                        &mut settings,
+                        typed.as_deref_mut(),
+                        model,
+                        &failure,
+                    )
+                    .await?
                 {
                     continue;
                 }
-                let Some(choice) = back(&mut left, &mut failed, &settings, &failure) else {
+                let Some(choice) = session_after_failure(&mut left, &mut failed, &settings, &failure) else {
                     return if failure.in_use { Ok(ExitStatus::Usage) } else { Err(failure) };
                 };
                 go_to(&mut settings, choice, persist);
@@ -132,7 +138,7 @@ fn go_to(settings: &mut RunSettings, to: SessionChoice, persist: bool) {
 
 /// Returns the session to open in place of one that failed, and records the reason: the one that the user left, or a
 /// new one if that cannot be opened either. `None`: nothing was left, or a new session fails as well.
-fn back(
+fn session_after_failure(
     left: &mut Option<SessionId>,
     failed: &mut Option<String>,
     settings: &RunSettings,
@@ -142,7 +148,7 @@ fn back(
         *failed = Some(failure_line(failure));
         return Some(SessionChoice::Resume { query: session.to_string(), fork: None });
     }
-    let why = failed.as_mut().filter(|_| settings.goes_on())?;
+    let why = failed.as_mut().filter(|_| settings.continues_session())?;
     why.push_str(" The previous session was not saved, so this is a new one.");
     Some(SessionChoice::New { id: None })
 }
@@ -207,20 +213,20 @@ mod tests {
         let session = SessionId::new();
         let (mut left, mut failed) = (Some(session), None);
         settings.session.choice = SessionChoice::Resume { query: "other".to_owned(), fork: None };
-        let to = back(&mut left, &mut failed, &settings, &failure).unwrap();
+        let to = session_after_failure(&mut left, &mut failed, &settings, &failure).unwrap();
         assert_eq!(to, SessionChoice::Resume { query: session.to_string(), fork: None });
         let said =
             "The other session was not opened: There is no key for the OpenAI API. Set OPENAI_API_KEY.";
         assert_eq!(failed.as_deref(), Some(said));
         // The session that was left cannot be opened either, so a new one is begun.
         settings.session.choice = to;
-        let to = back(&mut left, &mut failed, &settings, &failure).unwrap();
+        let to = session_after_failure(&mut left, &mut failed, &settings, &failure).unwrap();
         assert_eq!(to, SessionChoice::New { id: None });
         assert!(failed.as_deref().unwrap().starts_with(said));
         settings.session.choice = to;
-        assert_eq!(back(&mut left, &mut failed, &settings, &failure), None);
+        assert_eq!(session_after_failure(&mut left, &mut failed, &settings, &failure), None);
         // If the first session fails, there is none to go back to.
         settings.session.choice = SessionChoice::Continue { fork: None };
-        assert_eq!(back(&mut None, &mut None, &settings, &failure), None);
+        assert_eq!(session_after_failure(&mut None, &mut None, &settings, &failure), None);
     }
 }

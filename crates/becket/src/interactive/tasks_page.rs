@@ -7,8 +7,7 @@ use becket_tui::input::Reply;
 use becket_tui::page::Sheet;
 use serde_json::Value;
 
-/// Maximum number of ended tasks that are shown.
-const ENDED: usize = 10;
+const MAX_ENDED: usize = 10;
 
 /// A command in the background: its number, its state and text, and if it runs.
 pub(super) type Job = (u64, String, bool);
@@ -29,7 +28,7 @@ pub(super) fn sheet(tasks: &[Value], jobs: &[Job]) -> Sheet {
         add(&mut sheet, task);
     }
     let ended: Vec<&Value> = tasks.iter().filter(|task| !is_running(task)).collect();
-    for task in ended.iter().rev().take(ENDED) {
+    for task in ended.iter().rev().take(MAX_ENDED) {
         add(&mut sheet, task);
     }
     if tasks.is_empty() {

@@ -22,13 +22,13 @@ pub(crate) struct UserShell {
     cwd: PathBuf,
     roots: Arc<[PathBuf]>,
     /// The state of the shell between commands, such as the directory after `cd`.
-    kept: Arc<ShellState>,
+    state: Arc<ShellState>,
     running: Arc<Mutex<CancellationToken>>,
 }
 
 impl UserShell {
     pub(crate) fn new(shell: Arc<Shell>, cwd: PathBuf, roots: &[PathBuf]) -> Self {
-        Self { shell, cwd, roots: roots.into(), kept: Arc::default(), running: Arc::default() }
+        Self { shell, cwd, roots: roots.into(), state: Arc::default(), running: Arc::default() }
     }
 
     /// Returns the number of the session's commands that run in the background.
@@ -55,7 +55,7 @@ impl UserShell {
             call_id: CallId("person".to_owned()),
             cancel,
             progress: Arc::new(|_: &str| {}),
-            host: Arc::clone(&self.kept) as Arc<dyn Host>,
+            host: Arc::clone(&self.state) as Arc<dyn Host>,
             may_read: Arc::new(|_: &Path| true),
             variables: &[],
             // The user runs the command, so it may reach whatever the user can.

@@ -3,7 +3,7 @@
 //! Looks at the file system only. A program is looked up as the server's start looks it up, so not in the project.
 
 use crate::environment::Environment;
-use crate::own_programs::project_around;
+use crate::program_lookup::project_around;
 use becket_mcp::{Endpoint, ServerConfig, config, program};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -47,7 +47,7 @@ pub(crate) fn whole_statuses(hub: &Hub) -> Vec<Value> {
         .iter()
         .map(|server| {
             let mut out = status(server);
-            out["tools"] = server.about.tools.iter().map(described).collect();
+            out["tools"] = server.about.tools.iter().map(tool_json).collect();
             out["config"] = server.about.config.clone();
             if let Some((name, version)) = &server.about.implementation {
                 out["serverInfo"] = json!({ "name": name, "version": version });
@@ -61,7 +61,7 @@ pub(crate) fn whole_statuses(hub: &Hub) -> Vec<Value> {
         .collect()
 }
 
-fn described(tool: &becket_mcp::ToolAbout) -> Value {
+fn tool_json(tool: &becket_mcp::ToolAbout) -> Value {
     let mut annotations = Map::new();
     for (name, hint) in
         [("readOnly", tool.read_only), ("destructive", tool.destructive), ("openWorld", tool.open_world)]

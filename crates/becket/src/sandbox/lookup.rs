@@ -8,19 +8,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Folders of the workspace that are not searched for secrets, because programs generate their content.
-const NOT_SEARCHED: &[&str] =
+const GENERATED_FOLDERS: &[&str] =
     &[".git", "node_modules", "target", "__pycache__", ".venv", "venv", "dist", "build"];
 
 /// Limits of the search for secrets in a workspace: entries, and depth of folders.
-const MOST_ENTRIES: usize = 5_000;
-const DEEPEST: usize = 6;
+const MAX_ENTRIES: usize = 5_000;
+const MAX_DEPTH: usize = 6;
 /// Number of levels that stands for no limit.
-const ANY: usize = usize::MAX;
+const NO_DEPTH_LIMIT: usize = usize::MAX;
 
 /// Returns secrets in a folder of the workspace: those that a search of limited depth finds first.
 pub(super) fn secrets_below(root: &Path) -> Vec<PathBuf> {
     let mut out = Vec::new();
-    walk(root, ANY, &mut |path| {
+    walk(root, NO_DEPTH_LIMIT, &mut |path| {
         let is_secret = becket_guard::is_secret_below(root, path);
         if is_secret {
             out.push(path.to_path_buf());
@@ -32,29 +32,33 @@ pub(super) fn secrets_below(root: &Path) -> Vec<PathBuf> {
 
 /// The existing files and folders that deny rules name.
 #[derive(Debug, Default)]
-pub(super) struct DeniedPlaces {
+pub(super) struct DeniedPaths {
     /// May not be read.
     pub read: Vec<PathBuf>,
     /// May not be changed.
     pub write: Vec<PathBuf>,
     /// A line for the user: a rule with a pattern, and a folder that was not searched for files that it names.
-    pub beyond: Option<String>,
+    pub unsearched_note: Option<String>,
     /// A line for the user: the rules that were looked up in the workspace alone.
-    pub elsewhere: Option<String>,
+    pub workspace_only_note: Option<String>,
 }
 
 /// Returns the existing files and folders that deny rules name. For each rule with a pattern, looks below the folder that the rule
 /// names before its pattern, as far as the search for secrets looks below a workspace, and no deeper than the pattern reaches. A
 /// rule that has no such folder (`Read(*.pem)`) is looked up in the workspace alone. `writable`: places outside of the workspace that
 /// commands may write.
-pub(super) fn denied_places(denied: &DeniedFiles, roots: &[PathBuf], writable: &[PathBuf]) -> DeniedPlaces {
-    let mut out = DeniedPlaces::default();
+pub(super) fn find_denied_paths(
+    denied: &DeniedFiles,
+    roots: &[PathBuf],
+    writable: &[PathBuf],
+) -> DeniedPaths {
+    let mut out = DeniedPaths::default();
     let named = denied.named().filter_map(|path| path.canonicalize().ok());
     out.read = named.filter(|path| denied.read(path)).collect();
-    let mut starts: BTreeMap<PathBuf, Start<'_>> = BTreeMap::new();
+    let mut starts: BTreeMap<PathBuf, SearchRoot<'_>> = BTreeMap::new();
     if denied.named().next().is_some() {
         // A rule that names a file without a pattern also holds for names that differ in case, so the whole workspace is searched.
-        let whole = |root: &PathBuf| (root.clone(), Start { rules: Vec::new(), levels: ANY });
+        let whole = |root: &PathBuf| (root.clone(), SearchRoot { rules: Vec::new(), levels: NO_DEPTH_LIMIT });
         starts.extend(roots.iter().map(whole));
     }
     let mut everywhere = Vec::new();
@@ -76,7 +80,7 @@ pub(super) fn denied_places(denied: &DeniedFiles, roots: &[PathBuf], writable: &
     }
     let is_inside = |path: &Path| roots.iter().any(|root| path.starts_with(root));
     let may_write = |path: &Path| is_inside(path) || writable.iter().any(|place| path.starts_with(place));
-    for (start, Start { rules, levels }) in starts {
+    for (start, SearchRoot { rules, levels }) in starts {
         let mut look = |path: &Path| {
             let is_hidden = denied.read(path);
             if is_hidden {
@@ -89,35 +93,35 @@ pub(super) fn denied_places(denied: &DeniedFiles, roots: &[PathBuf], writable: &
         };
         let left_out = walk(&start, levels, &mut look);
         if let Some(left_out) = left_out.filter(|_| !rules.is_empty()) {
-            out.beyond.get_or_insert_with(|| not_searched(&rules, &left_out));
+            out.unsearched_note.get_or_insert_with(|| unsearched_text(&rules, &left_out));
         }
     }
     // A root of the workspace, or a folder above it, is not hidden, because no command could start without it.
     out.read.retain(|path| !roots.iter().any(|root| root.starts_with(path)));
     out.read.sort();
     out.read.dedup();
-    out.elsewhere = (!everywhere.is_empty()).then(|| not_elsewhere(&everywhere));
+    out.workspace_only_note = (!everywhere.is_empty()).then(|| workspace_only_text(&everywhere));
     out
 }
 
 /// A folder to look through.
 #[derive(Default)]
-struct Start<'a> {
+struct SearchRoot<'a> {
     rules: Vec<&'a str>,
     /// The deepest level that a rule reaches.
     levels: usize,
 }
 
-impl<'a> Start<'a> {
+impl<'a> SearchRoot<'a> {
     /// `levels`: `None` if the rule reaches any level.
     fn add(&mut self, rule: &'a str, levels: Option<usize>) {
-        self.levels = self.levels.max(levels.unwrap_or(ANY));
+        self.levels = self.levels.max(levels.unwrap_or(NO_DEPTH_LIMIT));
         self.rules.push(rule);
     }
 }
 
 /// Says which rules the sandbox looks up in the workspace alone.
-fn not_elsewhere(rules: &[&str]) -> String {
+fn workspace_only_text(rules: &[&str]) -> String {
     let (noun, rules) = (if rules.len() == 1 { "rule" } else { "rules" }, rules.join(", "));
     format!(
         "outside of the workspace, the sandbox does not look for files that the deny {noun} {rules} would name; a rule with a folder \
@@ -126,11 +130,11 @@ fn not_elsewhere(rules: &[&str]) -> String {
 }
 
 /// Says what the sandbox does not promise about rules with patterns.
-fn not_searched(rules: &[&str], left_out: &Path) -> String {
+fn unsearched_text(rules: &[&str], left_out: &Path) -> String {
     let (noun, rules) = (if rules.len() == 1 { "rule" } else { "rules" }, rules.join(", "));
     format!(
         "the sandbox may not protect every file that the deny {noun} {rules} would name by a pattern: becket did not look in {} (it \
-         looks at {MOST_ENTRIES} entries, {DEEPEST} folders deep, and not in generated folders); a rule that names the folder, \
+         looks at {MAX_ENTRIES} entries, {MAX_DEPTH} folders deep, and not in generated folders); a rule that names the folder, \
          such as Edit({}/**), holds for everything in it",
         left_out.display(),
         left_out.display()
@@ -140,7 +144,7 @@ fn not_searched(rules: &[&str], left_out: &Path) -> String {
 /// Calls `look` with the files and folders below a folder, up to the limits. A folder is not entered if `look` returns true.
 /// Returns a folder that was not looked through, if there is one. `.git` is not reported, nor are folders deeper than `levels`.
 fn walk(root: &Path, levels: usize, look: &mut dyn FnMut(&Path) -> bool) -> Option<PathBuf> {
-    let mut left = MOST_ENTRIES;
+    let mut left = MAX_ENTRIES;
     let mut folders = vec![(root.to_path_buf(), 0)];
     let mut next = 0;
     let mut left_out: Option<PathBuf> = None;
@@ -160,8 +164,8 @@ fn walk(root: &Path, levels: usize, look: &mut dyn FnMut(&Path) -> bool) -> Opti
             if depth + 1 >= levels {
                 continue;
             }
-            let searched = entry.file_name().to_str().is_none_or(|name| !NOT_SEARCHED.contains(&name));
-            if folder && searched && depth < DEEPEST {
+            let searched = entry.file_name().to_str().is_none_or(|name| !GENERATED_FOLDERS.contains(&name));
+            if folder && searched && depth < MAX_DEPTH {
                 folders.push((path, depth + 1));
             } else if folder && entry.file_name() != ".git" {
                 // The smallest path is reported, because the order in which a file system lists entries may change between two searches.
@@ -211,7 +215,8 @@ mod tests {
             let none: &[&str] = &[];
             let rules = Rules::parse(none, none, rules).unwrap();
             let denied = DeniedFiles::new(&rules.deny, &root, Path::new("/nowhere"));
-            let DeniedPlaces { write, beyond, .. } = denied_places(&denied, std::slice::from_ref(&root), &[]);
+            let DeniedPaths { write, unsearched_note: beyond, .. } =
+                find_denied_paths(&denied, std::slice::from_ref(&root), &[]);
             let names = write.iter().map(|path| path.strip_prefix(&root).unwrap().display().to_string());
             let mut names: Vec<String> = names.collect();
             names.sort();
@@ -256,12 +261,12 @@ mod tests {
         let looked = |rules: &[String]| {
             let rules = Rules::parse(&[], &[], rules).unwrap();
             let denied = DeniedFiles::new(&rules.deny, &base.join("ws"), &base.join("home"));
-            let found = denied_places(&denied, &[base.join("ws")], &[base.join("cache")]);
+            let found = find_denied_paths(&denied, &[base.join("ws")], &[base.join("cache")]);
             let names = |list: &[PathBuf]| {
                 let names = list.iter().map(|path| path.strip_prefix(&base).unwrap().display().to_string());
                 names.collect::<Vec<_>>()
             };
-            (names(&found.read), names(&found.write), found.beyond, found.elsewhere)
+            (names(&found.read), names(&found.write), found.unsearched_note, found.workspace_only_note)
         };
         let rules = |list: &[&str]| list.iter().map(|rule| (*rule).to_owned()).collect::<Vec<_>>();
         let (read, _, beyond, elsewhere) = looked(&rules(&["Read(~/x-?)", "Read(~/keys/**/*.pem)"]));

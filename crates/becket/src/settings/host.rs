@@ -26,7 +26,7 @@ impl HostLimits {
         if let Some(text) = &sdk.managed_settings {
             let given = serde_json::from_str(text)
                 .map_err(|error| Failure::usage(format!("{FLAG}: this is not JSON: {error}")))?;
-            hold(&given, settings, FLAG)?;
+            restrict(&given, settings, FLAG)?;
         }
         if sdk.managed_settings_in_initialize && args.output.input_format != InputFormat::StreamJson {
             return Err(Failure::usage(format!(
@@ -50,7 +50,7 @@ impl HostLimits {
     pub(crate) fn take_from(self, request: Option<&Value>, settings: &mut Settings) -> Result<(), Failure> {
         let given = request.and_then(|request| request.get("managedSettings"));
         match given.filter(|given| !given.is_null()) {
-            Some(given) => hold(given, settings, "initialize: managedSettings"),
+            Some(given) => restrict(given, settings, "initialize: managedSettings"),
             None if self.settings_follow => Err(Failure::usage(format!(
                 "{FLAG}-in-initialize: the first line of the input must be the request `initialize` with `managedSettings`"
             ))),
@@ -60,7 +60,7 @@ impl HostLimits {
 }
 
 /// Adds the rules in managed settings to the settings of the run.
-fn hold(given: &Value, settings: &mut Settings, place: &str) -> Result<(), Failure> {
+fn restrict(given: &Value, settings: &mut Settings, place: &str) -> Result<(), Failure> {
     let failure = |why: String| Failure::usage(format!("{place}: {why}"));
     for (key, rules) in rules(given).map_err(failure)? {
         settings.restrict(key, rules, place).map_err(failure)?;
@@ -125,9 +125,9 @@ mod tests {
             "permissions": { "deny": ["Bash(rm:*)", "WebFetch"], "ask": ["Edit"], "allow": [] },
         });
         let mut settings = Settings::default();
-        hold(&good, &mut settings, FLAG).unwrap();
+        restrict(&good, &mut settings, FLAG).unwrap();
         // A rule that is there already is not added again.
-        hold(&json!({ "permissions": { "deny": ["WebFetch"] } }), &mut settings, "second").unwrap();
+        restrict(&json!({ "permissions": { "deny": ["WebFetch"] } }), &mut settings, "second").unwrap();
         assert_eq!(settings.managed("permissions.deny"), ["Bash(rm:*)", "WebFetch"]);
         assert_eq!(settings.managed("permissions.ask"), ["Edit"]);
         assert_eq!(settings.config.permissions.rules.deny, ["Bash(rm:*)", "WebFetch"]);
@@ -146,7 +146,7 @@ mod tests {
             (json!({ "allowedMcpServers": [] }), "allowedMcpServers"),
             (json!({ "fileCheckpointingEnabled": false }), "fileCheckpointingEnabled"),
         ] {
-            let why = hold(&given, &mut Settings::default(), FLAG).unwrap_err().message;
+            let why = restrict(&given, &mut Settings::default(), FLAG).unwrap_err().message;
             assert!(why.starts_with("--managed-settings: ") && why.contains(part), "{given}: {why}");
         }
     }

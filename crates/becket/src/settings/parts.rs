@@ -185,7 +185,7 @@ pub(crate) struct RunFiles {
 #[derive(Clone, Debug)]
 pub(crate) struct Replay {
     /// Results of calls; `None`: the tools run.
-    pub recorded: Option<Arc<crate::recorded::Recorded>>,
+    pub recorded: Option<Arc<crate::recorded_results::RecordedResults>>,
 }
 
 /// A subcommand that opens a session as an agent.

@@ -45,7 +45,7 @@ pub(crate) enum State {
 
 /// A decision: one line of the file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Decided {
+struct Decision {
     root: String,
     kind: String,
     name: String,
@@ -62,7 +62,7 @@ pub(crate) struct ContentTrust {
     root: String,
     /// `--trust`: everything counts as trusted in this run.
     everything: bool,
-    decided: Mutex<BTreeMap<(String, String), Decided>>,
+    decisions: Mutex<BTreeMap<(String, String), Decision>>,
     unused: Mutex<Vec<String>>,
     /// Content that was requested, and that the user has refused.
     refused: Mutex<Vec<String>>,
@@ -73,22 +73,29 @@ impl ContentTrust {
         let file = environment.data_dir.join("trusted-content.jsonl");
         let root = root.to_string_lossy().into_owned();
         let text = becket_files::read_text(&file, MAX_DECISIONS).unwrap_or_default();
-        let lines = text.lines().filter_map(|line| serde_json::from_str::<Decided>(line).ok());
-        let mut decided: BTreeMap<(String, String), Decided> = lines
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Decision>(line).ok());
+        let mut decided: BTreeMap<(String, String), Decision> = lines
             .filter(|decided| decided.root == root)
             .map(|decided| ((decided.kind.clone(), decided.name.clone()), decided))
             .collect();
         // A line without a hash withdraws the earlier decision.
         decided.retain(|_, decided| !decided.sha256.is_empty());
         let decided = Mutex::new(decided);
-        Self { file, root, everything, decided, unused: Mutex::default(), refused: Mutex::default() }
+        Self {
+            file,
+            root,
+            everything,
+            decisions: decided,
+            unused: Mutex::default(),
+            refused: Mutex::default(),
+        }
     }
 
     pub(crate) fn state(&self, item: &Item) -> State {
         if self.everything {
             return State::Trusted;
         }
-        let decided = self.decided.lock().unwrap_or_else(PoisonError::into_inner);
+        let decided = self.decisions.lock().unwrap_or_else(PoisonError::into_inner);
         match decided.get(&(item.kind.clone(), item.name.clone())) {
             None => State::New,
             Some(known) if known.sha256 == hash(&item.content) && known.trusted => State::Trusted,
@@ -119,7 +126,7 @@ impl ContentTrust {
     ///
     /// Fails if the file cannot be written.
     pub(crate) fn decide(&self, item: &Item, trusted: bool) -> io::Result<()> {
-        let decided = Decided {
+        let decided = Decision {
             root: self.root.clone(),
             kind: item.kind.clone(),
             name: item.name.clone(),
@@ -129,7 +136,7 @@ impl ContentTrust {
         };
         self.append(&decided)?;
         let key = (item.kind.clone(), item.name.clone());
-        self.decided.lock().unwrap_or_else(PoisonError::into_inner).insert(key, decided);
+        self.decisions.lock().unwrap_or_else(PoisonError::into_inner).insert(key, decided);
         Ok(())
     }
 
@@ -139,16 +146,16 @@ impl ContentTrust {
     ///
     /// Fails if the file cannot be written.
     pub(crate) fn forget_refusals(&self) -> io::Result<usize> {
-        let mut decided = self.decided.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut decided = self.decisions.lock().unwrap_or_else(PoisonError::into_inner);
         let refused: Vec<_> = decided.values().filter(|decided| !decided.trusted).cloned().collect();
         for decision in &refused {
-            self.append(&Decided { sha256: String::new(), content: None, ..decision.clone() })?;
+            self.append(&Decision { sha256: String::new(), content: None, ..decision.clone() })?;
             decided.remove(&(decision.kind.clone(), decision.name.clone()));
         }
         Ok(refused.len())
     }
 
-    fn append(&self, decided: &Decided) -> io::Result<()> {
+    fn append(&self, decided: &Decision) -> io::Result<()> {
         becket_files::private::append(&self.file, format!("{}\n", serde_json::to_string(decided)?).as_bytes())
     }
 

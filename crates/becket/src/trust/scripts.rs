@@ -66,7 +66,7 @@ pub(crate) struct CommandEnvironment {
     home: PathBuf,
     variables: BTreeMap<String, Vec<String>>,
     /// Names of the variables that the project's configuration sets for the command.
-    given: Vec<String>,
+    configured_variables: Vec<String>,
 }
 
 impl CommandEnvironment {
@@ -89,14 +89,14 @@ impl CommandEnvironment {
         }
         variables.insert("PWD".to_owned(), dirs.iter().map(|dir| text(dir)).collect());
         let home = environment.home.clone().unwrap_or_else(|| PathBuf::from("/"));
-        Self { root, dirs, home, variables, given: Vec::new() }
+        Self { root, dirs, home, variables, configured_variables: Vec::new() }
     }
 
     /// Adds variables that the project sets for the command.
     pub(crate) fn with_variables(mut self, variables: &BTreeMap<String, String>) -> Self {
         for (name, value) in variables {
             self.variables.insert(name.clone(), vec![value.clone()]);
-            self.given.push(name.clone());
+            self.configured_variables.push(name.clone());
         }
         self
     }
@@ -208,7 +208,7 @@ fn real(path: &Path) -> PathBuf {
 
 #[derive(Debug)]
 struct Search<'a> {
-    at: &'a CommandEnvironment,
+    environment: &'a CommandEnvironment,
     variables: BTreeMap<String, Vec<String>>,
     /// Files as they are named, with the real path of each.
     files: Vec<(PathBuf, PathBuf)>,
@@ -217,7 +217,7 @@ struct Search<'a> {
     /// Folders that a command runs: each as it is named, and its real path.
     folders: Vec<(String, PathBuf)>,
     /// Folders that a `cd` names through variables, which the reader of shell text does not follow.
-    entered: Vec<PathBuf>,
+    cd_folders: Vec<PathBuf>,
     more: bool,
     /// The real paths of files that an interpreter reads as its script, whatever their names are; true: a shell does.
     read_as_script: BTreeMap<PathBuf, bool>,
@@ -228,13 +228,13 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     fn new(at: &'a CommandEnvironment) -> Self {
         Self {
-            at,
+            environment: at,
             variables: BTreeMap::new(),
             files: Vec::new(),
             missing: Vec::new(),
             unknown: Vec::new(),
             folders: Vec::new(),
-            entered: Vec::new(),
+            cd_folders: Vec::new(),
             more: false,
             read_as_script: BTreeMap::new(),
             looked_up: 0,
@@ -242,7 +242,7 @@ impl<'a> Search<'a> {
     }
 
     fn shell(&mut self, text: &str, dirs: Dirs, depth: usize) {
-        let home = self.at.home.clone();
+        let home = self.environment.home.clone();
         let script = read_long(text, dirs, &Paths { home: &home, resolve: &real });
         self.assign(&script);
         for simple in &script.commands {
@@ -298,7 +298,7 @@ impl<'a> Search<'a> {
                 .flat_map(|text| self.paths(text, simple.dirs.as_deref()))
                 .filter(|path| path.is_dir())
                 .collect();
-            self.entered.extend(named);
+            self.cd_folders.extend(named);
         }
         self.command(&simple.words, simple.dirs.as_deref(), depth);
         // Text on the standard input of a shell is a script, too.
@@ -382,8 +382,8 @@ impl<'a> Search<'a> {
             found = true;
             let path = becket_types::lexical(&path);
             // A link inside the project is included even if its target is outside: another target would be another program.
-            let path = if path.starts_with(&self.at.root) { path } else { real.clone() };
-            let inside = path.starts_with(&self.at.root);
+            let path = if path.starts_with(&self.environment.root) { path } else { real.clone() };
+            let inside = path.starts_with(&self.environment.root);
             if !inside || !real.is_file() || self.files.iter().any(|(_, known)| *known == real) {
                 continue;
             }
@@ -402,10 +402,10 @@ impl<'a> Search<'a> {
             return Vec::new();
         }
         if let Some(rest) = text.strip_prefix("~/") {
-            return vec![self.at.home.join(rest)];
+            return vec![self.environment.home.join(rest)];
         }
         let mut all: Vec<&PathBuf> = dirs.unwrap_or_default().iter().collect();
-        all.extend(self.at.dirs.iter().chain(&self.entered));
+        all.extend(self.environment.dirs.iter().chain(&self.cd_folders));
         let mut out: Vec<PathBuf> = Vec::new();
         for dir in all {
             let path = dir.join(text);
@@ -450,10 +450,11 @@ impl<'a> Search<'a> {
 
     /// For a program that runs tasks, such as `make`, adds the file that it reads. Also adds the modules that the words name.
     fn runner(&mut self, name: &str, words: &[Word], dirs: Option<&[PathBuf]>) {
-        let starts: Vec<PathBuf> = dirs.unwrap_or(&self.at.dirs).to_vec();
+        let starts: Vec<PathBuf> = dirs.unwrap_or(&self.environment.dirs).to_vec();
         for (_, files) in RUNNERS.iter().filter(|(runner, _)| *runner == name) {
             for start in &starts {
-                let places = start.ancestors().take_while(|dir| real(dir).starts_with(&self.at.root));
+                let places =
+                    start.ancestors().take_while(|dir| real(dir).starts_with(&self.environment.root));
                 let file =
                     places.flat_map(|dir| files.iter().map(|file| dir.join(file))).find(|f| f.is_file());
                 if let Some(file) = file {
@@ -476,7 +477,7 @@ impl<'a> Search<'a> {
         for text in &readings {
             for path in self.paths(text, dirs).iter().filter(|path| path.exists()) {
                 there = true;
-                let inside = real(path).starts_with(&self.at.root);
+                let inside = real(path).starts_with(&self.environment.root);
                 if inside && path.is_dir() && role != Role::Program && text != "." {
                     note(&mut self.folders, (one_line(text), real(path)));
                 }
@@ -527,7 +528,7 @@ impl<'a> Search<'a> {
 
     /// Returns the range in `text` and the values of the first known variable, or of a usual way to ask for the root.
     fn first_variable(&self, text: &str) -> Option<(std::ops::Range<usize>, Vec<String>)> {
-        let root = || vec![self.at.root.to_string_lossy().into_owned()];
+        let root = || vec![self.environment.root.to_string_lossy().into_owned()];
         for (asked, of_root) in [
             ("$(git rev-parse --show-toplevel)", true),
             ("`git rev-parse --show-toplevel`", true),

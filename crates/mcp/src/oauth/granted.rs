@@ -21,21 +21,21 @@ use url::Url;
 const LEFT: u64 = 30;
 
 /// The tokens of one server.
-pub(super) struct Granted {
+pub(super) struct ProgramTokens {
     url: Url,
     client: Client,
     config: OAuthConfig,
-    means: Means,
+    means: ProgramProof,
     held: Mutex<Option<StoredCredentials>>,
 }
 
 /// The program's proof of its identity.
-enum Means {
+enum ProgramProof {
     Secret(ClientCredentialsConfig),
     Signed(Box<Exchange>),
 }
 
-impl Granted {
+impl ProgramTokens {
     /// Makes the authorization of a program by its own secret or key. Nothing is requested yet.
     ///
     /// # Errors
@@ -43,8 +43,8 @@ impl Granted {
     /// Returns a message for people that names the missing field.
     pub(super) fn new(url: &Url, client: Client, config: &OAuthConfig) -> Result<Self, String> {
         let means = match (Exchange::from_config(url, config)?, &config.client_id, &config.client_secret) {
-            (Some(exchange), _, _) => Means::Signed(Box::new(exchange)),
-            (None, Some(id), Some(secret)) => Means::Secret(ClientCredentialsConfig::ClientSecret {
+            (Some(exchange), _, _) => ProgramProof::Signed(Box::new(exchange)),
+            (None, Some(id), Some(secret)) => ProgramProof::Secret(ClientCredentialsConfig::ClientSecret {
                 client_id: id.clone(),
                 client_secret: secret.clone(),
                 scopes: config.scopes.clone(),
@@ -72,8 +72,8 @@ impl Granted {
             )));
         }
         let config = match &self.means {
-            Means::Secret(config) => config,
-            Means::Signed(exchange) => return exchange.token(&self.client, &metadata).await,
+            ProgramProof::Secret(config) => config,
+            ProgramProof::Signed(exchange) => return exchange.token(&self.client, &metadata).await,
         };
         manager.set_metadata(metadata);
         manager.validate_client_credentials_metadata(config)?;
@@ -84,7 +84,7 @@ impl Granted {
 }
 
 #[async_trait]
-impl CredentialStore for Granted {
+impl CredentialStore for ProgramTokens {
     async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
         let mut held = self.held.lock().await;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());

@@ -1,6 +1,6 @@
 //! Makes the manager of `rmcp` for one server, with its tokens.
 
-use super::granted::Granted;
+use super::granted::ProgramTokens;
 use super::store::ServerTokens;
 use super::{discovery, new_manager, words};
 use crate::config::{GrantType, OAuthConfig};
@@ -21,7 +21,7 @@ pub(crate) async fn manager(
     shared: &Shared,
 ) -> Result<Option<AuthorizationManager>, String> {
     if matches!(config.grant_type, Some(GrantType::ClientCredentials | GrantType::JwtBearer)) {
-        return granted(url, config, client).await.map(Some);
+        return manager_of_program(url, config, client).await.map(Some);
     }
     let Some(tokens) = shared.tokens.as_ref().filter(|tokens| tokens.has(server, url)) else {
         return Ok(None);
@@ -34,10 +34,10 @@ pub(crate) async fn manager(
         Err(error) => return Err(words(&error)),
         Ok(_) => {}
     }
-    stored(url, config, client, tokens).await
+    manager_of_login(url, config, client, tokens).await
 }
 
-async fn stored(
+async fn manager_of_login(
     url: &Url,
     config: &OAuthConfig,
     client: &reqwest::Client,
@@ -67,13 +67,13 @@ async fn stored(
     Ok(Some(manager))
 }
 
-async fn granted(
+async fn manager_of_program(
     url: &Url,
     config: &OAuthConfig,
     client: &reqwest::Client,
 ) -> Result<AuthorizationManager, String> {
     let no_token = |why: String| format!("its authorization server gives no token: {why}");
-    let tokens = Granted::new(url, client.clone(), config)?;
+    let tokens = ProgramTokens::new(url, client.clone(), config)?;
     let mut manager = new_manager(url).await.map_err(|error| no_token(words(&error)))?;
     manager.set_credential_store(tokens);
     manager.initialize_from_store().await.map_err(|error| no_token(words(&error)))?;

@@ -106,7 +106,7 @@ pub(crate) async fn connect(
             let url = Url::parse(url).map_err(|e| e.to_string())?;
             let mut given = headers.clone();
             if let Some(helper) = headers_helper {
-                given.extend(helped(helper, shared).await?);
+                given.extend(helper_headers(helper, shared).await?);
             }
             let headers = http::headers(&given)?;
             let client = http::client(&url, &shared.proxies)?;
@@ -230,7 +230,7 @@ impl Program<'_> {
 }
 
 /// Returns the headers that a program prints as a JSON object.
-async fn helped(helper: &str, shared: &Shared) -> Result<BTreeMap<String, String>, Failure> {
+async fn helper_headers(helper: &str, shared: &Shared) -> Result<BTreeMap<String, String>, Failure> {
     let prepared = shared.programs.prepare(ProgramKind::McpServer).map_err(|e| e.to_string())?;
     let args = ["-c".to_owned(), helper.to_owned()];
     let lease = shared.programs.protect_from_server(&prepared);

@@ -9,18 +9,18 @@ const MOST: usize = 64;
 
 /// Ids of the messages of the current turn.
 #[derive(Debug, Default)]
-pub(super) struct Answered {
+pub(super) struct AnsweredMessages {
     /// All messages of the turn, in the order in which the agent took them.
     ids: Vec<String>,
     /// The message that began the turn. If several did, the last of them.
     opening: Option<String>,
     /// True once the first answer of the turn was written with the ids.
-    is_told: bool,
+    first_answer_written: bool,
 }
 
-impl Answered {
+impl AnsweredMessages {
     /// Records a prompt that a hook refused, because it never becomes a message.
-    pub(super) fn ended(&mut self, end: &TurnEnd) {
+    pub(super) fn note_refused_prompt(&mut self, end: &TurnEnd) {
         if let TurnEnd::HookStopped { refused: Some(refused), .. } = end
             && self.ids.is_empty()
         {
@@ -29,7 +29,7 @@ impl Answered {
     }
 
     /// Notes a user message of the session.
-    pub(super) fn saw(&mut self, event: &Event) {
+    pub(super) fn note_user_message(&mut self, event: &Event) {
         let Event::UserMessage { client_id: Some(id), steered, message } = event else { return };
         if !message.visibility().user {
             return;
@@ -55,9 +55,9 @@ impl Answered {
 
     /// Adds the ids to the first answer of the turn.
     pub(super) fn stamp_first(&mut self, line: &mut Value) {
-        if !self.is_told {
+        if !self.first_answer_written {
             self.stamp(line);
-            self.is_told = true;
+            self.first_answer_written = true;
         }
     }
 

@@ -134,8 +134,8 @@ impl Printer {
     pub(super) fn emit_init(&mut self) -> io::Result<()> {
         let line = self.lines.init();
         self.output.emit(line)?;
-        self.held.has_begun = true;
-        for mut line in std::mem::take(&mut self.held.early) {
+        self.deferred.has_begun = true;
+        for mut line in std::mem::take(&mut self.deferred.early) {
             line["session_id"] = json!(self.lines.session);
             self.output.emit(line)?;
         }
@@ -261,10 +261,10 @@ impl Printer {
 
     /// Writes a line, or keeps a notice until `system/init` is written.
     pub(super) fn emit_after_init(&mut self, line: Value) -> io::Result<()> {
-        if self.held.has_begun || line["subtype"] != "informational" {
+        if self.deferred.has_begun || line["subtype"] != "informational" {
             return self.output.emit(line);
         }
-        self.held.early.push(line);
+        self.deferred.early.push(line);
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! `system` and `user` lines of `stream-json`, and the contents of `system/init`.
 
-use super::answered::Answered;
+use super::answered::AnsweredMessages;
 use super::totals::Totals;
 use crate::shapes;
 use becket_types::{
@@ -74,7 +74,7 @@ pub(super) struct SessionLines {
     pub(super) parent: Option<CallId>,
     pub(super) facts: SessionFacts,
     /// The ids of the program's messages that the turn answers.
-    pub(super) answered: Answered,
+    pub(super) answered: AnsweredMessages,
     /// Cost and usage so far, for a program that sends several messages.
     pub(super) totals: Totals,
     /// True if runs of hooks have lines.
@@ -91,7 +91,7 @@ impl SessionLines {
             started: None,
             parent: None,
             facts,
-            answered: Answered::default(),
+            answered: AnsweredMessages::default(),
             totals: Totals::default(),
             shows_hooks: false,
             version,

@@ -26,7 +26,9 @@ impl Printer {
             "is_backgrounded": true,
         });
         self.task_system_line("task_started", body)?;
-        self.listed(json!({ "task_id": id, "task_type": "local_bash", "description": task.description }))
+        self.add_background_task(
+            json!({ "task_id": id, "task_type": "local_bash", "description": task.description }),
+        )
     }
 
     /// Writes the lines about the end of a command that ran in the background.
@@ -43,7 +45,7 @@ impl Printer {
             "summary": end.summary,
         });
         self.task_system_line("task_notification", body)?;
-        self.unlisted(&json!(id))
+        self.remove_background_task(&json!(id))
     }
 
     /// Records that a subagent now runs in the background.
@@ -52,7 +54,7 @@ impl Printer {
         let Some(task) = self.tasks.subagents.get(call) else { return Ok(()) };
         let (id, entry) = (json!(task.session), task.entry());
         self.task_updated_by(&id, json!({ "is_backgrounded": true }))?;
-        self.listed(entry)
+        self.add_background_task(entry)
     }
 
     /// True if the subagent of this call is in the background.
@@ -71,18 +73,18 @@ impl Printer {
     pub(super) fn subagent_gone(&mut self, call: &CallId, task: Option<&Task>) -> io::Result<()> {
         self.tasks.detached.remove(call);
         match task {
-            Some(task) => self.unlisted(&json!(task.session)),
+            Some(task) => self.remove_background_task(&json!(task.session)),
             None => Ok(()),
         }
     }
 
     /// Adds a task to the list of background tasks, and writes the list.
-    pub(super) fn listed(&mut self, entry: Value) -> io::Result<()> {
+    pub(super) fn add_background_task(&mut self, entry: Value) -> io::Result<()> {
         self.tasks.listed.push(entry);
         self.background_changed()
     }
 
-    fn unlisted(&mut self, id: &Value) -> io::Result<()> {
+    fn remove_background_task(&mut self, id: &Value) -> io::Result<()> {
         let before = self.tasks.listed.len();
         self.tasks.listed.retain(|entry| entry["task_id"] != *id);
         if self.tasks.listed.len() == before { Ok(()) } else { self.background_changed() }
@@ -109,7 +111,7 @@ impl Printer {
         self.output.emit(line)
     }
 
-    pub(super) fn nested(&mut self, call: &CallId, event: &Event) -> io::Result<()> {
+    pub(super) fn subagent_event(&mut self, call: &CallId, event: &Event) -> io::Result<()> {
         self.lines.parent = Some(call.clone());
         let written = self.nested_event(call, event);
         self.lines.parent = None;
@@ -151,7 +153,7 @@ impl Printer {
                     self.output.emit(line)?;
                 }
                 self.task_line("task_started", call, body)?;
-                if self.is_backgrounded(call) { self.listed(entry) } else { Ok(()) }
+                if self.is_backgrounded(call) { self.add_background_task(entry) } else { Ok(()) }
             }
             Event::TurnFinished(result) => {
                 let status = match result.end {

@@ -101,7 +101,13 @@ impl Ground {
         let own = vec![at("home/store")];
         let sandbox = Arc::new(Sandbox::new(SandboxSettings {
             program: program(),
-            inputs: PolicyInputs { roots: vec![at("ws")], secrets, own, network, ..PolicyInputs::default() },
+            inputs: PolicyInputs {
+                roots: vec![at("ws")],
+                secrets,
+                becket_dirs: own,
+                network,
+                ..PolicyInputs::default()
+            },
             find_secrets: Arc::new(move |_| found.clone()),
             refresh: None,
             search: Vec::new(),

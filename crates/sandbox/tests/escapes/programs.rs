@@ -138,7 +138,7 @@ impl Server {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut child = command.spawn().unwrap();
         if let Some(lease) = &lease {
-            lease.of_process(Some(child.id()));
+            lease.set_process(Some(child.id()));
         }
         let (to, from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         Self { child, to, from: std::io::BufReader::new(from), lease }
@@ -151,7 +151,7 @@ impl Server {
 
     fn kill(mut self) {
         if let Some(lease) = &self.lease {
-            lease.ends();
+            lease.check_before_kill();
         }
         let group = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();

@@ -69,7 +69,7 @@ pub(super) struct Sink {
     place: BlobTarget,
     refused: Option<io::Error>,
     /// True if a long blob may move from memory to a file without a name: only in a session that is not saved.
-    moves: bool,
+    may_move_to_file: bool,
 }
 
 pub(super) enum BlobTarget {
@@ -104,13 +104,13 @@ pub(super) fn read_nameless(file: &File, len: usize) -> io::Result<Vec<u8>> {
 impl Sink {
     pub(super) fn on_disk(io: &Arc<dyn Io>, file: File, temp: PathBuf) -> Self {
         let place = BlobTarget::Disk { file, temp, len: 0 };
-        Self { io: Arc::clone(io), place, refused: None, moves: false }
+        Self { io: Arc::clone(io), place, refused: None, may_move_to_file: false }
     }
 
     /// `refused`: the disk's error, if the bytes should be on disk. `None`: the session is not saved.
     pub(super) fn in_memory(io: &Arc<dyn Io>, refused: Option<io::Error>) -> Self {
         let moves = refused.is_none();
-        Self { io: Arc::clone(io), place: BlobTarget::Memory(Vec::new()), refused, moves }
+        Self { io: Arc::clone(io), place: BlobTarget::Memory(Vec::new()), refused, may_move_to_file: moves }
     }
 
     /// Returns the place of the bytes, and the reason if the disk refused them. If there is a file, the caller must rename or remove it.
@@ -133,11 +133,11 @@ impl Write for Sink {
         let refused = match &mut self.place {
             BlobTarget::Memory(packed) => {
                 packed.extend_from_slice(bytes);
-                if self.moves && packed.len() > MOST_IN_MEMORY {
+                if self.may_move_to_file && packed.len() > MOST_IN_MEMORY {
                     match nameless(self.io.as_ref(), packed) {
                         Ok(file) => self.place = BlobTarget::Nameless { file, len: packed.len() },
                         // If no file without a name can be made, all bytes stay in memory.
-                        Err(_) => self.moves = false,
+                        Err(_) => self.may_move_to_file = false,
                     }
                 }
                 return Ok(bytes.len());
@@ -167,7 +167,7 @@ impl Write for Sink {
             // Only a session that should be saved reports this error. A session that is not saved keeps the bytes in memory anyway.
             self.refused = Some(refused);
         }
-        self.moves = false;
+        self.may_move_to_file = false;
         self.place = BlobTarget::Memory(packed);
         Ok(bytes.len())
     }

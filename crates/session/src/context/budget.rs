@@ -149,7 +149,7 @@ impl Limits {
     }
 
     /// Learns that a request of `context` tokens was answered, so lower limits were wrong. Returns true if anything changed.
-    pub fn worked(&mut self, context: Tokens) -> bool {
+    pub fn drop_refuted(&mut self, context: Tokens) -> bool {
         let before = *self;
         self.named = self.named.filter(|n| *n >= context.0);
         self.refused = self.refused.filter(|n| *n >= context.0);
@@ -389,8 +389,8 @@ impl Meter {
                 let grown = (base_now.0 - base.0) as f64 * share * growth;
                 Some(reported + Tokens(grown.ceil() as u64))
             }
-            (None, _, None) => appended.first(base_now),
-            (None, _, Some(first)) => appended.after(first, base_now, growth),
+            (None, _, None) => appended.size_without_report(base_now),
+            (None, _, Some(first)) => appended.size_after_forgotten_report(first, base_now, growth),
             _ => None,
         }
         .unwrap_or_else(|| self.used(base_now))
@@ -452,8 +452,8 @@ mod tests {
         }
         assert_eq!(budget.limited(limits), Budget { window: 32_768, input_limit: 32_768, max_output: 8_000 });
         assert_eq!(budget.limited(Limits::default()), budget);
-        assert!(!limits.worked(Tokens(14_000)));
-        assert!(limits.worked(Tokens(40_000)));
+        assert!(!limits.drop_refuted(Tokens(14_000)));
+        assert!(limits.drop_refuted(Tokens(40_000)));
         assert_eq!(limits, Limits::default());
         assert_eq!(budget.prepare_from(1.0), Tokens(890_400));
         assert_eq!(budget.prepare_from(0.45), Tokens(445_200));

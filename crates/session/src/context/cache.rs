@@ -43,7 +43,7 @@ pub struct CachePolicy {
 /// and cost half of a request with an expired cache; with an hour they cover an afternoon.
 const MOST_WARM: [(CacheLifetime, u32); 2] = [(CacheLifetime::FiveMinutes, 5), (CacheLifetime::Hour, 3)];
 /// Minimum number of tokens that an extra request must keep warm, or that a compaction must save, to be worth it.
-const WORTH: u64 = 8_000;
+const MIN_TOKENS: u64 = 8_000;
 /// Expected length of a summary, in tokens, for the price of a compaction.
 const SUMMARY: u64 = 1_500;
 /// A compaction has to save this many times its cost, because the user may also come back in time, or never.
@@ -51,7 +51,7 @@ const MARGIN: f64 = 2.0;
 
 /// The time before the end of a lifetime at which becket acts: a tenth of the lifetime, at most five minutes. This is long enough for a
 /// slow request.
-pub fn ahead(lifetime: Millis) -> Millis {
+pub fn lead_time(lifetime: Millis) -> Millis {
     Millis((lifetime.0 / 10).min(5 * 60 * 1000))
 }
 
@@ -74,7 +74,7 @@ fn most_warm(prices: &Prices, lifetime: CacheLifetime) -> u32 {
 /// True if a compaction from `used` to about `after` tokens saves more than it costs, provided that the next request finds the cache
 /// expired.
 pub fn idle_compaction_pays(prices: &Prices, lifetime: CacheLifetime, used: u64, after: u64) -> bool {
-    if used < after.saturating_add(WORTH) {
+    if used < after.saturating_add(MIN_TOKENS) {
         return false;
     }
     let cost = prices.cost(&Usage { cache_read: used, output: SUMMARY, ..Usage::default() }).0;
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn becket_acts_before_the_end_of_a_lifetime() {
-        assert_eq!(ahead(FiveMinutes.duration()), Millis(30_000));
-        assert_eq!(ahead(Hour.duration()), Millis(300_000));
+        assert_eq!(lead_time(FiveMinutes.duration()), Millis(30_000));
+        assert_eq!(lead_time(Hour.duration()), Millis(300_000));
     }
 }

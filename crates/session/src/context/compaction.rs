@@ -99,7 +99,7 @@ mod verify;
 
 pub use attached::{FileContent, FileNow, FileUse, MAX_FILES, UseKind, uses};
 pub use effect::{CompactionEffect, text_of};
-pub use governor::{CompactionReason, Governor, Owed};
+pub use governor::{CompactionReason, Governor, Verdict};
 pub use loss::loss;
 pub use nested_rules::RULES_PATH;
 pub use plan::{Ask, Step, begin, begin_with, prepare, stop};

@@ -71,7 +71,7 @@ pub fn continuation<M: Borrow<Message>>(id: MessageId, before: &[M], state: Turn
     let last = last_user(before).map(|at| before[at].borrow());
     Some(match (branch(before), last) {
         (Branch::Media, Some(user)) => {
-            let text = words(user);
+            let text = typed_text(user);
             let text = if is_blank(&text) { MEDIA_ONLY.to_owned() } else { format!("{MEDIA_PREFIX}{text}") };
             let mut message = synthetic(id, text);
             message.metadata.had_media = true;
@@ -90,7 +90,7 @@ pub fn continuation<M: Borrow<Message>>(id: MessageId, before: &[M], state: Turn
 }
 
 /// Returns the text of a message: its text parts without ignored ones, joined by newlines.
-pub fn words(message: &Message) -> String {
+pub fn typed_text(message: &Message) -> String {
     let texts: Vec<&str> = message
         .parts
         .iter()

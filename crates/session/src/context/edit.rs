@@ -39,7 +39,7 @@ pub struct Edit {
     kinds: Vec<EntryKind>,
     change: &'static str,
     /// For an undo or redo: the number of the notice of the change.
-    of: Option<Seq>,
+    reversed_notice: Option<Seq>,
 }
 
 impl Edit {
@@ -47,8 +47,8 @@ impl Edit {
     pub fn into_entries(self, last: Seq) -> Vec<EntryKind> {
         let entries: Vec<u64> = (1..=self.kinds.len() as u64).map(|n| last.0 + n).collect();
         let (key, value) = match self.change {
-            "undo" => (UNDO, json!({ "of": self.of, "entries": entries })),
-            "redo" => (REDO, json!({ "of": self.of, "entries": entries })),
+            "undo" => (UNDO, json!({ "of": self.reversed_notice, "entries": entries })),
+            "redo" => (REDO, json!({ "of": self.reversed_notice, "entries": entries })),
             op => (EDIT, json!({ "op": op, "items": self.plan.items, "entries": entries })),
         };
         let mut extra = Map::new();
@@ -105,11 +105,11 @@ pub fn plan(
         tokens_after: effect.after,
         messages: effect.messages as u64,
         messages_unchanged: effect.same as u64,
-        tokens_resent: effect.behind,
+        tokens_resent: effect.resent,
         usd_once,
         usd_saved_per_request,
     };
-    Ok(Edit { plan, kinds, change: change.name(), of })
+    Ok(Edit { plan, kinds, change: change.name(), reversed_notice: of })
 }
 
 fn counted(n: usize, what: &str) -> String {
@@ -157,7 +157,7 @@ fn undone_compaction(view: &View, entries: &[Entry]) -> Option<(Seq, Seq)> {
             }
             EntryKind::Revert { entry: target } => {
                 undos.retain(|(undo, _)| *undo != target);
-                match reverts.what(entry) {
+                match reverts.reverted_by(entry) {
                     Some(RevertedBy::Rewind(_)) => undos.clear(),
                     Some(RevertedBy::Change(message)) => dropped.push((entry.seq, message)),
                     None => {}
@@ -183,7 +183,7 @@ pub fn redoable_compaction(view: &View, entries: &[Entry]) -> Option<Seq> {
 pub fn redo_compaction(view: &View, entries: &[Entry]) -> Option<(Vec<EntryKind>, Seq)> {
     let (undo, compaction) = undone_compaction(view, entries)?;
     let mut kinds = vec![EntryKind::Revert { entry: undo }];
-    let next = folded(view, entries, &kinds);
+    let next = view_with(view, entries, &kinds);
     let (missed, calls) = (view.lost_pins(), view.lost_pinned_calls());
     let mut messages = next.lost_pins();
     messages.retain(|id| !missed.contains(id));
@@ -240,7 +240,7 @@ fn find(view: &View, query: &str) -> Result<Vec<Item>, Refused> {
 }
 
 /// Returns all messages that must be changed together with an item: an answer with calls, and all results of these calls.
-fn whole(view: &View, item: &Item) -> Vec<Arc<Message>> {
+fn messages_of_item(view: &View, item: &Item) -> Vec<Arc<Message>> {
     let calls: HashSet<&CallId> = match item {
         Item::Call(id) => HashSet::from([id]),
         Item::Message(m) => m.call_ids().chain(m.result_of()).collect(),
@@ -257,7 +257,7 @@ fn whole(view: &View, item: &Item) -> Vec<Arc<Message>> {
 fn drop_items(view: &View, items: &[Item]) -> Result<Vec<EntryKind>, Refused> {
     let mut out = BTreeSet::new();
     let last = view.live().rev().find(|m| m.is_user_turn()).map(|m| m.id);
-    for message in items.iter().flat_map(|item| whole(view, item)) {
+    for message in items.iter().flat_map(|item| messages_of_item(view, item)) {
         if Some(message.id) == last || message.metadata.compaction_continue {
             let why =
                 format!("message {} cannot be dropped, because the model is working on it", message.seq);
@@ -274,7 +274,7 @@ fn drop_items(view: &View, items: &[Item]) -> Result<Vec<EntryKind>, Refused> {
 
 fn collapse(view: &View, items: &[Item]) -> Result<Vec<EntryKind>, Refused> {
     let (mut calls, mut media, mut freed) = (Vec::new(), Vec::new(), Tokens(0));
-    for message in items.iter().flat_map(|item| whole(view, item)) {
+    for message in items.iter().flat_map(|item| messages_of_item(view, item)) {
         for (at, part) in message.parts.iter().enumerate() {
             let Some(call) = prune::describe(part) else {
                 if part.is_media() && message.role == Role::User {
@@ -356,14 +356,17 @@ fn named(extra: &Map<String, Value>, key: &str) -> Option<Vec<Seq>> {
 }
 
 /// Returns the entry numbers in the notice of a manual change, its undo or its redo; empty for any other entry.
-pub(crate) fn by_hand(kind: &EntryKind) -> Vec<Seq> {
+pub(crate) fn entries_of_manual_change(kind: &EntryKind) -> Vec<Seq> {
     let EntryKind::Notice { extra, .. } = kind else { return Vec::new() };
     [EDIT, UNDO, REDO].iter().find_map(|key| named(extra, key)).unwrap_or_default()
 }
 
 /// Collects the reverts in these entries, and marks those that belong to manual changes.
 fn reverts_of(entries: &[Entry]) -> MessageReverts {
-    MessageReverts::of(entries, entries.iter().flat_map(|entry| by_hand(&entry.kind)).collect())
+    MessageReverts::of(
+        entries,
+        entries.iter().flat_map(|entry| entries_of_manual_change(&entry.kind)).collect(),
+    )
 }
 
 /// A manual change: the number of its notice, its description, and the numbers of its entries. [`changes`] separates changes in force from
@@ -378,7 +381,7 @@ fn changes(entries: &[Entry]) -> (Vec<Change>, Vec<(Change, Vec<Seq>)>) {
     // For each entry that altered the list of changes in force: the list after it.
     let mut states: Vec<(Seq, Vec<Change>)> = Vec::new();
     for entry in entries {
-        if let Some(RevertedBy::Rewind(prompt)) = reverts.what(entry) {
+        if let Some(RevertedBy::Rewind(prompt)) = reverts.reverted_by(entry) {
             let before = states.iter().rev().find(|(seq, _)| *seq < prompt);
             made = before.map(|(_, made)| made.clone()).unwrap_or_default();
             undone.clear();
@@ -401,9 +404,9 @@ fn changes(entries: &[Entry]) -> (Vec<Change>, Vec<(Change, Vec<Seq>)>) {
 }
 
 /// Result of an undo or redo: entries to append, a description, and the number of the change's notice.
-type Back = (Vec<EntryKind>, String, Option<Seq>);
+type Reversal = (Vec<EntryKind>, String, Option<Seq>);
 
-fn undo(entries: &[Entry]) -> Result<Back, Refused> {
+fn undo(entries: &[Entry]) -> Result<Reversal, Refused> {
     let Some((of, text, list)) = changes(entries).0.pop() else {
         return refused(
             "there is no change of the context to undo",
@@ -414,7 +417,7 @@ fn undo(entries: &[Entry]) -> Result<Back, Refused> {
     Ok((kinds, format!("Undone: {text}"), Some(of)))
 }
 
-fn redo(entries: &[Entry]) -> Result<Back, Refused> {
+fn redo(entries: &[Entry]) -> Result<Reversal, Refused> {
     let Some(((of, text, _), list)) = changes(entries).1.pop() else {
         return refused(
             "there is no undone change of the context to redo",
@@ -433,11 +436,11 @@ struct Effect {
     same: usize,
     messages: usize,
     /// Tokens from that message on, after the change. A provider has to read them again without its cache.
-    behind: Tokens,
+    resent: Tokens,
 }
 
 /// Computes a view like this one from all entries plus these additional ones.
-fn folded(view: &View, entries: &[Entry], kinds: &[EntryKind]) -> View {
+fn view_with(view: &View, entries: &[Entry], kinds: &[EntryKind]) -> View {
     let mut next = View::fold(view.policy().clone(), view.scope().clone(), entries);
     for kind in kinds {
         let seq = Seq(next.last_seq().0.max(view.last_seq().0) + 1);
@@ -449,9 +452,9 @@ fn folded(view: &View, entries: &[Entry], kinds: &[EntryKind]) -> View {
 fn effect(view: &mut View, entries: &[Entry], kinds: &[EntryKind], scale: ContextScale) -> Effect {
     let before = view.context().clone();
     let base_before = view.estimated_tokens();
-    let mut next = folded(view, entries, kinds);
+    let mut next = view_with(view, entries, kinds);
     let after = next.context().clone();
-    let same = common(&before, &after);
+    let same = common_prefix_len(&before, &after);
     // Tools are in neither estimate. So the total changes by the difference of the two views.
     let (total, base_after) = (scale.total(), next.estimated_tokens().0);
     let less = scale.scaled(Tokens(base_before.0.saturating_sub(base_after)));
@@ -461,11 +464,11 @@ fn effect(view: &mut View, entries: &[Entry], kinds: &[EntryKind], scale: Contex
         after: Tokens((total.0 + more.0).saturating_sub(less.0)),
         same,
         messages: before.messages.len(),
-        behind: scale.scaled(after.messages[same..].iter().map(|m| m.tokens).sum()),
+        resent: scale.scaled(after.messages[same..].iter().map(|m| m.tokens).sum()),
     }
 }
 
-fn common(before: &Context, after: &Context) -> usize {
+fn common_prefix_len(before: &Context, after: &Context) -> usize {
     before.messages.iter().zip(&after.messages).take_while(|(a, b)| a.message == b.message).count()
 }
 
@@ -473,7 +476,7 @@ fn common(before: &Context, after: &Context) -> usize {
 /// each later request.
 fn costs(effect: &Effect, prices: Option<Prices>) -> Option<(f64, f64)> {
     let prices = prices?;
-    let behind = effect.behind.0;
+    let behind = effect.resent.0;
     let fresh = prices.cost(&Usage { cache_write: behind, ..Usage::default() }).0;
     let cached = prices.cost(&Usage { cache_read: behind, ..Usage::default() }).0;
     let saved = effect.before.0.saturating_sub(effect.after.0);

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 /// Returns the entries to cancel for a rewind to before the prompt at `to`, newest first: all entries since the prompt that are in force
 /// and decide what the view shows. If there are any, the prompt itself is the last of the list, even if an earlier rewind has already
 /// cancelled it. By this the ledger shows that it was a rewind, and not an undo of a compaction or a change, which can be redone.
-pub fn cancelled(view: &View, entries: impl IntoIterator<Item = Entry>, to: Seq) -> Vec<Seq> {
+pub fn entries_to_cancel(view: &View, entries: impl IntoIterator<Item = Entry>, to: Seq) -> Vec<Seq> {
     let decides = |kind: &EntryKind| match kind {
         EntryKind::Message { .. }
         | EntryKind::Compaction(_)
@@ -70,7 +70,7 @@ impl MessageReverts {
     }
 
     /// Returns the change to which a revert belongs, if it takes back a message, or brings back one that a rewind took.
-    pub(super) fn what(&self, entry: &Entry) -> Option<RevertedBy> {
+    pub(super) fn reverted_by(&self, entry: &Entry) -> Option<RevertedBy> {
         let EntryKind::Revert { entry: mut target } = entry.kind else { return None };
         let is_by_hand = self.by_hand.contains(&entry.seq);
         // A rewind may cancel the reverts of an earlier rewind, so follow the chain to the message. A target is always older than its

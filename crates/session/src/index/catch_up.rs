@@ -30,7 +30,7 @@ pub struct CaughtUp {
 }
 
 /// A ledger that is not completely in the index.
-struct Behind {
+struct OutdatedLedger {
     id: SessionId,
     dir: PathBuf,
     modified: Millis,
@@ -56,7 +56,7 @@ pub(super) fn catch_up(connection: &mut Connection, root: &Path) -> Result<Caugh
             continue;
         }
         let modified = metadata.modified().map(millis).unwrap_or_default();
-        behind.push(Behind { id, dir, modified });
+        behind.push(OutdatedLedger { id, dir, modified });
     }
     read_all(connection, &behind, &mut done)?;
     let gone: Vec<&String> = known.keys().filter(|id| !seen.contains(*id)).collect();
@@ -85,7 +85,11 @@ fn known(connection: &Connection) -> Result<BTreeMap<String, (u64, PathBuf)>, In
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-fn read_all(connection: &mut Connection, ledgers: &[Behind], done: &mut CaughtUp) -> Result<(), IndexError> {
+fn read_all(
+    connection: &mut Connection,
+    ledgers: &[OutdatedLedger],
+    done: &mut CaughtUp,
+) -> Result<(), IndexError> {
     let mut rest = ledgers.iter().peekable();
     while rest.peek().is_some() {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -115,8 +119,12 @@ pub(super) fn compact(connection: &Connection) -> Result<(), IndexError> {
 
 /// Reads about `room` bytes of a ledger into the index. Returns true if its end was reached. If the ledger
 /// cannot be read, nothing is written.
-fn read_some(transaction: &Transaction<'_>, ledger: &Behind, room: &mut u64) -> Result<bool, IndexError> {
-    let Behind { id, dir, modified } = ledger;
+fn read_some(
+    transaction: &Transaction<'_>,
+    ledger: &OutdatedLedger,
+    room: &mut u64,
+) -> Result<bool, IndexError> {
+    let OutdatedLedger { id, dir, modified } = ledger;
     let (batch, read) = Batch::read(batch::stored(transaction, *id)?, *id, dir, *modified, *room)?;
     batch.save(transaction)?;
     *room = room.saturating_sub(read);

@@ -37,17 +37,17 @@ pub(super) fn read(json: &[u8], left_out: &[&str]) -> Result<Entries, serde_json
 fn known(json: &[u8], left_out: &[&str]) -> Result<Entries, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     let mut read = Entries::default();
-    deserializer.deserialize_seq(Line { left_out, read: &mut read })?;
+    deserializer.deserialize_seq(EntryListVisitor { left_out, read: &mut read })?;
     deserializer.end()?;
     Ok(read)
 }
 
-struct Line<'a> {
+struct EntryListVisitor<'a> {
     left_out: &'a [&'a str],
     read: &'a mut Entries,
 }
 
-impl<'de> Visitor<'de> for Line<'_> {
+impl<'de> Visitor<'de> for EntryListVisitor<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -55,18 +55,18 @@ impl<'de> Visitor<'de> for Line<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while list.next_element_seed(One { left_out: self.left_out, read: self.read })?.is_some() {}
+        while list.next_element_seed(EntrySeed { left_out: self.left_out, read: self.read })?.is_some() {}
         Ok(())
     }
 }
 
 /// Deserialises one entry; `None` for a kind in `left_out`.
-struct One<'a> {
+struct EntrySeed<'a> {
     left_out: &'a [&'a str],
     read: &'a mut Entries,
 }
 
-impl<'de> DeserializeSeed<'de> for One<'_> {
+impl<'de> DeserializeSeed<'de> for EntrySeed<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -74,7 +74,7 @@ impl<'de> DeserializeSeed<'de> for One<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for One<'_> {
+impl<'de> Visitor<'de> for EntrySeed<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -113,11 +113,11 @@ fn unusual<E: Error>() -> E {
 }
 
 fn kind_of<'de, A: MapAccess<'de>>(kind: &str, rest: A) -> Result<EntryKind, A::Error> {
-    let rest = MapAccessDeserializer::new(Rest { map: rest, read: &["seq", "time", "kind"] });
+    let rest = MapAccessDeserializer::new(RemainingFields { map: rest, read: &["seq", "time", "kind"] });
     Ok(match kind {
         "message" => {
             let OfMessage { message } = OfMessage::deserialize(rest)?;
-            let Whole { id, seq, role, origin, parts, metadata, extra } = message;
+            let MessageFields { id, seq, role, origin, parts, metadata, extra } = message;
             EntryKind::Message { message: Message { id, seq, role, origin, parts: parts.0, metadata, extra } }
         }
         "part" => {
@@ -146,12 +146,12 @@ fn kind_of<'de, A: MapAccess<'de>>(kind: &str, rest: A) -> Result<EntryKind, A::
 }
 
 /// The rest of a map after some keys were read. If one of these keys appears again, that is an error, as in the general parser.
-struct Rest<A> {
+struct RemainingFields<A> {
     map: A,
     read: &'static [&'static str],
 }
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Rest<A> {
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for RemainingFields<A> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
@@ -172,12 +172,12 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Rest<A> {
 
 #[derive(Deserialize)]
 struct OfMessage {
-    message: Whole,
+    message: MessageFields,
 }
 
 /// A message as the direct parser reads it: the same fields as [`Message`].
 #[derive(Deserialize)]
-struct Whole {
+struct MessageFields {
     id: MessageId,
     #[serde(default)]
     seq: Seq,
@@ -271,19 +271,19 @@ impl<'de> Deserialize<'de> for KnownPart {
 }
 
 fn part_of<'de, A: MapAccess<'de>>(of: &str, rest: A) -> Result<Part, A::Error> {
-    let rest = MapAccessDeserializer::new(Rest { map: rest, read: &["type"] });
+    let rest = MapAccessDeserializer::new(RemainingFields { map: rest, read: &["type"] });
     Ok(match of {
         "text" => {
-            let Words { text, synthetic, ignored, spill, extra } = Words::deserialize(rest)?;
+            let TextFields { text, synthetic, ignored, spill, extra } = TextFields::deserialize(rest)?;
             Part::Text { text, synthetic, ignored, spill, extra }
         }
         "tool_call" => {
-            let Asked { call_id, name, input, invalid, extra } = Asked::deserialize(rest)?;
+            let CallFields { call_id, name, input, invalid, extra } = CallFields::deserialize(rest)?;
             Part::ToolCall { call_id, name, input, invalid, extra }
         }
         "tool_result" => {
-            let Outcome { call_id, name, output, is_error, interrupted, details, spill, extra } =
-                Outcome::deserialize(rest)?;
+            let ResultFields { call_id, name, output, is_error, interrupted, details, spill, extra } =
+                ResultFields::deserialize(rest)?;
             Part::ToolResult { call_id, name, output, is_error, interrupted, details, spill, extra }
         }
         _ => return Err(unusual()),
@@ -291,7 +291,7 @@ fn part_of<'de, A: MapAccess<'de>>(of: &str, rest: A) -> Result<Part, A::Error> 
 }
 
 #[derive(Deserialize)]
-struct Words {
+struct TextFields {
     text: String,
     #[serde(default)]
     synthetic: bool,
@@ -304,7 +304,7 @@ struct Words {
 }
 
 #[derive(Deserialize)]
-struct Asked {
+struct CallFields {
     call_id: CallId,
     name: String,
     input: Value,
@@ -315,7 +315,7 @@ struct Asked {
 }
 
 #[derive(Deserialize)]
-struct Outcome {
+struct ResultFields {
     call_id: CallId,
     name: String,
     output: String,

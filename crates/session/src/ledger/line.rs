@@ -77,7 +77,7 @@ pub(crate) fn frame(line: &[u8]) -> Option<Framed<'_>> {
 
 /// A commit of a newer version may have more keys, but must have these two.
 #[derive(Deserialize)]
-struct Loose<'a> {
+struct UnknownCommit<'a> {
     prev: String,
     #[serde(borrow)]
     entries: &'a RawValue,
@@ -101,7 +101,7 @@ impl<'a> Framed<'a> {
         if let Some((prev, entries)) = self.split() {
             return Ok((prev.to_owned(), entries));
         }
-        let loose: Loose<'a> = serde_json::from_slice(line)?;
+        let loose: UnknownCommit<'a> = serde_json::from_slice(line)?;
         Ok((loose.prev, loose.entries.get().as_bytes()))
     }
 }

@@ -205,7 +205,7 @@ impl Ledger {
     /// # Errors
     ///
     /// Fails if the file cannot be opened.
-    pub(crate) fn read_apart(&self) -> Result<Reader<Box<dyn BufRead + Send>>, StoreError> {
+    pub(crate) fn read_snapshot(&self) -> Result<Reader<Box<dyn BufRead + Send>>, StoreError> {
         let copy = |lines: &mut dyn Iterator<Item = &Vec<u8>>| -> Cursor<Vec<u8>> {
             Cursor::new(lines.flatten().copied().collect())
         };
@@ -273,23 +273,23 @@ fn torn_path(dir: &Path, n: u32) -> PathBuf {
 /// Lines in memory as one stream of bytes.
 struct Lines<'a, I> {
     lines: I,
-    now: &'a [u8],
+    current: &'a [u8],
 }
 
 impl<'a, I: Iterator<Item = &'a Vec<u8>>> Lines<'a, I> {
     fn new(lines: I) -> Self {
-        Self { lines, now: &[] }
+        Self { lines, current: &[] }
     }
 }
 
 impl<'a, I: Iterator<Item = &'a Vec<u8>>> Read for Lines<'a, I> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.now.is_empty() {
+        while self.current.is_empty() {
             match self.lines.next() {
-                Some(line) => self.now = line,
+                Some(line) => self.current = line,
                 None => return Ok(0),
             }
         }
-        self.now.read(buffer)
+        self.current.read(buffer)
     }
 }

@@ -51,12 +51,12 @@ impl Ledger {
     ///
     /// Returns [`StoreError::Locked`], [`StoreError::NotFound`], or [`StoreError::Io`] if it cannot be read.
     pub fn open(io: Arc<dyn Io>, dir: &Path, visit: &mut dyn FnMut(&Entry)) -> Result<Opened, StoreError> {
-        Self::open_behind(io, dir, None, visit)
+        Self::open_after(io, dir, None, visit)
     }
 
     /// Like [`Ledger::open`], but the part before `from` is neither read nor checked. A line must end at `from`, and the caller must
     /// already know the content before it, as from a checkpoint.
-    pub(crate) fn open_behind(
+    pub(crate) fn open_after(
         io: Arc<dyn Io>,
         dir: &Path,
         from: Option<End>,

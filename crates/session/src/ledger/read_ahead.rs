@@ -12,11 +12,11 @@ use std::sync::mpsc;
 use std::thread;
 
 /// Minimum size in bytes of a ledger for which a thread is worth starting.
-const LONG: u64 = 4 << 20;
+const MIN_BYTES_FOR_THREAD: u64 = 4 << 20;
 /// Number of ledger bytes whose items are handed over together: waking the other thread costs more than reading one small commit.
-const BATCH: u64 = 64 << 10;
+const BATCH_BYTES: u64 = 64 << 10;
 /// Maximum number of batches that wait for the processing thread.
-const AHEAD: usize = 4;
+const MAX_WAITING_BATCHES: usize = 4;
 
 /// Passes every item of the rest of a ledger to `take`, in order, until `take` returns `Break`. `bytes` is the approximate size of the
 /// rest: a long rest is read by a second thread.
@@ -25,8 +25,8 @@ pub(crate) fn read_to_end<R: BufRead + Send>(
     bytes: u64,
     take: &mut dyn FnMut(Item) -> ControlFlow<()>,
 ) -> io::Result<()> {
-    if bytes >= LONG
-        && let Some(read) = read_ahead(reader, take)
+    if bytes >= MIN_BYTES_FOR_THREAD
+        && let Some(read) = read_with_thread(reader, take)
     {
         return read;
     }
@@ -39,12 +39,12 @@ pub(crate) fn read_to_end<R: BufRead + Send>(
 }
 
 /// Reads with a second thread. Returns `None` without reading anything if no thread can be started.
-fn read_ahead<R: BufRead + Send>(
+fn read_with_thread<R: BufRead + Send>(
     reader: &mut Reader<R>,
     take: &mut dyn FnMut(Item) -> ControlFlow<()>,
 ) -> Option<io::Result<()>> {
     thread::scope(|scope| {
-        let (sender, batches) = mpsc::sync_channel(AHEAD);
+        let (sender, batches) = mpsc::sync_channel(MAX_WAITING_BATCHES);
         let read = move || {
             loop {
                 let (batch, read) = next_batch(reader);
@@ -65,7 +65,7 @@ fn read_ahead<R: BufRead + Send>(
 /// Returns the next items (none at the end), and the disk's error if reading failed after these items.
 fn next_batch<R: BufRead>(reader: &mut Reader<R>) -> (Vec<Item>, io::Result<()>) {
     let (mut batch, start) = (Vec::new(), reader.end().total);
-    while reader.end().total - start < BATCH {
+    while reader.end().total - start < BATCH_BYTES {
         match reader.next_item() {
             Ok(Some(item)) => batch.push(item),
             Ok(None) => break,
@@ -109,7 +109,7 @@ mod tests {
         let mut bytes = ledger(2_000);
         bytes[20_000] ^= 1;
         bytes.extend(b"torn");
-        let (one, two) = (read(bytes.as_slice(), 0), read(bytes.as_slice(), LONG));
+        let (one, two) = (read(bytes.as_slice(), 0), read(bytes.as_slice(), MIN_BYTES_FOR_THREAD));
         assert!(one.0.is_ok() && two.0.is_ok());
         assert!(one.1.len() > 1_990, "{}", one.1.len());
         assert_eq!((one.1, one.2), (two.1, two.2));
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn whoever_has_seen_enough_gets_nothing_more() {
         let bytes = ledger(10_000);
-        for long in [0, LONG] {
+        for long in [0, MIN_BYTES_FOR_THREAD] {
             let mut reader = Reader::new(bytes.as_slice());
             let mut taken = 0;
             let result = read_to_end(&mut reader, long, &mut |_| {
@@ -127,8 +127,12 @@ mod tests {
             });
             assert!(result.is_ok());
             assert_eq!(taken, 3);
-            // Besides the waiting batches, one is being processed and one is being filled.
-            assert!(reader.end().total <= (AHEAD as u64 + 2) * (BATCH + 300), "{}", reader.end().total);
+            // One batch is being processed, one is being filled, the others wait.
+            assert!(
+                reader.end().total <= (MAX_WAITING_BATCHES as u64 + 2) * (BATCH_BYTES + 300),
+                "{}",
+                reader.end().total
+            );
         }
     }
 
@@ -141,7 +145,7 @@ mod tests {
             }
         }
         let bytes = ledger(50);
-        for long in [0, LONG] {
+        for long in [0, MIN_BYTES_FOR_THREAD] {
             let (result, items, _) = read(bytes.as_slice().chain(Broken), long);
             assert_eq!(result.unwrap_err().to_string(), "worn out");
             assert_eq!(items.len(), 50);

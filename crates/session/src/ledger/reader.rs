@@ -173,7 +173,7 @@ impl<R: BufRead> Reader<R> {
     }
 
     /// Uses the result of another reader of the same ledger: lines that it verified are not verified again.
-    pub(crate) fn knowing(self, known: Proof) -> Self {
+    pub(crate) fn with_proof(self, known: Proof) -> Self {
         Self { known, ..self }
     }
 

@@ -10,7 +10,7 @@
 //! suspended meanwhile writes to a file that nobody reads, and notices it.
 
 use super::not_found_or;
-use crate::store::{Durability, FromStart, Io, Named, OpenMode, StoreError, layout, write_all};
+use crate::store::{Durability, FromStart, Io, OpenMode, PathState, StoreError, layout, write_all};
 use becket_types::SessionId;
 use std::collections::VecDeque;
 use std::fs::{File, TryLockError};
@@ -70,7 +70,7 @@ pub(super) struct DiskLedger {
     conflict: Option<StoreError>,
     taken_over: bool,
     /// True while new lines must wait, because a blob that they name is not on disk.
-    held: bool,
+    waits_for_blobs: bool,
 }
 
 impl DiskLedger {
@@ -87,7 +87,7 @@ impl DiskLedger {
             warnings: Vec::new(),
             conflict: None,
             taken_over: false,
-            held: false,
+            waits_for_blobs: false,
         }
     }
 
@@ -96,12 +96,12 @@ impl DiskLedger {
     }
 
     pub(super) fn hold(&mut self) {
-        self.held = true;
+        self.waits_for_blobs = true;
     }
 
     /// Ends a hold, and writes the lines that have waited.
     pub(super) fn release(&mut self) {
-        if !std::mem::take(&mut self.held) {
+        if !std::mem::take(&mut self.waits_for_blobs) {
             return;
         }
         let waited = self.backlog.len();
@@ -169,7 +169,7 @@ impl DiskLedger {
         if matches!(self.stage, Stage::Lost(_)) {
             return self.backlog.is_empty() && !self.taken_over;
         }
-        if self.held {
+        if self.waits_for_blobs {
             return self.backlog.is_empty();
         }
         let waited = self.backlog.len();
@@ -178,7 +178,7 @@ impl DiskLedger {
                 if std::mem::take(&mut self.failing) {
                     self.warnings.push(works_again(waited));
                 }
-                self.force();
+                self.sync_file();
                 true
             }
             Err(error) => {
@@ -270,11 +270,11 @@ impl DiskLedger {
         let of_lock = self.lock.as_ref().map(|lock| self.io.named(lock, &self.dir.join(layout::LOCK)));
         // If the check itself fails, nothing changes. The next line checks again.
         match (of_lock, of_ledger) {
-            (Some(Ok(Named::Other)), _) => {
+            (Some(Ok(PathState::Other)), _) => {
                 self.taken_over = true;
                 self.lose();
             }
-            (_, Ok(Named::Nothing | Named::Other)) => {
+            (_, Ok(PathState::Nothing | PathState::Other)) => {
                 self.warnings.push(format!(
                     "The folder of this session ({}) was deleted, moved or replaced while it ran: from here on it is kept \
                      in memory only.",
@@ -282,7 +282,7 @@ impl DiskLedger {
                 ));
                 self.lose();
             }
-            (Some(Ok(Named::Nothing)), _) => match self.take_lock() {
+            (Some(Ok(PathState::Nothing)), _) => match self.take_lock() {
                 Ok(lock) => self.lock = Some(lock),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     self.taken_over = true;
@@ -369,7 +369,7 @@ impl DiskLedger {
         }
     }
 
-    fn force(&mut self) {
+    fn sync_file(&mut self) {
         if !self.sync.due {
             return;
         }

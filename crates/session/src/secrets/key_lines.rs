@@ -19,7 +19,7 @@ const MOST: usize = 2;
 
 /// A line of text that contains only a line of a key, in group 1. Before it there may be a line number and the path of a file, as `grep`
 /// writes them; around it quotes and other signs.
-static ALONE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+static LONE_KEY_LINE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(concat!(
         r"^[^A-Za-z0-9+/=]*(?:(?:[^\s:]*[:-])?[0-9]{1,6}[\t:|-]|[A-Za-z0-9_.~/+@-]*[./][A-Za-z0-9_.~/+@-]*:)?",
         r"[^A-Za-z0-9+/=]*?([A-Za-z0-9+/]{64}|[A-Za-z0-9+/]{70})[^A-Za-z0-9+/=]*$",
@@ -39,7 +39,7 @@ pub(super) fn find(text: &str) -> Vec<Range<usize>> {
     }
     let lines: Vec<Range<usize>> = lines(text, 0..text.len()).collect();
     let alone = |line: &Range<usize>| {
-        let found = ALONE.as_ref()?.captures(&text[line.clone()])?.get(1)?.range();
+        let found = LONE_KEY_LINE.as_ref()?.captures(&text[line.clone()])?.get(1)?.range();
         Some(line.start + found.start..line.start + found.end)
     };
     let mut out = Vec::new();

@@ -35,7 +35,7 @@ const FOLD: &str = concat!(env!("CARGO_PKG_VERSION"), " fold 9");
 
 /// The content of the file.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Saved {
+pub(super) struct CheckpointFile {
     fold: String,
     /// Number of ledger bytes covered, the hash of the last covered line, and its last entry.
     bytes: u64,
@@ -54,7 +54,7 @@ pub(super) struct Progress {
     size: u64,
 }
 
-impl Saved {
+impl CheckpointFile {
     pub(super) fn info(&self) -> Option<SessionInfo> {
         SessionInfo::from_entry(&self.first)
     }
@@ -72,14 +72,14 @@ impl Saved {
 }
 
 /// Reads the checkpoint in this folder; `None` if there is none that belongs to the ledger.
-pub(super) fn read(io: &dyn Io, dir: &Path) -> Option<(Saved, Progress)> {
+pub(super) fn read(io: &dyn Io, dir: &Path) -> Option<(CheckpointFile, Progress)> {
     let file = io.read(&dir.join(layout::CHECKPOINT)).ok()?;
     let (head, packed) = file.split_at_checked(HEAD)?;
     if head.strip_suffix(b"\n")? != hex(&Sha256::digest(packed)).as_bytes() {
         return None;
     }
     let text = zstd::stream::decode_all(packed).ok().filter(|text| text.len() <= MAX_TEXT)?;
-    let saved: Saved = serde_json::from_slice(&text).ok()?;
+    let saved: CheckpointFile = serde_json::from_slice(&text).ok()?;
     let belongs = saved.fold == FOLD
         && saved.last_seq == saved.view.last_seq()
         && crate::ledger::has_line_ending(dir, saved.bytes, &saved.head);
@@ -88,7 +88,7 @@ pub(super) fn read(io: &dyn Io, dir: &Path) -> Option<(Saved, Progress)> {
 }
 
 /// True if a checkpoint may be written after a commit with these entries.
-pub(super) fn is_moment(entries: &[Entry]) -> bool {
+pub(super) fn ends_turn_or_compaction(entries: &[Entry]) -> bool {
     entries.iter().any(|entry| matches!(entry.kind, EntryKind::Compaction(_) | EntryKind::TurnEnd { .. }))
 }
 
@@ -107,7 +107,7 @@ pub(super) fn write(
     view: Checkpoint,
 ) -> Option<Progress> {
     let end = ledger.end_on_disk()?;
-    let saved = Saved {
+    let saved = CheckpointFile {
         fold: FOLD.to_owned(),
         bytes: end.good,
         head: end.head,

@@ -155,7 +155,7 @@ impl Session {
         });
         let (mut view, mut info, mut title, end, progress) = restored
             .unwrap_or_else(|| (View::new(policy, scope), None, None, None, checkpoint::Progress::default()));
-        let opened = Ledger::open_behind(Arc::clone(&outside.io), session_dir, end, &mut |entry| {
+        let opened = Ledger::open_after(Arc::clone(&outside.io), session_dir, end, &mut |entry| {
             if info.is_none() {
                 info = SessionInfo::from_entry(entry);
             }
@@ -322,7 +322,7 @@ impl Session {
         }
         self.ledger.append_draft(draft, seq, durability)?;
         let seqs = entries.iter().map(|entry| entry.seq).collect();
-        let is_moment = checkpoint::is_moment(&entries);
+        let is_moment = checkpoint::ends_turn_or_compaction(&entries);
         for entry in entries {
             self.note(&entry);
             self.view.apply_owned(entry);
@@ -541,7 +541,7 @@ impl Session {
     ///
     /// Fails if the ledger cannot be opened.
     pub fn history_search(&self) -> Result<HistorySearch, StoreError> {
-        Ok(HistorySearch::new(self.ledger.read_apart()?, &self.view, self.blobs()))
+        Ok(HistorySearch::new(self.ledger.read_snapshot()?, &self.view, self.blobs()))
     }
 
     fn spilled(&self, spill: Option<&BlobId>) -> Option<String> {

@@ -58,7 +58,7 @@ impl Session {
         // A checkpoint that was just made is always valid, so the fallback, an empty view, is never used.
         let view = View::restore(policy.clone(), scope.clone(), self.view.checkpoint());
         let history = History {
-            reader: self.ledger.read_apart()?,
+            reader: self.ledger.read_snapshot()?,
             last: self.last_seq(),
             saved: self.ledger.end_on_disk().map(|end| end.good),
             dir: self.dir.clone(),

@@ -4,7 +4,7 @@
 //! [`Disk`] is the real implementation. Tests use one that fails at the n-th call, for every n. Reading whole
 //! ledgers does not use this interface; readers are tested with real damaged files.
 
-use super::sys::{self, Named};
+use super::sys::{self, PathState};
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -121,7 +121,7 @@ pub trait Io: Send + Sync + Debug {
     /// # Errors
     ///
     /// Returns the error of the system. A path that does not exist is a result, not an error.
-    fn named(&self, file: &File, path: &Path) -> io::Result<Named> {
+    fn named(&self, file: &File, path: &Path) -> io::Result<PathState> {
         sys::named(file, path)
     }
 }

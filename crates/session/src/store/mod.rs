@@ -22,7 +22,7 @@ pub use listing::{
     session_dirs_in, subagents, summary, unreadable,
 };
 pub use stored::{Entries, read_entries, read_entries_without};
-pub use sys::Named;
+pub use sys::PathState;
 pub(crate) use sys::{FromStart, path_from_bytes};
 
 use becket_types::Millis;
@@ -48,16 +48,16 @@ pub struct Outside {
 }
 
 /// The storage that sessions use by default: the one of [`keep_in`], otherwise the disk.
-static PLACE: OnceLock<Arc<dyn Io>> = OnceLock::new();
+static DEFAULT_STORAGE: OnceLock<Arc<dyn Io>> = OnceLock::new();
 
 /// Sets the default storage. Call it once, before any session is used. Returns false if it was already set.
-pub fn keep_in(place: Arc<dyn Io>) -> bool {
-    PLACE.set(place).is_ok()
+pub fn set_default_storage(place: Arc<dyn Io>) -> bool {
+    DEFAULT_STORAGE.set(place).is_ok()
 }
 
 impl Default for Outside {
     fn default() -> Self {
-        let io = PLACE.get().map_or_else(|| Arc::new(Disk) as Arc<dyn Io>, Arc::clone);
+        let io = DEFAULT_STORAGE.get().map_or_else(|| Arc::new(Disk) as Arc<dyn Io>, Arc::clone);
         Self { io, clock: Arc::new(wall_clock) }
     }
 }

@@ -38,11 +38,11 @@ pub(super) fn sync_dir(dir: &Path) -> io::Result<()> {
 }
 
 /// Checks if `path` names the open `file`. Platforms that do not allow replacing an open file always return [`Named::Same`].
-pub(super) fn named(file: &File, path: &Path) -> io::Result<Named> {
+pub(super) fn named(file: &File, path: &Path) -> io::Result<PathState> {
     let found = match std::fs::metadata(path) {
         Ok(found) => found,
         Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            return Ok(Named::Nothing);
+            return Ok(PathState::Nothing);
         }
         Err(e) => return Err(e),
     };
@@ -54,7 +54,7 @@ pub(super) fn named(file: &File, path: &Path) -> io::Result<Named> {
     };
     #[cfg(not(unix))]
     let same = found.is_file() == ours.is_file();
-    Ok(if same { Named::Same } else { Named::Other })
+    Ok(if same { PathState::Same } else { PathState::Other })
 }
 
 /// Reads a file from its start, independently of other readers of the same handle.
@@ -95,7 +95,7 @@ pub(crate) fn path_from_bytes(bytes: &[u8]) -> PathBuf {
 
 /// The file that a path names now, compared with a file that was opened there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Named {
+pub enum PathState {
     Same,
     /// Another file: it was replaced.
     Other,

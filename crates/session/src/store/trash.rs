@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Time for which a session is kept in the trash.
-pub const KEPT: Millis = Millis(30 * 86_400_000);
+pub const RETENTION: Millis = Millis(30 * 86_400_000);
 /// Maximum size in bytes of a ledger with only its first entry, for any project path.
 const MOST_OF_A_FIRST_ENTRY: u64 = 64 * 1024;
 const STAMP: &str = "trashed";
@@ -83,7 +83,7 @@ pub fn bring_back(io: &dyn Io, root: &Path, trashed: &Trashed) -> Result<PathBuf
     Ok(target)
 }
 
-/// Deletes permanently all sessions that have been in the trash for [`KEPT`], or all sessions. Returns their
+/// Deletes permanently all sessions that have been in the trash for [`RETENTION`], or all sessions. Returns their
 /// ids and sizes in bytes.
 ///
 /// # Errors
@@ -93,7 +93,7 @@ pub fn purge(io: &dyn Io, trash: &Path, now: Millis, all: bool) -> Result<Vec<(S
     let mut gone = Vec::new();
     for old in trashed(trash)? {
         let dir = &old.summary.dir;
-        if !(all || now.0.saturating_sub(old.at.0) >= KEPT.0) || locked(io, dir).is_err() {
+        if !(all || now.0.saturating_sub(old.at.0) >= RETENTION.0) || locked(io, dir).is_err() {
             continue;
         }
         io.remove_dir(dir).map_err(StoreError::io("delete", dir))?;

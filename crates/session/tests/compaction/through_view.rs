@@ -3,7 +3,7 @@
 use super::logs::*;
 use becket_session::context::budget::{Budget, Meter, estimate_text};
 use becket_session::context::compaction::{
-    CompactionEffect, CompactionReason, Floor, Governor, Owed, Request, Snapshot, Step, Summariser,
+    CompactionEffect, CompactionReason, Floor, Governor, Request, Snapshot, Step, Summariser, Verdict,
 };
 use becket_session::context::continuation::is_users_words;
 use becket_session::context::{ModelScope, Policy, View};
@@ -140,8 +140,8 @@ fn two_hundred_calls_in_one_turn_never_lose_the_thread() {
             let base = ledger.view.estimated_tokens() + floor.tools;
             let used = meter.used(base);
             let policy = ledger.view.policy().clone();
-            match governor.owed(CompactionReason::Threshold, used, &budget, &policy, Millis(0)) {
-                Owed::No => {
+            match governor.decide(CompactionReason::Threshold, used, &budget, &policy, Millis(0)) {
+                Verdict::No => {
                     n += 1;
                     ledger.step(n, 900);
                     let now = ledger.view.estimated_tokens() + floor.tools;
@@ -152,7 +152,7 @@ fn two_hundred_calls_in_one_turn_never_lose_the_thread() {
                     );
                     governor.step_succeeded();
                 }
-                Owed::Compact(trigger) => {
+                Verdict::Compact(trigger) => {
                     let before = ledger.shown();
                     let (step, _) = run(ledger.snapshot(floor, used, budget, trigger), behaviour);
                     let outcome = committed(step);
@@ -183,7 +183,7 @@ fn two_hundred_calls_in_one_turn_never_lose_the_thread() {
                     ledger.append([EntryKind::Revert { entry: undo }]);
                     assert_eq!(ledger.shown(), shown, "{behaviour:?}");
                 }
-                Owed::Stop(reason) => panic!("{behaviour:?} stopped at {n}: {reason}"),
+                Verdict::Stop(reason) => panic!("{behaviour:?} stopped at {n}: {reason}"),
             }
         }
         assert!((2..=12).contains(&compactions), "{behaviour:?}: {compactions}");
@@ -220,7 +220,7 @@ fn what_an_old_compaction_lost_is_what_was_said_before_it_was_made() {
         let used = ledger.view.estimated_tokens() + floor.tools;
         let budget = Budget::new(32_768, 0, 8_192);
         let outcome = committed(run(ledger.snapshot(floor, used, budget, trigger), Behaviour::Good).0);
-        let folded = CompactionEffect::by(&outcome, &ledger.view, &ledger.entries);
+        let folded = CompactionEffect::of_outcome(&outcome, &ledger.view, &ledger.entries);
         let last = ledger.append(outcome.entries.clone());
         let entry = Seq(last.0 + 1 - outcome.entries.len() as u64);
         told.push((entry, gone(&folded), folded.loss));

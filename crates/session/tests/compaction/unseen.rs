@@ -5,7 +5,9 @@ use super::logs::*;
 use super::through_view::Ledger;
 use crate::cases;
 use becket_session::context::budget::Budget;
-use becket_session::context::compaction::{CompactionReason, Floor, Governor, Owed, Step, StopReason, begin};
+use becket_session::context::compaction::{
+    CompactionReason, Floor, Governor, Step, StopReason, Verdict, begin,
+};
 use becket_session::context::{Policy, cut, due};
 use becket_types::*;
 use proptest::prelude::*;
@@ -272,19 +274,22 @@ fn two_compactions_that_show_nothing_new_are_the_last() {
     let budget = Budget::new(100_000, 0, 20_000);
     let mut governor = Governor::default();
     let now = |g: &mut Governor| {
-        g.owed(CompactionReason::Threshold, Tokens(10), &budget, &Policy::default(), Millis(0))
+        g.decide(CompactionReason::Threshold, Tokens(10), &budget, &Policy::default(), Millis(0))
     };
-    for (blind, want) in
-        [(true, Owed::No), (false, Owed::No), (true, Owed::No), (true, Owed::Stop(StopReason::NothingShown))]
-    {
-        governor.showed(blind);
+    for (blind, want) in [
+        (true, Verdict::No),
+        (false, Verdict::No),
+        (true, Verdict::No),
+        (true, Verdict::Stop(StopReason::NothingShown)),
+    ] {
+        governor.note_shown(blind);
         assert_eq!(now(&mut governor), want);
     }
     let EntryKind::State { value, .. } = governor.entry() else { panic!("no state") };
     let mut restored = Governor::from_state(Some(&value));
-    assert_eq!(now(&mut restored), Owed::Stop(StopReason::NothingShown), "also after a restart");
+    assert_eq!(now(&mut restored), Verdict::Stop(StopReason::NothingShown), "also after a restart");
     restored.turn_started();
-    assert_eq!(now(&mut restored), Owed::No, "the user may have made room");
+    assert_eq!(now(&mut restored), Verdict::No, "the user may have made room");
 }
 
 /// The newest step is older than an interrupt and two messages: nobody has answered any of them.
@@ -468,13 +473,13 @@ proptest! {
             ledger.append(bound);
             new += used(&ledger).0 - before;
             let policy = ledger.view.policy().clone();
-            match governor.owed(CompactionReason::Threshold, used(&ledger), &budget, &policy, Millis(0)) {
-                Owed::No => {}
-                Owed::Stop(_) => return Ok(()),
-                Owed::Compact(trigger) => {
+            match governor.decide(CompactionReason::Threshold, used(&ledger), &budget, &policy, Millis(0)) {
+                Verdict::No => {}
+                Verdict::Stop(_) => return Ok(()),
+                Verdict::Compact(trigger) => {
                     let Step::Commit(outcome) = compact(&ledger, floor, budget, trigger) else { return Ok(()) };
                     governor.succeeded(outcome.report.tokens_after, &budget);
-                    governor.showed(outcome.report.blind);
+                    governor.note_shown(outcome.report.blind);
                     ledger.append(outcome.entries);
                     compactions += 1;
                     least = least.min(threshold.saturating_sub(used(&ledger).0));

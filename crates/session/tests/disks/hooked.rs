@@ -1,7 +1,7 @@
 //! A disk with a hook in front of each call: to fail it, to count it, or to do something else in between, as another process
 //! would.
 
-use becket_session::store::{Disk, Io, Named, OpenMode};
+use becket_session::store::{Disk, Io, OpenMode, PathState};
 use std::fmt;
 use std::fs::{File, TryLockError};
 use std::io;
@@ -120,7 +120,7 @@ impl Io for Hooked {
         self.before(Call::Read)?;
         Disk.read(path)
     }
-    fn named(&self, file: &File, path: &Path) -> io::Result<Named> {
+    fn named(&self, file: &File, path: &Path) -> io::Result<PathState> {
         self.before(Call::Named)?;
         Disk.named(file, path)
     }

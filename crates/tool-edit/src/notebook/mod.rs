@@ -127,7 +127,7 @@ fn attempt(
     let text = std::str::from_utf8(&current.bytes).map_err(|_| no_notebook())?;
     let notebook = Notebook::read(text).ok_or_else(no_notebook)?;
     let known = KnownFile::look_up(env, path, &current.bytes);
-    let drift = known.with(&current.bytes, &name, |subject| known.drift(subject));
+    let drift = known.with(&current.bytes, &name, |subject| known.changes_since_read(subject));
     stale::overwritten(known.seen, drift.as_ref(), &name)
         .inspect_err(|_| KnownFile::record(env, path, &current.bytes, drift.as_ref()))?;
     let mode = input.edit_mode.as_deref().unwrap_or("replace");

@@ -14,7 +14,7 @@ mod unified;
 use crate::file::{self, Current, FileError};
 use crate::hunk_filter::HunkFilter;
 use crate::known::KnownFile;
-use crate::store::{self, Done};
+use crate::store::{self, WrittenFile};
 use crate::subject::Seen;
 use crate::{Gate, diff, encoding, input, report, stale};
 use becket_tool::{Tool, ToolEnv};
@@ -354,7 +354,7 @@ fn update(
     let known = KnownFile::look_up(env, path, &current.bytes);
     let made = known.with(&current.bytes, name, |subject| {
         let plan = place::place(subject, hunks)?;
-        let drift = known.drift(subject);
+        let drift = known.changes_since_read(subject);
         let note = stale::allow(known.seen, drift.as_ref(), &plan, &subject.source.text, name)
             .inspect_err(|_| KnownFile::record(env, path, &current.bytes, drift.as_ref()))?;
         let new = plan.apply(&current.bytes);
@@ -364,14 +364,14 @@ fn update(
         let new = hunk_filter.pass(path, &current.bytes, new);
         let change = report::change(subject, &plan, &new);
         let moved = to.as_ref().map_or(String::new(), |to| format!(" → {}", env.display(to)));
-        let line = format!("M {name}{moved}{}", report::manner(subject, &plan, &change));
+        let line = format!("M {name}{moved}{}", report::match_details(subject, &plan, &change));
         let mut details = kind(report::details(path, &change, subject.view.name()), FileChangeKind::Update);
         details["tier"] = json!(plan.tier());
         if let Some(to) = &to {
             details["to"] = json!(to.to_string_lossy());
         }
         let snippet = note.map_or(change.snippet.clone(), |note| format!("{}{note}\n", change.snippet));
-        let known = known.seen == Seen::Same || drift.is_some_and(|drift| drift.is_told());
+        let known = known.seen == Seen::Same || drift.is_some_and(|drift| drift.shows_all_changes());
         Ok((new, line, snippet, details, known))
     });
     let (new, line, snippet, details, known) = made?;
@@ -395,7 +395,7 @@ fn kind(mut details: Value, kind: FileChangeKind) -> Value {
 
 /// Writes all files. If one cannot be written, reverts the files that were already written.
 fn write(steps: &[Step]) -> Result<(), FileError> {
-    let mut written: Vec<Done> = Vec::new();
+    let mut written: Vec<WrittenFile> = Vec::new();
     let mut carry_out = || -> Result<(), FileError> {
         for step in steps {
             match (&step.current, &step.new, &step.to) {
@@ -413,7 +413,7 @@ fn write(steps: &[Step]) -> Result<(), FileError> {
     };
     let outcome = carry_out();
     let Err(error) = outcome else {
-        written.into_iter().for_each(Done::keep);
+        written.into_iter().for_each(WrittenFile::keep);
         return Ok(());
     };
     let left: Vec<String> = written.into_iter().rev().filter_map(|done| done.undo().err()).collect();

@@ -32,7 +32,7 @@ pub(super) fn place(subject: &Subject<'_>, hunks: &[Hunk]) -> Result<Plan, Strin
             planner.add(&Edit { label: label.clone(), ..edit })
         };
         // An exact place above is better than a merely similar one below.
-        let exact = |from: usize| spots(text, &hunk.old, from).len();
+        let exact = |from: usize| whole_line_matches(text, &hunk.old, from).len();
         let above = after > 0 && exact(after) == 0 && exact(0) == 1;
         let order = if above { [0, after] } else { [after, 0] };
         let Err(refusal) = attempt(order[0]) else { continue };
@@ -55,7 +55,7 @@ fn is_alike(hunk: &Hunk, other: &Hunk) -> bool {
 }
 
 /// Returns the offsets of whole lines that equal `old`, starting at `from`, not overlapping.
-fn spots(text: &str, old: &str, from: usize) -> Vec<usize> {
+fn whole_line_matches(text: &str, old: &str, from: usize) -> Vec<usize> {
     let mut end = from;
     let mut out = Vec::new();
     for range in crate::normalize::places(text, old) {
@@ -97,13 +97,15 @@ fn as_edit(hunk: &Hunk, text: &str, after: usize, like: usize, name: &str) -> Re
     {
         return Ok(Edit { old, new, scope, ..Edit::default() });
     }
-    if binding && spots(text, &hunk.old, 0).last().is_some_and(|at| at + hunk.old.len() < reaches) {
+    if binding
+        && whole_line_matches(text, &hunk.old, 0).last().is_some_and(|at| at + hunk.old.len() < reaches)
+    {
         return Err(format!(
             "The old text of the hunk is in {name} only above the line `@@ {}`; nothing was changed. Name a line above it, or give more context.",
             hunk.anchors.join(" @@ ")
         ));
     }
-    let mut places = spots(text, &hunk.old, after);
+    let mut places = whole_line_matches(text, &hunk.old, after);
     if !anchors.is_empty() {
         let first = |anchor: &usize| places.iter().copied().find(|at| at >= anchor);
         places = anchors.iter().filter_map(first).collect();

@@ -21,24 +21,24 @@ pub(in crate::driver) struct Batch {
     /// First slot without a result in the ledger.
     pub(super) written: usize,
     /// True while a call with side effects is running.
-    pub(super) alone: bool,
+    pub(super) has_exclusive_call: bool,
     /// True while the front end is asked if the output of the call at `written` may be sent with its secrets. No call
     /// is processed meanwhile, so at most one question is open.
     pub(super) asks_secrets: bool,
-    pub(super) running: FuturesUnordered<BoxFuture<'static, Done>>,
+    pub(super) running: FuturesUnordered<BoxFuture<'static, FinishedCall>>,
     pub(super) cancel: CancellationToken,
     /// Time at which becket stops waiting for cancelled tools.
     pub(super) grace: Option<Instant>,
     pub(super) given_up: bool,
     pub(super) touched: Vec<PathBuf>,
     /// Hooks that are asked about calls.
-    pub(super) judging: FuturesUnordered<BoxFuture<'static, Judged>>,
+    pub(super) judging: FuturesUnordered<BoxFuture<'static, HookVerdict>>,
     /// Text of hooks for the model; it goes after the results.
     pub(super) hook_texts: Vec<(HookEvent, HookText)>,
 }
 
 /// The answer of hooks about one call.
-pub(in crate::driver) struct Judged {
+pub(in crate::driver) struct HookVerdict {
     pub(super) index: usize,
     pub(super) event: HookEvent,
     pub(super) outcome: HookOutcome,
@@ -59,7 +59,7 @@ pub(super) struct HookProgress {
 }
 
 /// A call that has ended.
-pub(in crate::driver) struct Done {
+pub(in crate::driver) struct FinishedCall {
     pub(super) index: usize,
     pub(super) output: ToolOutput,
     pub(super) time: Duration,
@@ -78,7 +78,7 @@ pub(super) struct Slot {
     pub(super) partial: Arc<Mutex<String>>,
     /// The user's answer to the question about secrets in the output.
     pub(super) send_secrets: Option<bool>,
-    pub(super) opinion: HookProgress,
+    pub(super) hooks: HookProgress,
 }
 
 pub(super) enum SlotState {
@@ -107,13 +107,13 @@ impl Batch {
             started: None,
             partial: Arc::default(),
             send_secrets: None,
-            opinion: HookProgress::default(),
+            hooks: HookProgress::default(),
         };
         Self {
             slots: calls.into_iter().map(slot).collect(),
             next: 0,
             written: 0,
-            alone: false,
+            has_exclusive_call: false,
             asks_secrets: false,
             running: FuturesUnordered::new(),
             cancel: CancellationToken::new(),

@@ -91,7 +91,7 @@ impl ToolRunner<'_> {
                                 _ => Vec::new(),
                             };
                             let taken = self.launch(&mut batch, index, (tool, env, access), rejected);
-                            batch.alone = matches!(taken, CallStart::Running { alone: true });
+                            batch.has_exclusive_call = matches!(taken, CallStart::Running { alone: true });
                         }
                         Ok(_) => {
                             slot.refuse("Not run: the target of this call changed while the user was asked. Make the call again.");
@@ -142,7 +142,7 @@ impl ToolRunner<'_> {
         env.variables = self.tools.guard.variables(&access);
         env.sandbox = self.tools.guard.sandbox_level(&access, true);
         let taken = self.launch(batch, index, (tool, env, access), Vec::new());
-        batch.alone = matches!(taken, CallStart::Running { alone: true });
+        batch.has_exclusive_call = matches!(taken, CallStart::Running { alone: true });
         self.conversation.core.flush(Durability::Synced);
     }
 

@@ -16,12 +16,12 @@ use becket_session::context::{due, input};
 use becket_types::{EntryKind, NoticeLevel, Tokens};
 
 /// One step may take this share of the usable window even in a full context, because older steps can be compacted.
-const LEAST: f64 = 0.35;
+const MIN_STEP_SHARE: f64 = 0.35;
 /// Space that a step leaves below the threshold, as a share of the usable window. Without it, a step that was cut to
 /// the free space would still cause a compaction.
-const SPARE: f64 = 0.03;
+const SPARE_SHARE: f64 = 0.03;
 /// One step may take at most this share even in an empty context, because the next step needs space too.
-const MOST: f64 = 0.60;
+const MAX_STEP_SHARE: f64 = 0.60;
 
 /// Cuts the results of the step that just ended, if they are too large together. `used`: the size of the context.
 pub(super) fn limit_step(core: &mut Core, state: &BudgetState, budget: &Budget, used: Tokens) {
@@ -32,8 +32,8 @@ pub(super) fn limit_step(core: &mut Core, state: &BudgetState, budget: &Budget, 
     let usable = budget.usable();
     let before = used.0.saturating_sub(size.0);
     let threshold = budget.threshold(state.policy.threshold).0;
-    let free = threshold.saturating_sub(before + part_of(usable, SPARE));
-    let room = free.clamp(part_of(usable, LEAST), part_of(usable, MOST));
+    let free = threshold.saturating_sub(before + part_of(usable, SPARE_SHARE));
+    let room = free.clamp(part_of(usable, MIN_STEP_SHARE), part_of(usable, MAX_STEP_SHARE));
     if size.0 <= room {
         return;
     }

@@ -120,7 +120,7 @@ impl Core {
 }
 
 /// Calls a tool. `rejected` are the hunks of its preview that the user has left out.
-pub(super) fn called(
+pub(super) fn call_tool(
     tool: Arc<dyn Tool>,
     input: Value,
     env: ToolEnv,
@@ -152,7 +152,7 @@ pub(super) async fn run(
         return timed_out(limit, &said);
     };
     let mut output = ended.unwrap_or_else(|panic| {
-        ToolOutput::error(format!("The tool stopped because of an internal error: {}", words(&*panic)))
+        ToolOutput::error(format!("The tool stopped because of an internal error: {}", panic_text(&*panic)))
     });
     if output.interrupted && !output.content.to_lowercase().contains("interrupted") {
         output.content = format!("{INTERRUPTED}{}", output.content);
@@ -160,7 +160,7 @@ pub(super) async fn run(
     output
 }
 
-fn words(panic: &(dyn std::any::Any + Send)) -> &str {
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked")
 }
@@ -328,7 +328,7 @@ pub(super) fn journal_result(output: &ToolOutput, reads: Map<String, Value>, tim
 
 /// Returns the kinds of the known secrets in the output's text, in words. `None` if there are none.
 pub(super) fn secrets_in(output: &ToolOutput) -> Option<String> {
-    in_words(&mask_published_after(&output.before, &output.content).1)
+    secret_kinds_text(&mask_published_after(&output.before, &output.content).1)
 }
 
 /// Masks secrets of known forms in the text and details of a tool's output, and appends a note for the model if the
@@ -344,7 +344,7 @@ pub(super) fn mask_secrets(output: &mut ToolOutput) -> Option<String> {
         *original = mask_published(original).0.into_owned();
     }
     let (masked, kinds) = mask_published_after(&output.before, &output.content);
-    let words = in_words(&kinds)?;
+    let words = secret_kinds_text(&kinds)?;
     fewer_lines(&output.content, &masked, &mut output.details);
     output.content = format!(
         "{masked}\n[becket masked secrets in this output, so that they do not leave this machine: {words}. They are unchanged on \
@@ -362,7 +362,7 @@ pub(super) fn fewer_lines(before: &str, masked: &str, details: &mut Value) {
     }
 }
 
-fn in_words(kinds: &[&'static str]) -> Option<String> {
+fn secret_kinds_text(kinds: &[&'static str]) -> Option<String> {
     let first = *kinds.first()?;
     if kinds.len() == 1 {
         return Some(first.to_owned());

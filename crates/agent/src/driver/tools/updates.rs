@@ -12,13 +12,17 @@ use std::collections::BTreeMap;
 /// Carries out the updates, in order.
 pub(super) fn carry_out(updates: &Value, tools: &mut Toolset, conversation: &mut Conversation) {
     for update in updates.as_array().into_iter().flatten() {
-        if let Err(why) = one(PermissionUpdate::parse(update), tools, conversation) {
-            conversation.core.say(NoticeLevel::Warning, why);
+        if let Err(why) = apply_update(PermissionUpdate::parse(update), tools, conversation) {
+            conversation.core.emit_notice(NoticeLevel::Warning, why);
         }
     }
 }
 
-fn one(update: PermissionUpdate, tools: &mut Toolset, conversation: &mut Conversation) -> Result<(), String> {
+fn apply_update(
+    update: PermissionUpdate,
+    tools: &mut Toolset,
+    conversation: &mut Conversation,
+) -> Result<(), String> {
     match update {
         PermissionUpdate::Rules { kind, change, rules } => {
             let rules = BTreeMap::from([(kind, rules)]);

@@ -1,6 +1,6 @@
 //! A compaction plan as text and as JSON, and its summary in the user's editor.
 
-use super::words;
+use super::first_words;
 use crate::cmd::{count, one_line, short, write};
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -13,7 +13,7 @@ use std::io::Write;
 use std::process::Command;
 
 /// Maximum number of messages and lost items that are shown; `--json` prints all.
-const SHOWN: usize = 20;
+const MAX_LISTED: usize = 20;
 
 pub(super) fn print(plan: &CompactionPlan, out: &mut dyn Write) -> Result<(), Failure> {
     let mut text = format!(
@@ -39,22 +39,22 @@ pub(super) fn print(plan: &CompactionPlan, out: &mut dyn Write) -> Result<(), Fa
         plan.stays,
         count(stubs, "output")
     );
-    for message in plan.gone.iter().take(SHOWN) {
+    for message in plan.gone.iter().take(MAX_LISTED) {
         let (role, tokens) = (&message.who, short(message.tokens.0));
         let _ =
             writeln!(text, "  {:>6}  {role:<9}  {tokens:>6}  {}", message.seq, one_line(&message.words, 80));
     }
-    more(&mut text, plan.gone.len());
+    push_more_line(&mut text, plan.gone.len());
     for (name, list) in plan.loss.lists() {
         if list.is_empty() {
             continue;
         }
         let _ = writeln!(text, "\nLost, {name} that are missing from the rest ({}):", list.len());
-        for lost in list.iter().take(SHOWN) {
+        for lost in list.iter().take(MAX_LISTED) {
             let by = if lost.by_user { "user" } else { "model" };
             let _ = writeln!(text, "  {:>6}  {by:<5}  {}", lost.seq, one_line(&lost.text, 100));
         }
-        more(&mut text, list.len());
+        push_more_line(&mut text, list.len());
     }
     if plan.loss.is_empty() {
         text.push_str("\nLost: no identifier, path, decision or sentence of yours.\n");
@@ -65,7 +65,7 @@ pub(super) fn print(plan: &CompactionPlan, out: &mut dyn Write) -> Result<(), Fa
         "are removed; the model can get each"
     };
     let _ = writeln!(text, "{} {are} back with recall.", count(plan.loss.outputs, "output"));
-    let _ = writeln!(text, "\n{}", self::present(&plan.protected.proofs));
+    let _ = writeln!(text, "\n{}", self::protected_content(&plan.protected.proofs));
     if !plan.summary.is_empty() {
         let _ = writeln!(text, "Summary:\n\n{}\n", plan.summary);
     }
@@ -76,9 +76,9 @@ pub(super) fn print(plan: &CompactionPlan, out: &mut dyn Write) -> Result<(), Fa
     write(out, &becket_print::clean(&text))
 }
 
-fn more(text: &mut String, count: usize) {
-    if count > SHOWN {
-        let _ = writeln!(text, "  … and {} more (--json shows all)", count - SHOWN);
+fn push_more_line(text: &mut String, count: usize) {
+    if count > MAX_LISTED {
+        let _ = writeln!(text, "  … and {} more (--json shows all)", count - MAX_LISTED);
     }
 }
 
@@ -99,7 +99,7 @@ pub(super) fn left_out(left_out: &[LeftOut]) -> String {
 }
 
 /// Lists the protected content, each item with its proof.
-pub(super) fn present(found: &[Present]) -> String {
+pub(super) fn protected_content(found: &[Present]) -> String {
     let mut text = String::from("Present byte for byte:\n");
     for item in found {
         let sign = if item.there { "yes" } else { "NO " };
@@ -113,25 +113,25 @@ pub(super) fn present(found: &[Present]) -> String {
     text
 }
 
-pub(super) fn line(message: &Message, scale: ContextScale) -> String {
+pub(super) fn message_line(message: &Message, scale: ContextScale) -> String {
     let role = message.role.name();
     format!(
         "  {:>6}  {role:<9}  {:>6}  {}\n",
         message.seq,
         short(scale.scaled(estimate_message(message)).0),
-        words(message)
+        first_words(message)
     )
 }
 
-pub(super) fn row(message: &Message, scale: ContextScale) -> Value {
+pub(super) fn message_json(message: &Message, scale: ContextScale) -> Value {
     let calls: Vec<&str> = message.call_ids().chain(message.result_of()).map(|id| id.as_str()).collect();
     json!({
         "seq": message.seq, "id": message.id, "role": message.role.name(), "tokens": scale.scaled(estimate_message(message)),
-        "calls": calls, "preview": words(message),
+        "calls": calls, "preview": first_words(message),
     })
 }
 
-pub(super) fn json(plan: &CompactionPlan, applied: bool) -> Value {
+pub(super) fn plan_json(plan: &CompactionPlan, applied: bool) -> Value {
     let sizes = |of: &dyn Fn(&CategoryChange) -> Tokens| -> Value {
         plan.categories.iter().map(|change| (change.name.replace(' ', "_"), json!(of(change)))).collect()
     };
@@ -154,7 +154,7 @@ pub(super) fn json(plan: &CompactionPlan, applied: bool) -> Value {
 }
 
 /// Returns the text after the user edited it.
-pub(super) fn edited(environment: &Environment, text: &str) -> Result<String, Failure> {
+pub(super) fn edit_text(environment: &Environment, text: &str) -> Result<String, Failure> {
     let editor = environment.var("VISUAL").or_else(|| environment.var("EDITOR")).ok_or_else(|| {
         Failure::usage("there is no editor: neither VISUAL nor EDITOR is set")
             .hint("or write the summary to a file and give it: --preview -o FILE, then --summary FILE")

@@ -1,10 +1,10 @@
 //! Changes of the context from the command line: shows the agent's plan with its effect on the cache, asks, and carries
 //! it out.
 
-use super::Reading;
+use super::LoadedSession;
 use crate::args::ContextArgs;
 use crate::cmd::live::{Answer, Live};
-use crate::cmd::undo::agreed;
+use crate::cmd::undo::confirm;
 use crate::cmd::write;
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -20,7 +20,7 @@ pub(super) fn run(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let change = change(args);
-    let tools = Reading::open(environment, summary.clone())?.tools();
+    let tools = LoadedSession::open(environment, summary.clone())?.tools();
     let mut live = Live::open_with(environment, summary, tools)?;
     let plan = match live.ask(Command::ChangeContext(change.clone()))? {
         Answer::ContextPlanned(plan) => plan,
@@ -31,7 +31,7 @@ pub(super) fn run(
         write(out, &becket_print::clean(&plan.to_string()))?;
     }
     let may = !args.consent.dry_run;
-    let goes = may && if args.json { args.consent.yes } else { agreed(args.consent.yes, out)? };
+    let goes = may && if args.json { args.consent.yes } else { confirm(args.consent.yes, out)? };
     if goes {
         live.ask(Command::CarryOut { plan: plan.plan, force: false })?;
     } else if may && !args.json {

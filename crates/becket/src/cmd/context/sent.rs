@@ -9,7 +9,7 @@
 //!
 //! Nothing is sent, locked or written.
 
-use super::{InMemory, LedgerPlace, Reading, Requests, tools_of};
+use super::{InMemory, LedgerPlace, LoadedSession, Requests, tools_of};
 use crate::args::ConfigArgs;
 use crate::cmd::store_failure;
 use crate::environment::Environment;
@@ -36,10 +36,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// A request in the ledger.
-pub(crate) struct Sent<'a> {
+pub(crate) struct RecordedRequest<'a> {
     /// Number of the request, counted from 1.
     pub number: usize,
-    /// Index in the list of entries that [`all`] got.
+    /// Index in the list of entries that [`recorded_requests`] got.
     at: usize,
     pub entry: &'a Entry,
     pub record: &'a SentRequest,
@@ -52,12 +52,12 @@ pub(crate) struct Sent<'a> {
 }
 
 /// Returns all requests of a ledger, oldest first, from its entries about requests.
-pub(crate) fn all(entries: &[Entry]) -> Vec<Sent<'_>> {
-    let mut found: Vec<Sent<'_>> = Vec::new();
+pub(crate) fn recorded_requests(entries: &[Entry]) -> Vec<RecordedRequest<'_>> {
+    let mut found: Vec<RecordedRequest<'_>> = Vec::new();
     let mut boundary = Vec::new();
     for (at, entry) in entries.iter().enumerate() {
         match &entry.kind {
-            EntryKind::Request(record) => found.push(Sent {
+            EntryKind::Request(record) => found.push(RecordedRequest {
                 number: found.len() + 1,
                 at,
                 entry,
@@ -69,7 +69,7 @@ pub(crate) fn all(entries: &[Entry]) -> Vec<Sent<'_>> {
             // The usage belongs to the newest request with this purpose that has none yet: a summary may have been
             // requested between a request and its usage.
             EntryKind::Usage { purpose, usage, .. } => {
-                let open = |s: &&mut Sent<'_>| s.record.purpose == *purpose && s.usage.is_none();
+                let open = |s: &&mut RecordedRequest<'_>| s.record.purpose == *purpose && s.usage.is_none();
                 if let Some(sent) = found.iter_mut().rev().find(open) {
                     (sent.usage, sent.reported) = (Some(*usage), Some(entry.seq));
                 }
@@ -95,15 +95,15 @@ fn boundary_of(kind: &EntryKind) -> Option<&'static str> {
 }
 
 /// A rebuilt request.
-pub(crate) struct Rebuilt {
+pub(crate) struct RebuiltRequest {
     pub body: Vec<u8>,
     /// The bytes have the recorded hash.
     pub proven: bool,
-    pub spans: Vec<Placed>,
+    pub spans: Vec<PlacedSpan>,
 }
 
 /// A span, its position in the bytes, and its text.
-pub(crate) struct Placed {
+pub(crate) struct PlacedSpan {
     pub span: Span,
     /// The bytes of the whole message or block that contains the span.
     pub bytes: Option<Range<usize>>,
@@ -113,7 +113,7 @@ pub(crate) struct Placed {
 }
 
 /// Data for rebuilding requests.
-pub(crate) struct Maker<'a> {
+pub(crate) struct RequestRebuilder<'a> {
     place: LedgerPlace<'a>,
     /// Entries about requests.
     entries: &'a [Entry],
@@ -130,14 +130,18 @@ struct SummaryPrompt {
     prompt: String,
 }
 
-impl<'a> Maker<'a> {
-    pub(crate) fn new(environment: &Environment, cwd: &Path, reading: &'a Reading) -> Result<Self, Failure> {
-        let Reading { summary, entries, model, in_memory, .. } = reading;
+impl<'a> RequestRebuilder<'a> {
+    pub(crate) fn new(
+        environment: &Environment,
+        cwd: &Path,
+        reading: &'a LoadedSession,
+    ) -> Result<Self, Failure> {
+        let LoadedSession { summary, entries, model, in_memory, .. } = reading;
         let blobs: Arc<dyn Blobs> = match in_memory {
             Some(InMemory { blobs, .. }) => Arc::clone(blobs) as _,
             None => stored_blobs(&summary.dir),
         };
-        Self::over(environment, cwd, reading.place(), entries, (model.as_deref(), blobs))
+        Self::from_place(environment, cwd, reading.place(), entries, (model.as_deref(), blobs))
     }
 
     pub(super) fn from_requests(
@@ -148,10 +152,10 @@ impl<'a> Maker<'a> {
         let Requests { summary, entries, model, proof } = requests;
         let blobs = stored_blobs(&summary.dir);
         let place = LedgerPlace::Stored(&summary.dir, proof);
-        Self::over(environment, cwd, place, entries, (model.as_deref(), blobs))
+        Self::from_place(environment, cwd, place, entries, (model.as_deref(), blobs))
     }
 
-    fn over(
+    fn from_place(
         environment: &Environment,
         cwd: &Path,
         place: LedgerPlace<'a>,
@@ -171,12 +175,12 @@ impl<'a> Maker<'a> {
     /// # Errors
     ///
     /// Fails if the ledger has changed since it was read, or a request cannot be built.
-    pub(crate) fn rebuild(&self, wanted: &[&Sent<'_>]) -> Result<Vec<Rebuilt>, Failure> {
+    pub(crate) fn rebuild(&self, wanted: &[&RecordedRequest<'_>]) -> Result<Vec<RebuiltRequest>, Failure> {
         let mut made = Vec::with_capacity(wanted.len());
         let scope = becket_agent::scope(&info(self.model, &self.settings));
         let walked = self.place.walk(self.policy.clone(), scope, &mut |entry, view| {
             match wanted.get(made.len()) {
-                Some(sent) if sent.entry.seq == entry.seq => made.push(self.one(sent, view)),
+                Some(sent) if sent.entry.seq == entry.seq => made.push(self.rebuild_one(sent, view)),
                 Some(_) => {}
                 None => return ControlFlow::Break(()),
             }
@@ -190,7 +194,7 @@ impl<'a> Maker<'a> {
     }
 
     /// Rebuilds one request. `view`: derived from the entries before it.
-    fn one(&self, sent: &Sent<'_>, view: &mut View) -> Result<Rebuilt, Failure> {
+    fn rebuild_one(&self, sent: &RecordedRequest<'_>, view: &mut View) -> Result<RebuiltRequest, Failure> {
         let mut last = None;
         for settings in self.candidates() {
             match open(&sent.record.model, &settings) {
@@ -226,7 +230,12 @@ impl<'a> Maker<'a> {
         vec![with(None), with(Some(None)), with(Some(Some("http://127.0.0.1:9/v1")))]
     }
 
-    fn with_model(&self, sent: &Sent<'_>, model: &dyn Model, view: &mut View) -> Result<Rebuilt, Failure> {
+    fn with_model(
+        &self,
+        sent: &RecordedRequest<'_>,
+        model: &dyn Model,
+        view: &mut View,
+    ) -> Result<RebuiltRequest, Failure> {
         let entries = &self.entries[..sent.at];
         view.set_scope(becket_agent::scope(model.info()));
         let specs = self.specs(entries);
@@ -238,18 +247,18 @@ impl<'a> Maker<'a> {
         match &prompt {
             None => {
                 tools.extend(view.tool_stubs(&tools));
-                spans = placed(view, &context, &tools, entries);
+                spans = view_spans(view, &context, &tools, entries);
             }
             Some(SummaryPrompt { system, prompt }) => {
                 if system.is_empty() {
-                    spans = placed(view, &context, &tools, entries);
+                    spans = view_spans(view, &context, &tools, entries);
                 } else {
                     let system = Arc::from([Arc::from(system.as_str())]);
                     context = Context { system, ..Context::default() };
                     tools = Vec::new();
                     spans = vec![instructions(&context.system[0])];
                 }
-                spans.push(asked(&record.purpose, prompt));
+                spans.push(prompt_span(&record.purpose, prompt));
                 context.messages.push(Arc::new(ContextMessage {
                     message: Arc::new(Message::user(prompt.clone())),
                     provenance: Provenance { seq: Seq(0), message: None, applied: Vec::new() },
@@ -272,14 +281,14 @@ impl<'a> Maker<'a> {
         };
         let prepared = request(&context).map_err(failed)?;
         let body: Vec<u8> = prepared.body.iter().flat_map(|piece| piece.iter().copied()).collect();
-        let places = places(&context, &request, &body).map_err(failed)?;
-        place(&mut spans, &context, &places, &body);
+        let places = message_ranges(&context, &request, &body).map_err(failed)?;
+        assign_ranges(&mut spans, &context, &places, &body);
         if let Some(usage) = sent.usage {
             let base = spans.iter().map(|placed| placed.span.tokens).sum();
             let scale = ContextScale::new(usage.context(), base);
             scale.split(spans.iter_mut().map(|placed| &mut placed.span.tokens));
         }
-        Ok(Rebuilt { proven: hex(&prepared.digest) == record.sha256, body, spans })
+        Ok(RebuiltRequest { proven: hex(&prepared.digest) == record.sha256, body, spans })
     }
 
     fn specs(&self, entries: &[Entry]) -> Vec<ToolSpec> {
@@ -307,7 +316,7 @@ fn stored_blobs(dir: &Path) -> Arc<dyn Blobs> {
 }
 
 /// Returns the spans of the view, each with its text and origin.
-fn placed(view: &View, context: &Context, tools: &[ToolSpec], entries: &[Entry]) -> Vec<Placed> {
+fn view_spans(view: &View, context: &Context, tools: &[ToolSpec], entries: &[Entry]) -> Vec<PlacedSpan> {
     let models = models_of(entries);
     let subjects: HashMap<&str, &str> =
         view.journal().iter().filter_map(|line| Some((line.call_id, line.subject?))).collect();
@@ -334,14 +343,14 @@ fn placed(view: &View, context: &Context, tools: &[ToolSpec], entries: &[Entry])
     }
     let spans = view.spans(tools);
     let placed = spans.into_iter().zip(texts);
-    placed.map(|(span, (text, source))| Placed { span, bytes: None, text, source }).collect()
+    placed.map(|(span, (text, source))| PlacedSpan { span, bytes: None, text, source }).collect()
 }
 
 /// Returns the spans of the request that would be sent now.
-pub(crate) fn now(reading: &mut Reading) -> Vec<Placed> {
+pub(crate) fn current_spans(reading: &mut LoadedSession) -> Vec<PlacedSpan> {
     let (tools, scale) = (reading.tools(), reading.scale());
     let context = reading.view.context().clone();
-    let mut spans = placed(&reading.view, &context, &tools, &reading.entries);
+    let mut spans = view_spans(&reading.view, &context, &tools, &reading.entries);
     scale.split(spans.iter_mut().map(|placed| &mut placed.span.tokens));
     spans
 }
@@ -352,7 +361,7 @@ pub(crate) fn now(reading: &mut Reading) -> Vec<Placed> {
 /// Found by building the request with the first message only, then with two, and so on. The last message of a request
 /// may still grow, because messages of one role are joined. So its range ends where its bytes begin to differ from the
 /// whole request.
-fn places(
+fn message_ranges(
     context: &Context,
     request: &dyn Fn(&Context) -> Result<Prepared, ModelError>,
     body: &[u8],
@@ -379,7 +388,7 @@ fn places(
 
 /// Gives each span its byte range. Spans of messages get the range of their message in `places`; spans before the
 /// messages are found in the body by their text.
-fn place(spans: &mut [Placed], context: &Context, places: &[Range<usize>], body: &[u8]) {
+fn assign_ranges(spans: &mut [PlacedSpan], context: &Context, places: &[Range<usize>], body: &[u8]) {
     let parts: usize = context.messages.iter().map(|m| m.message.parts.len()).sum();
     let head = spans.len().saturating_sub(parts);
     let (before, messages) = spans.split_at_mut(head);
@@ -403,15 +412,15 @@ fn find(text: &[u8], needle: &[u8]) -> Option<usize> {
     text.windows(needle.len()).position(|window| window == needle)
 }
 
-fn instructions(system: &str) -> Placed {
+fn instructions(system: &str) -> PlacedSpan {
     synthetic(SpanKind::System, "how to summarise", system)
 }
 
-fn asked(purpose: &str, prompt: &str) -> Placed {
+fn prompt_span(purpose: &str, prompt: &str) -> PlacedSpan {
     synthetic(SpanKind::Summary, &format!("request for a {purpose}"), prompt)
 }
 
-fn synthetic(kind: SpanKind, label: &str, text: &str) -> Placed {
+fn synthetic(kind: SpanKind, label: &str, text: &str) -> PlacedSpan {
     let span = Span {
         kind,
         label: label.to_owned(),
@@ -421,7 +430,7 @@ fn synthetic(kind: SpanKind, label: &str, text: &str) -> Placed {
         blob: None,
         applied: Vec::new(),
     };
-    Placed { span, bytes: None, text: text.to_owned(), source: Some("becket".to_owned()) }
+    PlacedSpan { span, bytes: None, text: text.to_owned(), source: Some("becket".to_owned()) }
 }
 
 /// Returns the models that answered, each with the entry from which it was used.

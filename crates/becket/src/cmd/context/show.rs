@@ -1,7 +1,7 @@
 //! Requests as text and JSON: the list, the bytes, the spans, the differences to the previous request.
 
 use super::name;
-use super::sent::{Maker, Placed, Rebuilt, Sent, all};
+use super::sent::{PlacedSpan, RebuiltRequest, RecordedRequest, RequestRebuilder, recorded_requests};
 use crate::args::ContextArgs;
 use crate::cmd::{one_line, short, when, write};
 use crate::failure::{Failure, unwritten};
@@ -14,7 +14,7 @@ use std::num::NonZeroUsize;
 
 /// Prints `becket context --requests`.
 pub(super) fn list(entries: &[Entry], as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
-    let sent = all(entries);
+    let sent = recorded_requests(entries);
     if as_json {
         let rows: Vec<Value> = sent.iter().map(row).collect();
         return write(out, &format!("{}\n", Value::Array(rows)));
@@ -46,7 +46,7 @@ pub(super) fn list(entries: &[Entry], as_json: bool, out: &mut dyn Write) -> Res
     Ok(())
 }
 
-fn row(s: &Sent<'_>) -> Value {
+fn row(s: &RecordedRequest<'_>) -> Value {
     json!({
         "request": s.number, "seq": s.entry.seq, "time": s.entry.time, "purpose": s.record.purpose,
         "model": s.record.model, "bytes": s.record.bytes, "sha256": s.record.sha256,
@@ -56,22 +56,22 @@ fn row(s: &Sent<'_>) -> Value {
 
 /// Prints `becket context --request N`.
 pub(super) fn request(
-    maker: &Maker<'_>,
+    maker: &RequestRebuilder<'_>,
     entries: &[Entry],
     number: &str,
     args: &ContextArgs,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let sent = all(entries);
-    let wanted = named(&sent, number)?;
-    let earlier = before(&sent, wanted).filter(|_| args.sent.spans || args.sent.diff || args.json);
-    let both: Vec<&Sent<'_>> = earlier.into_iter().chain([wanted]).collect();
-    let mut numbered: Vec<(usize, Rebuilt)> =
+    let sent = recorded_requests(entries);
+    let wanted = find_request(&sent, number)?;
+    let earlier = previous_request(&sent, wanted).filter(|_| args.sent.spans || args.sent.diff || args.json);
+    let both: Vec<&RecordedRequest<'_>> = earlier.into_iter().chain([wanted]).collect();
+    let mut numbered: Vec<(usize, RebuiltRequest)> =
         both.iter().map(|sent| sent.number).zip(maker.rebuild(&both)?).collect();
     let made = numbered.split_off(both.len() - 1);
     let (before, made) = (numbered.pop(), &made[0].1);
     if args.json {
-        write(out, &format!("{}\n", whole(wanted, made, before.as_ref())))?;
+        write(out, &format!("{}\n", request_json(wanted, made, before.as_ref())))?;
     } else if args.sent.spans || args.sent.diff {
         head(wanted, made, out)?;
         if args.sent.spans {
@@ -94,7 +94,10 @@ pub(super) fn request(
 }
 
 /// Returns the request that the command line names: by its number, or the last one for `last`.
-fn named<'a, 'b>(sent: &'a [Sent<'b>], name: &str) -> Result<&'a Sent<'b>, Failure> {
+fn find_request<'a, 'b>(
+    sent: &'a [RecordedRequest<'b>],
+    name: &str,
+) -> Result<&'a RecordedRequest<'b>, Failure> {
     match (name, name.parse()) {
         ("last", _) => sent.last().ok_or_else(|| no_request(sent.len(), name)),
         (_, Ok(number)) => request_of(sent, number),
@@ -104,9 +107,9 @@ fn named<'a, 'b>(sent: &'a [Sent<'b>], name: &str) -> Result<&'a Sent<'b>, Failu
 
 /// Returns the request with this number, counted from 1.
 pub(crate) fn request_of<'a, 'b>(
-    sent: &'a [Sent<'b>],
+    sent: &'a [RecordedRequest<'b>],
     number: NonZeroUsize,
-) -> Result<&'a Sent<'b>, Failure> {
+) -> Result<&'a RecordedRequest<'b>, Failure> {
     sent.get(number.get() - 1).ok_or_else(|| no_request(sent.len(), &number.to_string()))
 }
 
@@ -119,11 +122,14 @@ fn no_request(count: usize, name: &str) -> Failure {
 }
 
 /// Returns the previous request with the same purpose.
-pub(crate) fn before<'a, 'b>(sent: &'a [Sent<'b>], wanted: &Sent<'_>) -> Option<&'a Sent<'b>> {
+pub(crate) fn previous_request<'a, 'b>(
+    sent: &'a [RecordedRequest<'b>],
+    wanted: &RecordedRequest<'_>,
+) -> Option<&'a RecordedRequest<'b>> {
     sent[..wanted.number - 1].iter().rev().find(|s| s.record.purpose == wanted.record.purpose)
 }
 
-fn head(sent: &Sent<'_>, made: &Rebuilt, out: &mut dyn Write) -> Result<(), Failure> {
+fn head(sent: &RecordedRequest<'_>, made: &RebuiltRequest, out: &mut dyn Write) -> Result<(), Failure> {
     let proof = if made.proven { "as recorded" } else { "NOT as recorded" };
     let usage = sent.usage.map_or_else(String::new, |u| {
         format!(
@@ -149,28 +155,28 @@ fn head(sent: &Sent<'_>, made: &Rebuilt, out: &mut dyn Write) -> Result<(), Fail
 }
 
 /// Returns the number of bytes that the two bodies share at their start.
-pub(crate) fn shared(made: &Rebuilt, before: Option<&(usize, Rebuilt)>) -> usize {
+pub(crate) fn shared_prefix_len(made: &RebuiltRequest, before: Option<&(usize, RebuiltRequest)>) -> usize {
     before.map_or(0, |(_, b)| made.body.iter().zip(&b.body).take_while(|(a, b)| a == b).count())
 }
 
 /// True if the previous request had the span's bytes at the same position; `None` if the position is unknown.
-pub(crate) fn is_same(placed: &Placed, shared: usize) -> Option<bool> {
+pub(crate) fn is_same(placed: &PlacedSpan, shared: usize) -> Option<bool> {
     placed.bytes.as_ref().map(|range| range.end <= shared)
 }
 
 /// Returns the state of each span in the provider's cache.
-pub(crate) fn cache_states(made: &Rebuilt, usage: Option<Usage>) -> Vec<CacheState> {
+pub(crate) fn cache_states(made: &RebuiltRequest, usage: Option<Usage>) -> Vec<CacheState> {
     let sizes: Vec<Tokens> = made.spans.iter().map(|placed| placed.span.tokens).collect();
     becket_session::context::view::cache_states(&sizes, usage)
 }
 
 fn spans(
-    sent: &Sent<'_>,
-    made: &Rebuilt,
-    before: Option<&(usize, Rebuilt)>,
+    sent: &RecordedRequest<'_>,
+    made: &RebuiltRequest,
+    before: Option<&(usize, RebuiltRequest)>,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let shared = shared(made, before);
+    let shared = shared_prefix_len(made, before);
     write(out, "\n  bytes from-to      tokens    seq  sent     cache    what\n")?;
     for (placed, cache) in made.spans.iter().zip(cache_states(made, sent.usage)) {
         let span = &placed.span;
@@ -195,21 +201,21 @@ fn spans(
 }
 
 /// Returns the spans of `these` that are not in `others`, compared by message, kind, label and text.
-fn only_in<'a>(these: &'a [Placed], others: &[Placed]) -> Vec<&'a Placed> {
-    let key = |p: &Placed| (p.span.seq, p.span.kind, p.span.label.clone(), p.text.clone());
+fn only_in<'a>(these: &'a [PlacedSpan], others: &[PlacedSpan]) -> Vec<&'a PlacedSpan> {
+    let key = |p: &PlacedSpan| (p.span.seq, p.span.kind, p.span.label.clone(), p.text.clone());
     let known: std::collections::HashSet<_> = others.iter().map(key).collect();
     these.iter().filter(|p| !known.contains(&key(p))).collect()
 }
 
 pub(crate) fn diff(
-    made: &Rebuilt,
-    before: Option<&(usize, Rebuilt)>,
+    made: &RebuiltRequest,
+    before: Option<&(usize, RebuiltRequest)>,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let Some((number, earlier)) = before else {
         return write(out, "\nThere is no request before it.\n");
     };
-    let shared = shared(made, before);
+    let shared = shared_prefix_len(made, before);
     let text = format!(
         "\nThe first {shared} bytes are those of request {number} ({} of its {} bytes).\n",
         percent(shared, earlier.body.len()),
@@ -220,7 +226,7 @@ pub(crate) fn diff(
 }
 
 /// Lists removed and added spans, one line each.
-pub(crate) fn changes(these: &[Placed], earlier: &[Placed]) -> String {
+pub(crate) fn changes(these: &[PlacedSpan], earlier: &[PlacedSpan]) -> String {
     let mut out = String::new();
     for (sign, list) in [('-', only_in(earlier, these)), ('+', only_in(these, earlier))] {
         for placed in list {
@@ -242,8 +248,12 @@ fn percent(part: usize, whole: usize) -> String {
     if whole == 0 { "0 %".to_owned() } else { format!("{:.1} %", 100.0 * part as f64 / whole as f64) }
 }
 
-fn whole(sent: &Sent<'_>, made: &Rebuilt, before: Option<&(usize, Rebuilt)>) -> Value {
-    let shared = shared(made, before);
+fn request_json(
+    sent: &RecordedRequest<'_>,
+    made: &RebuiltRequest,
+    before: Option<&(usize, RebuiltRequest)>,
+) -> Value {
+    let shared = shared_prefix_len(made, before);
     let mut value = row(sent);
     value["proven"] = json!(made.proven);
     value["body"] = json!(String::from_utf8_lossy(&made.body));
@@ -263,7 +273,7 @@ fn whole(sent: &Sent<'_>, made: &Rebuilt, before: Option<&(usize, Rebuilt)>) -> 
         })
         .collect();
     value["diff"] = before.map_or(Value::Null, |(number, earlier)| {
-        let seqs = |list: Vec<&Placed>| -> Vec<Value> {
+        let seqs = |list: Vec<&PlacedSpan>| -> Vec<Value> {
             list.iter()
                 .map(|p| json!({ "seq": p.span.seq, "kind": p.span.kind, "label": p.span.label, "tokens": p.span.tokens }))
                 .collect()

@@ -15,13 +15,12 @@ use std::io::{BufRead as _, BufReader, Write};
 use std::path::Path;
 
 /// Larger files are skipped: they contain data, not settings.
-const LARGEST: u64 = 4 << 20;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 /// Maximum number of files that are searched. The number of other files is reported.
-const MOST_FILES: usize = 50_000;
-/// Maximum number of findings that are printed.
-const MOST: usize = 1_000;
+const MAX_FILES: usize = 50_000;
+const MAX_FINDINGS: usize = 1_000;
 /// Letters of a secret that are shown.
-const SHOWN: usize = 4;
+const SHOWN_LETTERS: usize = 4;
 
 struct Secret {
     /// `src/a.rs:12`, or `session 0198…: line 3`.
@@ -36,7 +35,7 @@ struct Report {
     files: usize,
     sessions: usize,
     /// Reasons why something was not searched.
-    left: Vec<String>,
+    skipped: Vec<String>,
 }
 
 pub(super) fn run(
@@ -54,7 +53,7 @@ pub(super) fn run(
             rows.map(|s| json!({ "place": s.place, "kind": s.kind, "begins": s.begin })).collect();
         let whole = json!({
             "ok": rows.is_empty(), "secrets": rows, "files": report.files, "sessions": report.sessions,
-            "not_looked_at": report.left,
+            "not_looked_at": report.skipped,
         });
         write(out, &format!("{whole}\n"))?;
     } else {
@@ -64,14 +63,14 @@ pub(super) fn run(
 }
 
 fn print(report: &Report, out: &mut dyn Write) -> Result<(), Failure> {
-    for secret in report.secrets.iter().take(MOST) {
+    for secret in report.secrets.iter().take(MAX_FINDINGS) {
         let line = format!("{}: {} ({}…)\n", secret.place, secret.kind, secret.begin);
         write(out, &becket_print::clean(&line))?;
     }
-    if report.secrets.len() > MOST {
-        write(out, &format!("… and {} more\n", report.secrets.len() - MOST))?;
+    if report.secrets.len() > MAX_FINDINGS {
+        write(out, &format!("… and {} more\n", report.secrets.len() - MAX_FINDINGS))?;
     }
-    for line in &report.left {
+    for line in &report.skipped {
         write(out, &format!("{}\n", becket_print::clean(line)))?;
     }
     let found = match report.secrets.len() {
@@ -99,26 +98,28 @@ fn files(cwd: &Path, report: &mut Report) {
         if !entry.file_type().is_some_and(|kind| kind.is_file()) {
             continue;
         }
-        if report.files == MOST_FILES {
-            report.left.push(format!("only the first {MOST_FILES} files were searched"));
+        if report.files == MAX_FILES {
+            report.skipped.push(format!("only the first {MAX_FILES} files were searched"));
             return;
         }
         let shown = entry.path().strip_prefix(cwd).unwrap_or(entry.path()).display().to_string();
-        if entry.metadata().is_ok_and(|meta| meta.len() > LARGEST) {
-            report.left.push(format!("{shown} was not searched: it is larger than {} MB", LARGEST >> 20));
+        if entry.metadata().is_ok_and(|meta| meta.len() > MAX_FILE_BYTES) {
+            report
+                .skipped
+                .push(format!("{shown} was not searched: it is larger than {} MB", MAX_FILE_BYTES >> 20));
             continue;
         }
-        let bytes = match becket_files::read_start(entry.path(), LARGEST) {
+        let bytes = match becket_files::read_start(entry.path(), MAX_FILE_BYTES) {
             Ok((bytes, _)) => bytes,
             Err(error) => {
-                report.left.push(format!("{shown} was not searched: {error}"));
+                report.skipped.push(format!("{shown} was not searched: {error}"));
                 continue;
             }
         };
         report.files += 1;
         let Ok(text) = String::from_utf8(bytes) else { continue };
         if !text.contains('\0') {
-            take(&text, &mut report.secrets, |line| format!("{shown}:{line}"));
+            collect_secrets(&text, &mut report.secrets, |line| format!("{shown}:{line}"));
         }
     }
 }
@@ -133,19 +134,19 @@ fn sessions(environment: &Environment, cwd: &Path, report: &mut Report) -> Resul
         let id = session.id.to_string();
         for (number, line) in BufReader::new(file).split(b'\n').map_while(Result::ok).enumerate() {
             let text = String::from_utf8_lossy(&line);
-            take(&text, &mut report.secrets, |_| format!("session {id}: line {}", number + 1));
+            collect_secrets(&text, &mut report.secrets, |_| format!("session {id}: line {}", number + 1));
         }
     }
     Ok(())
 }
 
-fn take(text: &str, secrets: &mut Vec<Secret>, place: impl Fn(usize) -> String) {
+fn collect_secrets(text: &str, secrets: &mut Vec<Secret>, place: impl Fn(usize) -> String) {
     let (mut line, mut seen) = (1, 0);
     for found in find(text) {
         let between = text.get(seen..found.range.start).unwrap_or_default();
         line += between.matches('\n').count();
         seen = found.range.start;
-        let begin = text.get(found.range).unwrap_or_default().chars().take(SHOWN).collect();
+        let begin = text.get(found.range).unwrap_or_default().chars().take(SHOWN_LETTERS).collect();
         secrets.push(Secret { place: place(line), kind: found.kind, begin });
     }
 }

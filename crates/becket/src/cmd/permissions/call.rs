@@ -44,7 +44,7 @@ impl Call {
             "websearch" => Access { subject: None, ..session(Effect::Network) },
             "skill" | "todo" | "todowrite" | "recall" => session(Effect::Session),
             "task" | "agent" => session(Effect::Delegate),
-            plain => match known(plain) {
+            plain => match check_tool_name(plain) {
                 Ok(()) => session(Effect::Execute),
                 Err(near) => {
                     let failure = Failure::usage(format!("becket has no tool named {name}"));
@@ -86,7 +86,7 @@ fn capital(name: &str) -> String {
 /// # Errors
 ///
 /// Returns the most similar name if there is no such tool.
-fn known(plain: &str) -> Result<(), &'static str> {
+fn check_tool_name(plain: &str) -> Result<(), &'static str> {
     let is_it = |name: &str| name.replace('_', "").eq_ignore_ascii_case(plain);
     if crate::toolbox::specs().iter().any(|spec| is_it(&spec.name)) {
         return Ok(());

@@ -108,7 +108,7 @@ fn rule_case(
     case: &RuleCase,
     outcomes: &mut Vec<Outcome>,
 ) -> Result<(), Failure> {
-    let guard = alone(environment, rights, case)?;
+    let guard = guard_with_rule(environment, rights, case)?;
     let tool = case.rule.split('(').next().unwrap_or_default().trim();
     let examples = case.matches.iter().map(|text| (text, true));
     for (text, wanted) in examples.chain(case.not_match.iter().map(|text| (text, false))) {
@@ -137,7 +137,7 @@ fn rule_case(
 }
 
 /// Returns a guard that has only this rule.
-fn alone(environment: &Environment, rights: &Rights, case: &RuleCase) -> Result<Guard, Failure> {
+fn guard_with_rule(environment: &Environment, rights: &Rights, case: &RuleCase) -> Result<Guard, Failure> {
     let rule = std::slice::from_ref(&case.rule);
     let none: &[String] = &[];
     let parsed = match case.kind {
@@ -148,7 +148,7 @@ fn alone(environment: &Environment, rights: &Rights, case: &RuleCase) -> Result<
     let rules = parsed.map_err(|errors| {
         Failure::usage(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
     })?;
-    Ok(crate::guard::looking(GuardSettings {
+    Ok(crate::guard::resolving_guard(GuardSettings {
         rules,
         mode: PermissionMode::Default,
         roots: rights.roots.clone(),

@@ -1,8 +1,8 @@
 //! Sessions as branches: fork at a message, show the tree, compare two sessions. `becket --resume` switches to one.
 
-use super::{searched, write};
+use super::{query_index, write};
 use crate::args::SessionsWhat;
-use crate::cmd::context::Reading;
+use crate::cmd::context::LoadedSession;
 use crate::cmd::undo;
 use crate::cmd::{count, fork_title, one_line, pick_session, short, store_failure, when};
 use crate::environment::Environment;
@@ -19,7 +19,7 @@ use std::io::Write;
 use std::path::Path;
 
 /// Maximum number of messages of one side that are shown.
-const SHOWN: usize = 20;
+const MAX_LISTED: usize = 20;
 
 pub(super) fn run(
     environment: &Environment,
@@ -33,8 +33,9 @@ pub(super) fn run(
         }
         SessionsWhat::Tree { all, json } => tree(environment, (!all).then_some(cwd), *json, out),
         SessionsWhat::Compare { one, other, json } => {
-            let read =
-                |query: &String| Reading::open(environment, pick_session(environment, cwd, Some(query))?);
+            let read = |query: &String| {
+                LoadedSession::open(environment, pick_session(environment, cwd, Some(query))?)
+            };
             let (one, other) = (read(one)?, read(other)?);
             let (first, second) = (one.all_entries()?, other.all_entries()?);
             // A fork has the entries of its source, except the first one, which names its own session.
@@ -58,9 +59,9 @@ fn fork(
     if name.is_some_and(|name| one_line(name, 200).is_empty()) {
         return Err(Failure::usage("a name needs a letter"));
     }
-    let reading = Reading::open(environment, summary.clone())?;
+    let reading = LoadedSession::open(environment, summary.clone())?;
     let end = reading.view.last_seq();
-    let upto = message.map(|query| place_in(&summary, end, query)).transpose()?;
+    let upto = message.map(|query| entry_before(&summary, end, query)).transpose()?;
     let title = name.map_or_else(|| fork_title(&summary), str::to_owned);
     let copy = fork_at(environment, cwd, &reading, upto, &title)?;
     let (_, at) = copy.info().forked_from.unwrap_or_default();
@@ -82,7 +83,7 @@ fn fork(
 pub(crate) fn fork_at(
     environment: &Environment,
     cwd: &Path,
-    reading: &Reading,
+    reading: &LoadedSession,
     upto: Option<Seq>,
     title: &str,
 ) -> Result<Session, Failure> {
@@ -107,7 +108,7 @@ pub(crate) fn fork_at(
 }
 
 /// Returns the last entry before the message that the query names. `@N` is entry N itself.
-pub(crate) fn place_in(summary: &SessionSummary, end: Seq, query: &str) -> Result<Seq, Failure> {
+pub(crate) fn entry_before(summary: &SessionSummary, end: Seq, query: &str) -> Result<Seq, Failure> {
     if let Some(number) = query.strip_prefix('@') {
         let place = number.parse().ok().map(Seq).filter(|seq| (Seq(1)..=end).contains(seq));
         return place.ok_or_else(|| {
@@ -127,7 +128,7 @@ fn tree(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let query = Query { project, archived: true, limit: usize::MAX >> 1, ..Query::default() };
-    let all = searched(environment, |index| index.sessions(&query))?;
+    let all = query_index(environment, |index| index.sessions(&query))?;
     let mut children: BTreeMap<SessionId, Vec<&SessionSummary>> = BTreeMap::new();
     let known: HashSet<SessionId> = all.iter().map(|s| s.id).collect();
     let above = |s: &SessionSummary| above(s).filter(|id| known.contains(id) && *id != s.id);
@@ -193,9 +194,9 @@ fn branch(
 struct Side {
     summary: SessionSummary,
     messages: Vec<Message>,
-    all: Spent,
+    total: Spent,
     /// Usage of the entries that only this session has.
-    own: Spent,
+    unshared: Spent,
     /// Files that were changed since the sessions diverged.
     files: BTreeSet<String>,
 }
@@ -215,12 +216,12 @@ impl Spent {
 
 impl Side {
     /// `same`: the number of entries that both sessions share.
-    fn new(reading: Reading, entries: Vec<Entry>, same: usize) -> Self {
+    fn new(reading: LoadedSession, entries: Vec<Entry>, same: usize) -> Self {
         let mut side = Self {
             summary: reading.summary,
             messages: Vec::new(),
-            all: Spent::default(),
-            own: Spent::default(),
+            total: Spent::default(),
+            unshared: Spent::default(),
             files: BTreeSet::new(),
         };
         for (at, entry) in entries.into_iter().enumerate() {
@@ -240,9 +241,9 @@ impl Side {
                     side.files.extend(changes.files.iter().map(|f| f.path.0.display().to_string()));
                 }
                 EntryKind::Usage { usage, cost_usd, .. } => {
-                    side.all.add(usage, cost_usd);
+                    side.total.add(usage, cost_usd);
                     if at >= same {
-                        side.own.add(usage, cost_usd);
+                        side.unshared.add(usage, cost_usd);
                     }
                 }
                 _ => {}
@@ -259,17 +260,17 @@ impl Side {
         let only: Vec<Value> = self
             .only(shared)
             .iter()
-            .map(|m| json!({ "seq": m.seq, "id": m.id, "role": m.role, "preview": words(m) }))
+            .map(|m| json!({ "seq": m.seq, "id": m.id, "role": m.role, "preview": first_words(m) }))
             .collect();
         json!({
             "session": self.summary.id, "title": self.summary.label(), "messages": only,
-            "files": self.files, "tokens": self.all.tokens, "cost_usd": self.all.cost,
-            "own_tokens": self.own.tokens, "own_cost_usd": self.own.cost,
+            "files": self.files, "tokens": self.total.tokens, "cost_usd": self.total.cost,
+            "own_tokens": self.unshared.tokens, "own_cost_usd": self.unshared.cost,
         })
     }
 }
 
-fn words(message: &Message) -> String {
+fn first_words(message: &Message) -> String {
     let text: Vec<String> = message.parts.iter().map(crate::cmd::context::text_of).collect();
     one_line(&text.join(" "), 90)
 }
@@ -297,25 +298,25 @@ fn compare(one: &Side, other: &Side, as_json: bool, out: &mut dyn Write) -> Resu
             side.summary.id,
             one_line(side.summary.label(), 60),
             count(only.len(), "message"),
-            short(side.own.tokens),
-            side.own.cost,
-            short(side.all.tokens),
-            side.all.cost
+            short(side.unshared.tokens),
+            side.unshared.cost,
+            short(side.total.tokens),
+            side.total.cost
         );
-        for message in only.iter().take(SHOWN) {
+        for message in only.iter().take(MAX_LISTED) {
             let role = serde_json::to_value(message.role).ok();
             let role = role.as_ref().and_then(Value::as_str).unwrap_or_default();
-            let _ = writeln!(text, "  {:>6}  {role:<9}  {}", message.seq, words(message));
+            let _ = writeln!(text, "  {:>6}  {role:<9}  {}", message.seq, first_words(message));
         }
-        if only.len() > SHOWN {
-            let _ = writeln!(text, "  … and {} more", only.len() - SHOWN);
+        if only.len() > MAX_LISTED {
+            let _ = writeln!(text, "  … and {} more", only.len() - MAX_LISTED);
         }
-        for file in side.files.iter().take(SHOWN) {
+        for file in side.files.iter().take(MAX_LISTED) {
             let by = if against.files.contains(file) { "in both, each for itself" } else { "here only" };
             let _ = writeln!(text, "  changed {by}: {file}");
         }
-        if side.files.len() > SHOWN {
-            let _ = writeln!(text, "  … and {} more files", side.files.len() - SHOWN);
+        if side.files.len() > MAX_LISTED {
+            let _ = writeln!(text, "  … and {} more files", side.files.len() - MAX_LISTED);
         }
     }
     write(out, &becket_print::clean(&text))

@@ -43,12 +43,12 @@ pub(super) fn run(
         SessionsWhat::Unarchive(ids) => archive(environment, cwd, ids, false, out),
         SessionsWhat::Rm(SessionIds { sessions, json }) => {
             let mut rows = Vec::new();
-            for query in some(sessions)? {
+            for query in require_sessions(sessions)? {
                 let summary = pick(query)?;
                 let below = store::subagents(&environment.sessions_dir(), &summary).map_err(store_failure)?;
                 let (io, place) = (Outside::default().io, trash_dir(environment));
                 for session in std::iter::once(&summary).chain(&below) {
-                    trash::throw_away(io.as_ref(), &place, &session.dir, now()).map_err(not_away)?;
+                    trash::throw_away(io.as_ref(), &place, &session.dir, now()).map_err(removal_failure)?;
                 }
                 if *json {
                     rows.push(json!({ "session": summary.id, "trashed": true, "subagents": below.len() }));
@@ -72,7 +72,7 @@ pub(super) fn run(
     }
 }
 
-fn some(sessions: &[String]) -> Result<&[String], Failure> {
+fn require_sessions(sessions: &[String]) -> Result<&[String], Failure> {
     if sessions.is_empty() { Err(Failure::usage("name at least one session")) } else { Ok(sessions) }
 }
 
@@ -137,7 +137,7 @@ fn archive(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let mut rows = Vec::new();
-    for query in some(&ids.sessions)? {
+    for query in require_sessions(&ids.sessions)? {
         let summary = pick_session(environment, cwd, Some(query))?;
         set_label(environment, &summary, SessionLabel::Archived(away))?;
         if ids.json {
@@ -158,7 +158,7 @@ fn list_trash(environment: &Environment, as_json: bool, out: &mut dyn Write) -> 
             .map(|t| {
                 let mut value = row(&t.summary);
                 value["trashed"] = json!(t.at);
-                value["kept_until"] = json!(t.at.0 + trash::KEPT.0);
+                value["kept_until"] = json!(t.at.0 + trash::RETENTION.0);
                 value["bytes"] = json!(t.bytes);
                 value
             })
@@ -171,7 +171,7 @@ fn list_trash(environment: &Environment, as_json: bool, out: &mut dyn Write) -> 
     for t in &found {
         let text = format!(
             "until {}  {}B  {}",
-            when(Millis(t.at.0 + trash::KEPT.0)),
+            when(Millis(t.at.0 + trash::RETENTION.0)),
             short(t.bytes),
             line(&t.summary, Some(t.summary.cwd.as_path()))
         );
@@ -204,7 +204,7 @@ fn restore(
         if trashed.summary.id == summary.id || is_below {
             below += usize::from(is_below);
             trash::bring_back(Outside::default().io.as_ref(), &environment.sessions_dir(), &trashed)
-                .map_err(not_back)?;
+                .map_err(restore_failure)?;
         }
     }
     if as_json {
@@ -214,7 +214,7 @@ fn restore(
     write(out, &format!("{}{} is back.\n", summary.id, with_subagents(below)))
 }
 
-fn not_back(error: StoreError) -> Failure {
+fn restore_failure(error: StoreError) -> Failure {
     match error {
         StoreError::Exists { id } => {
             Failure::usage(format!("session {id} exists: the copy in the trash stays there")).hint(format!(
@@ -225,7 +225,7 @@ fn not_back(error: StoreError) -> Failure {
     }
 }
 
-fn not_away(error: StoreError) -> Failure {
+fn removal_failure(error: StoreError) -> Failure {
     match error {
         StoreError::Exists { id } => {
             Failure::usage(format!("an older copy of session {id} is in the trash, so nothing was removed"))
@@ -253,7 +253,7 @@ fn collect(
 ) -> Result<(), Failure> {
     let place = trash_dir(environment);
     let gone: Vec<(String, u64)> = if dry_run {
-        let old = |t: &trash::Trashed| all || now().0.saturating_sub(t.at.0) >= trash::KEPT.0;
+        let old = |t: &trash::Trashed| all || now().0.saturating_sub(t.at.0) >= trash::RETENTION.0;
         let due = trash::trashed(&place).map_err(store_failure)?.into_iter().filter(old);
         due.map(|t| (t.summary.id.to_string(), t.bytes)).collect()
     } else {

@@ -1,6 +1,6 @@
 //! Tokens, cost and tools by day and project: as a table, as JSON, or as a self-contained page with charts.
 
-use super::{searched, write};
+use super::{query_index, write};
 use crate::cmd::{count, count_column, one_line, short, write_page};
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -46,7 +46,7 @@ pub(crate) fn since(
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let days = (today() + 1).saturating_sub(since);
-    let figures = searched(environment, |index| {
+    let figures = query_index(environment, |index| {
         Ok(Figures {
             all: index.statistics(project)?,
             models: index.models(project, since)?,

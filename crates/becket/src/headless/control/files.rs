@@ -53,7 +53,7 @@ pub(super) fn seed(body: &Value) -> Result<Command, String> {
 pub(super) fn suggest(cwd: &Path, waits: &mut PendingWork, id: &str, body: &Value) {
     let query = body.get("query").and_then(Value::as_str).unwrap_or_default().to_owned();
     let (id, root) = (id.to_owned(), cwd.to_path_buf());
-    waits.beside(async move {
+    waits.add_unordered(async move {
         let found = tokio::task::spawn_blocking(move || {
             crate::interactive::files::suggestions(&root, query.trim_start_matches('@'))
         });

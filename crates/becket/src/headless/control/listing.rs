@@ -50,7 +50,7 @@ pub(in crate::headless) fn models(first: &str, settings: &becket_model::Settings
     };
     let first = crate::models::info(Some(first), settings);
     let mut rows = vec![row("default", &first, "the model of this session".to_owned())];
-    for info in crate::model_names::known(settings) {
+    for info in crate::model_names::known_models(settings) {
         if crate::cmd::models::usable(settings, &info.provider) {
             let about = format!("{} tokens of context, answers of up to {}", info.window, info.max_output);
             rows.push(row(bare(&info.id), &info, about));

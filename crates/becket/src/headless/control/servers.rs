@@ -37,7 +37,7 @@ impl Servers {
                 _ => Err("this run has no MCP servers".to_owned()),
             });
         };
-        if self.waits.any() && subtype != "mcp_status" {
+        if self.waits.holds() && subtype != "mcp_status" {
             self.waits.hold(QueuedLine::Request(id.to_owned(), subtype.to_owned(), body.clone()));
             return None;
         }
@@ -93,7 +93,7 @@ impl Servers {
         let soft = body.get("soft_error_result").and_then(Value::as_bool) == Some(true);
         let tool = tool.to_owned();
         self.waits.until_cancelled(id, async move {
-            hub.settled(STARTING).await;
+            hub.wait_until_started(STARTING).await;
             let call = becket_mcp::call_whole(&hub, &tool, arguments);
             let result = tokio::time::timeout(Duration::from_millis(limit), call).await;
             let result = result.map_err(|_| format!("{tool} gave no result within {limit} ms"))??;

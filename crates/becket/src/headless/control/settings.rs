@@ -132,7 +132,7 @@ impl LiveSettings {
             effective.insert("effortLevel".to_owned(), json!(effort));
         }
         let sources = SOURCES.iter().filter_map(|source| {
-            let settings = self.of_source(source);
+            let settings = self.settings_of_source(source);
             (!settings.is_empty()).then(|| json!({ "source": source, "settings": settings }))
         });
         json!({
@@ -142,7 +142,7 @@ impl LiveSettings {
     }
 
     /// Returns the settings of one source, in the SDK's names.
-    fn of_source(&self, source: &str) -> Map<String, Value> {
+    fn settings_of_source(&self, source: &str) -> Map<String, Value> {
         let mut out = Map::new();
         let mut permissions = Map::new();
         let is_from = |key: &str| source_name(&self.configured.source(key)) == Some(source);
@@ -191,12 +191,12 @@ impl LiveSettings {
                 let configured = sourced.iter().find(|(text, _)| written(text));
                 let source =
                     configured.map_or("session", |(_, source)| source_name(source).unwrap_or("cliArg"));
-                out.push(described(behavior, source, rule));
+                out.push(rule_json(behavior, source, rule));
             }
             let owners = [(RuleOwner::Program, "flagSettings"), (RuleOwner::Session, "session")];
             for (owner, source) in owners {
                 let rules = live.guard.added_rules(owner).of_kind(kind);
-                out.extend(rules.iter().map(|rule| described(behavior, source, rule)));
+                out.extend(rules.iter().map(|rule| rule_json(behavior, source, rule)));
             }
         }
         let folders = self.configured.sourced("add_dirs");
@@ -375,7 +375,7 @@ fn rule_text(rule: &Rule) -> String {
     }
 }
 
-fn described(behavior: &str, source: &str, rule: &Rule) -> Value {
+fn rule_json(behavior: &str, source: &str, rule: &Rule) -> Value {
     let editability = match source {
         "userSettings" | "projectSettings" | "localSettings" => "persistent",
         "session" | "flagSettings" => "session",

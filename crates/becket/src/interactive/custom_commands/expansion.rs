@@ -34,13 +34,13 @@ pub(super) fn pieces(body: &str, arguments: &str) -> Vec<Piece> {
     let mut rest = body;
     while let Some((before, after)) = rest.split_once("!`") {
         let Some((command, behind)) = after.split_once('`') else { break };
-        out.push(Piece::Text(filled(before, arguments, &mut used, false)));
+        out.push(Piece::Text(fill_arguments(before, arguments, &mut used, false)));
         if !command.trim().is_empty() {
-            out.push(Piece::Command(filled(command, arguments, &mut used, true)));
+            out.push(Piece::Command(fill_arguments(command, arguments, &mut used, true)));
         }
         rest = behind;
     }
-    out.push(Piece::Text(filled(rest, arguments, &mut used, false)));
+    out.push(Piece::Text(fill_arguments(rest, arguments, &mut used, false)));
     if !used && !arguments.is_empty() {
         out.push(Piece::Text(format!("\n\n{arguments}")));
     }
@@ -48,7 +48,7 @@ pub(super) fn pieces(body: &str, arguments: &str) -> Vec<Piece> {
 }
 
 /// Fills in `$ARGUMENTS` and `$1` to `$9`. `quoted`: for a shell.
-fn filled(text: &str, arguments: &str, used: &mut bool, quoted: bool) -> String {
+fn fill_arguments(text: &str, arguments: &str, used: &mut bool, quoted: bool) -> String {
     let words = becket_tool_skill::words(arguments);
     let put = |word: &str| if quoted { shell_word(word) } else { word.to_owned() };
     let mut out = String::with_capacity(text.len() + arguments.len());

@@ -140,7 +140,7 @@ fn named(search: &mut Search<'_>, language: Language, name: &str, folder: &Path)
     let texts = endings.iter().map(|ending| format!("{plain}{ending}")).chain(source).chain(module);
     for text in texts {
         looked_up(search, &folder.join(&text));
-        for start in search.at.dirs.clone() {
+        for start in search.environment.dirs.clone() {
             looked_up(search, &start.join(&text));
         }
     }
@@ -168,8 +168,11 @@ fn python_import(search: &mut Search<'_>, module: &str, folder: &Path) {
 
 /// Returns the folder and the folders above it up to the project's root, and the folders in which the command may start.
 fn around(search: &Search<'_>, folder: &Path) -> Vec<PathBuf> {
-    let up = folder.ancestors().take_while(|place| place.starts_with(&search.at.root)).map(Path::to_path_buf);
-    let mut out: Vec<PathBuf> = up.chain(search.at.dirs.iter().cloned()).collect();
+    let up = folder
+        .ancestors()
+        .take_while(|place| place.starts_with(&search.environment.root))
+        .map(Path::to_path_buf);
+    let mut out: Vec<PathBuf> = up.chain(search.environment.dirs.iter().cloned()).collect();
     out.dedup();
     out
 }

@@ -33,8 +33,8 @@ impl Search<'_> {
 
     /// Adds the files that variables in the project's configuration name, and notes the folders in which programs look for modules.
     pub(super) fn given_variables(&mut self) {
-        let at = self.at;
-        for name in &at.given {
+        let at = self.environment;
+        for name in &at.configured_variables {
             for value in at.variables.get(name).into_iter().flatten() {
                 self.word(&Word::literal(value), Some(&at.dirs));
                 if name == "NODE_OPTIONS" {
@@ -50,11 +50,11 @@ impl Search<'_> {
 
     fn folders_of(&mut self, value: &str) {
         for folder in value.split(':').filter(|folder| !folder.is_empty()) {
-            let inside = |path: &PathBuf| path.is_dir() && real(path).starts_with(&self.at.root);
+            let inside = |path: &PathBuf| path.is_dir() && real(path).starts_with(&self.environment.root);
             if self.paths(folder, None).iter().any(inside) {
                 // The folder often holds the project's own sources, which change all the time. So it is named in the
                 // text, and its content is not compared.
-                note(&mut self.folders, (one_line(folder), self.at.root.clone()));
+                note(&mut self.folders, (one_line(folder), self.environment.root.clone()));
             }
         }
     }

@@ -11,11 +11,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Endings of files that a shell reads.
-const SHELL: [&str; 4] = [".sh", ".bash", ".zsh", ".ksh"];
+const SHELL_ENDINGS: [&str; 4] = [".sh", ".bash", ".zsh", ".ksh"];
 /// Maximum number of files of a folder that are compared, of folders below each other, and of bytes of a file.
-const MOST: usize = 500;
-const DEEPEST: usize = 6;
-const BYTES: u64 = 4 << 20;
+const MAX_FOLDER_FILES: usize = 500;
+const MAX_DEPTH: usize = 6;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 
 impl Search<'_> {
     /// Adds the programs of the project that the scripts found so far load or run, and those that these load or run.
@@ -34,7 +34,7 @@ impl Search<'_> {
             // Notes about unknown or missing files in these scripts are discarded, because the list would be too long to read.
             let noted = (self.missing.clone(), self.unknown.clone(), self.folders.clone());
             let known = self.files.len();
-            let mut dirs = self.at.dirs.clone();
+            let mut dirs = self.environment.dirs.clone();
             dirs.extend(path.parent().map(Path::to_path_buf));
             self.shell(&text, Some(dirs), 0);
             (self.missing, self.unknown, self.folders) = noted;
@@ -91,7 +91,7 @@ fn is_shell_script(path: &Path, text: &str) -> bool {
     let first = text.strip_prefix("#!").and_then(|rest| rest.lines().next()).unwrap_or_default();
     let shells = ["sh", "bash", "dash", "zsh", "ksh", "ash", "mksh"];
     let is_named = first.split_whitespace().any(|word| shells.contains(&base_name(word)));
-    is_named || first.is_empty() && SHELL.iter().any(|end| name.ends_with(end))
+    is_named || first.is_empty() && SHELL_ENDINGS.iter().any(|end| name.ends_with(end))
 }
 
 /// True if a file can be run: by its ending, its permissions or its first line.
@@ -112,7 +112,7 @@ pub(super) fn programs_in(folder: &Path) -> Option<String> {
             let path = entry.path();
             let kind = entry.file_type().ok()?;
             if kind.is_dir() {
-                if depth == DEEPEST {
+                if depth == MAX_DEPTH {
                     return None;
                 }
                 folders.push((path, depth + 1));
@@ -120,10 +120,10 @@ pub(super) fn programs_in(folder: &Path) -> Option<String> {
             }
             let real = path.canonicalize().ok();
             let Some(real) = real.filter(|real| real.is_file() && is_program(&path, real)) else { continue };
-            if lines.len() == MOST {
+            if lines.len() == MAX_FOLDER_FILES {
                 return None;
             }
-            let bytes = becket_files::read(&real, BYTES).ok()?;
+            let bytes = becket_files::read(&real, MAX_FILE_BYTES).ok()?;
             let name = path.strip_prefix(folder).unwrap_or(&path).to_string_lossy().into_owned();
             lines.push(format!("{name:?} {}", becket_tool::sha256(&bytes)));
         }

@@ -419,16 +419,21 @@ impl Appended {
 
     /// Returns the size of a request that nothing was reported for yet: these messages after system prompt and tools. Earlier messages of a
     /// resumed session count as if they belonged to the system prompt. `None` if nothing was appended.
-    pub(super) fn first(self, base_now: Tokens) -> Option<Tokens> {
+    pub(super) fn size_without_report(self, base_now: Tokens) -> Option<Tokens> {
         let before = base_now.0.checked_sub(self.base.0)?;
         (self.base.0 > 0).then(|| Tokens(self.vocabulary.head(before)) + self.own)
     }
 
-    /// Returns the size of a request whose report was forgotten: all its messages after the same system prompt and tools as in the first
-    /// report. `first`: that report, and the base estimate of its request. `growth`: reported tokens for one token of the vocabulary.
-    /// `None` if these are not all messages, or if the first report leaves less than a third of their base estimate for system prompt and
-    /// tools.
-    pub(super) fn after(self, first: (Tokens, Tokens), base_now: Tokens, growth: f64) -> Option<Tokens> {
+    /// Returns the size of a request whose report was forgotten: all its messages after the same system prompt and tools as in
+    /// the first report. `first`: that report, and the base estimate of its request. `growth`: reported tokens for one token of
+    /// the vocabulary. `None` if these are not all messages, or if the first report leaves less than a third of their base estimate for system prompt
+    /// and tools.
+    pub(super) fn size_after_forgotten_report(
+        self,
+        first: (Tokens, Tokens),
+        base_now: Tokens,
+        growth: f64,
+    ) -> Option<Tokens> {
         let head = base_now.0.checked_sub(self.base.0).filter(|_| self.is_whole)?;
         let head = first.0.0.checked_sub(first.1.0.checked_sub(head)?).filter(|tokens| *tokens > head / 3)?;
         Some(Tokens(head + (self.own.0 as f64 * growth).ceil() as u64))
@@ -510,7 +515,7 @@ mod tests {
         ] {
             for (base, counted) in [(1_104, short), (2_594, long)] {
                 let appended = Appended::whole(vocabulary, [Message::user("Work. go")].iter());
-                let estimate = appended.first(Tokens(base)).unwrap().0;
+                let estimate = appended.size_without_report(Tokens(base)).unwrap().0;
                 let error = estimate as f64 / f64::from(counted) - 1.0;
                 assert!(error.abs() < 0.01, "{vocabulary:?}: {estimate}, counted {counted}");
             }
@@ -540,7 +545,7 @@ mod tests {
             appended.add(&message);
             prop_assert_eq!(appended.base, appended.own);
             prop_assert_eq!(appended.share(), Some(1.0));
-            prop_assert_eq!(appended.first(Tokens(appended.base.0 + 50)), Some(appended.base + Tokens(50)));
+            prop_assert_eq!(appended.size_without_report(Tokens(appended.base.0 + 50)), Some(appended.base + Tokens(50)));
         }
 
         /// A larger system prompt is never estimated as a smaller one.

@@ -7,7 +7,7 @@
 //! The lifetime changes to an hour only with a request that writes the whole prefix again anyway. A prefix that was written for five
 //! minutes would expire after five minutes even if its later parts were written for an hour.
 
-use super::{CacheTtl, CacheWarm, WORTH, ahead, most_warm, write_price};
+use super::{CacheTtl, CacheWarm, MIN_TOKENS, lead_time, most_warm, write_price};
 use becket_types::{CacheLifetime, Millis, Prices};
 use serde::{Deserialize, Serialize};
 
@@ -107,7 +107,7 @@ impl Keeper {
 
     /// True if one more request that only keeps `tokens` warm pays. `sent`: number of such requests since the last real one.
     pub fn warms(&self, tokens: u64, sent: u32) -> bool {
-        tokens >= WORTH && sent < self.warm
+        tokens >= MIN_TOKENS && sent < self.warm
     }
 
     /// Computes the cost of the pauses so far with this lifetime, for the number of warming requests at which it is lowest. Returns the
@@ -120,7 +120,7 @@ impl Keeper {
 
     fn average(&self, lifetime: CacheLifetime, most: u32, prices: &Prices) -> f64 {
         let all = lifetime.duration();
-        let (lasts, every) = (all.0 as f64 / 1_000.0, (all.0 - ahead(all).0) as f64 / 1_000.0);
+        let (lasts, every) = (all.0 as f64 / 1_000.0, (all.0 - lead_time(all).0) as f64 / 1_000.0);
         let cold = write_price(prices, lifetime) - prices.cache_read;
         let sum: f64 = self
             .pauses
@@ -164,7 +164,7 @@ mod tests {
             let pause = (n > 0).then_some(Pause { seconds: minutes * 60, idle: true });
             let lasts = keeper.lifetime.duration().0 / 1_000
                 + u64::from(keeper.warm)
-                    * (keeper.lifetime.duration().0 - ahead(keeper.lifetime.duration()).0)
+                    * (keeper.lifetime.duration().0 - lead_time(keeper.lifetime.duration()).0)
                     / 1_000;
             let turn = Turn { pause, context: 20_000 + 15_000 * n as u64, cold: minutes * 60 > lasts };
             keeper.choose(turn, CacheTtl::Auto, warm, &SONNET, true);

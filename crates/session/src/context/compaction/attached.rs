@@ -181,7 +181,7 @@ fn room(measured: &Measured, after: Tokens) -> u64 {
     let accepted = measured.target().map_or(0, |target| part_of(target.0, BELOW));
     let due = part_of(budget.threshold(policy.threshold).0, BELOW);
     let full = part_of(usable, FULL_SHARE).min(accepted).min(due);
-    measured.base(share.min(full.saturating_sub(after.0))).0
+    measured.to_base_tokens(share.min(full.saturating_sub(after.0))).0
 }
 
 /// Returns the indices of the messages that the new view keeps and whose output is not a stub.

@@ -32,7 +32,7 @@ pub struct CompactionEffect {
 
 impl CompactionEffect {
     /// Computes the effect of an outcome that was not appended yet. `view` must be computed from `entries`.
-    pub fn by(outcome: &Outcome, view: &View, entries: &[Entry]) -> Self {
+    pub fn of_outcome(outcome: &Outcome, view: &View, entries: &[Entry]) -> Self {
         let mut next = View::fold(view.policy().clone(), view.scope().clone(), entries);
         for kind in &outcome.entries {
             let seq = next.last_seq().next();

@@ -5,7 +5,7 @@
 //! template.
 
 use super::super::budget::estimate_text;
-use super::super::continuation::words;
+use super::super::continuation::typed_text;
 use super::super::summary::{Assembled, Facts, Sections, Template, assemble, escape_tags, read, shorten};
 use super::super::tail_anchor::TRUNCATED;
 use becket_types::{Message, Part, Role, Tokens, is_blank};
@@ -13,7 +13,7 @@ use std::borrow::Borrow;
 use std::sync::Arc;
 
 /// Line above the assistant's texts in the section Discoveries.
-const SAID: &str = "The assistant's own words, newest first:";
+const QUOTES_LABEL: &str = "The assistant's own words, newest first:";
 /// Base tokens of the line [`SAID`], plus a reserve because the estimate is inexact.
 const SAID_FRAME: u64 = 24;
 /// Maximum number of characters of one assistant text.
@@ -59,7 +59,7 @@ pub(super) fn fallback<M: Borrow<Message>>(
         .to_owned();
     sections.set("## Goal", goal);
     let discoveries = sections.get("## Discoveries").to_owned();
-    let (discoveries, said_before) = discoveries.split_once(SAID).unwrap_or((&discoveries, ""));
+    let (discoveries, said_before) = discoveries.split_once(QUOTES_LABEL).unwrap_or((&discoveries, ""));
     sections.set("## Discoveries", discoveries.trim_end());
     sections.set("## Next steps", "");
     complete(&mut sections, sources.messages, facts.todo());
@@ -69,7 +69,7 @@ pub(super) fn fallback<M: Borrow<Message>>(
     if said.is_empty() {
         return short;
     }
-    let discoveries = format!("{}\n{SAID}\n{said}", sections.get("## Discoveries"));
+    let discoveries = format!("{}\n{QUOTES_LABEL}\n{said}", sections.get("## Discoveries"));
     sections.set("## Discoveries", discoveries.trim_start());
     assemble(sections, facts, max)
 }
@@ -92,7 +92,7 @@ pub(super) fn complete<M: Borrow<Message>>(sections: &mut Sections, messages: &[
 fn own_words<M>(sources: &Sources<'_, M>, before: &str, room: u64) -> String {
     let mut out = String::new();
     let mut left = room.saturating_sub(SAID_FRAME);
-    let texts = sources.gone.iter().rev().filter(|m| m.role == Role::Assistant).map(|m| words(m));
+    let texts = sources.gone.iter().rev().filter(|m| m.role == Role::Assistant).map(|m| typed_text(m));
     let texts = texts.map(|text| text.trim().to_owned()).filter(|text| !is_blank(text));
     // Skips the newest text: all of it, or its end, already follows the summary as the anchor.
     let texts =
@@ -138,7 +138,7 @@ fn questions<M: Borrow<Message>>(messages: &[M]) -> Vec<String> {
     let assistants = messages.iter().rev().map(Borrow::borrow).filter(|m| m.role == Role::Assistant).take(3);
     let mut out = Vec::new();
     for message in assistants {
-        for line in words(message).lines().rev() {
+        for line in typed_text(message).lines().rev() {
             let line = line.trim();
             if line.ends_with(['?', '？']) && out.len() < QUESTIONS {
                 out.push(format!("- {}", escape_tags(&shorten(line, 300))));

@@ -31,7 +31,7 @@ pub enum CompactionReason {
 
 /// The decision of [`Governor::owed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Owed {
+pub enum Verdict {
     /// No compaction: send the request.
     No,
     Compact(CompactionTrigger),
@@ -74,35 +74,35 @@ impl Governor {
 
     /// Decides between compacting, stopping and continuing. May change the state, so append [`Self::entry`]
     /// after a stop.
-    pub fn owed(
+    pub fn decide(
         &mut self,
         need: CompactionReason,
         used: Tokens,
         budget: &Budget,
         policy: &Policy,
         now: Millis,
-    ) -> Owed {
+    ) -> Verdict {
         let trigger = match need {
-            CompactionReason::Manual => return Owed::Compact(CompactionTrigger::Manual),
+            CompactionReason::Manual => return Verdict::Compact(CompactionTrigger::Manual),
             CompactionReason::Overflow => CompactionTrigger::Overflow,
             CompactionReason::Threshold => CompactionTrigger::Auto,
         };
         if self.blind >= MAX_BLIND {
             // After the last two compactions the model did not see its newest results. Every further step would end the same way.
-            return Owed::Stop(StopReason::NothingShown);
+            return Verdict::Stop(StopReason::NothingShown);
         }
         let usable = budget.usable();
         // If the window is larger or the context shorter than at the refusal, requests are allowed again.
         self.refused = self.refused.filter(|(then, window)| usable <= *window && used.0 >= *then);
         let full = need == CompactionReason::Overflow || self.refused.is_some();
         if !full && used < budget.threshold(policy.threshold) {
-            return Owed::No;
+            return Verdict::No;
         }
         if !policy.auto_compact {
             if need == CompactionReason::Overflow {
                 self.refused = Some((used.0, usable));
             }
-            return Owed::Stop(StopReason::AutoOff);
+            return Verdict::Stop(StopReason::AutoOff);
         }
         let barred = if self.open_until.is_some_and(|until| now < until) {
             self.open_until.map(|until| StopReason::Breaker { until })
@@ -114,10 +114,10 @@ impl Governor {
             None
         };
         match barred {
-            None => Owed::Compact(trigger),
+            None => Verdict::Compact(trigger),
             // Between threshold and limit there is still room for the request itself.
-            Some(_) if !full && used.0 < usable => Owed::No,
-            Some(reason) => Owed::Stop(reason),
+            Some(_) if !full && used.0 < usable => Verdict::No,
+            Some(reason) => Verdict::Stop(reason),
         }
     }
 
@@ -137,7 +137,7 @@ impl Governor {
 
     /// Records if the view after a compaction shows anything that is new to the model. `blind`: it shows
     /// nothing.
-    pub fn showed(&mut self, blind: bool) {
+    pub fn note_shown(&mut self, blind: bool) {
         self.blind = if blind { self.blind.saturating_add(1) } else { 0 };
     }
 

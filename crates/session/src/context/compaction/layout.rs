@@ -93,23 +93,23 @@ impl Measured {
         Self { snapshot, rules, costs, pruned, cut, factor, before }
     }
 
-    pub(super) fn real(&self, base: u64) -> u64 {
+    pub(super) fn to_provider_tokens(&self, base: u64) -> u64 {
         (base as f64 * self.factor).ceil() as u64
     }
 
     /// Converts provider tokens to base tokens.
-    pub(super) fn base(&self, real: u64) -> Tokens {
+    pub(super) fn to_base_tokens(&self, real: u64) -> Tokens {
         Tokens((real as f64 / self.factor) as u64)
     }
 
     /// Returns the tokens that no compaction frees: system prompt, tools and all rules.
     pub(super) fn floor(&self) -> Tokens {
-        Tokens(self.real(self.snapshot.request.floor.total().0 + self.rules.cost))
+        Tokens(self.to_provider_tokens(self.snapshot.request.floor.total().0 + self.rules.cost))
     }
 
     pub(super) fn freed_by_pruning(&self) -> Tokens {
         let pruned = self.costs.iter().sum::<u64>().saturating_sub(self.pruned.iter().sum());
-        Tokens(self.real(pruned + self.cut))
+        Tokens(self.to_provider_tokens(pruned + self.cut))
     }
 
     /// Returns the size of the view after pruning and cutting inputs alone.
@@ -127,7 +127,7 @@ impl Measured {
     /// Returns the maximum size of the state text at a level, in base tokens.
     pub(super) fn state_limit(&self, level: usize) -> Tokens {
         let share = [0.12, 0.06, 0.03, 0.03, 0.03][level.min(LEVELS - 1)];
-        self.base(part_of(self.snapshot.request.budget.usable(), share))
+        self.to_base_tokens(part_of(self.snapshot.request.budget.usable(), share))
     }
 
     /// Returns the size in tokens of the largest view that is accepted; `None` if the floor alone is too large.
@@ -144,10 +144,10 @@ impl Measured {
         let given: u64 = self.rules.messages.iter().map(|i| self.costs[*i]).sum();
         let carried = self.snapshot.previous.as_ref().map_or(0, |p| nested_rules::cost(&p.rules));
         Breakdown {
-            summary: Tokens(self.real(summary)),
-            state: Tokens(self.real(state)),
-            files: Tokens(self.real(files)),
-            tail: Tokens(self.real(self.costs.iter().sum::<u64>() + self.cut - given)),
+            summary: Tokens(self.to_provider_tokens(summary)),
+            state: Tokens(self.to_provider_tokens(state)),
+            files: Tokens(self.to_provider_tokens(files)),
+            tail: Tokens(self.to_provider_tokens(self.costs.iter().sum::<u64>() + self.cut - given)),
             ..self.frame(given + carried)
         }
     }
@@ -159,10 +159,10 @@ impl Measured {
         Breakdown {
             window: Tokens(self.snapshot.request.budget.window),
             usable: Tokens(self.snapshot.request.budget.usable()),
-            system: Tokens(self.real(floor.system.0)),
-            rules: Tokens(self.real(floor.rules.0 + nested_rules)),
-            skills: Tokens(self.real(floor.skills.0)),
-            tools: Tokens(self.real(floor.tools.0)),
+            system: Tokens(self.to_provider_tokens(floor.system.0)),
+            rules: Tokens(self.to_provider_tokens(floor.rules.0 + nested_rules)),
+            skills: Tokens(self.to_provider_tokens(floor.skills.0)),
+            tools: Tokens(self.to_provider_tokens(floor.tools.0)),
             ..Breakdown::default()
         }
     }
@@ -297,7 +297,9 @@ impl Measured {
             user.into_iter().chain(self.pinned()).filter(|i| Some(*i) != taken_out).collect();
         let leaves = |i: usize| Some(i) == taken_out || self.rules.holds(i);
         let costs: Vec<u64> = (0..messages.len())
-            .map(|i| if stays.contains(&i) || leaves(i) { 0 } else { self.real(self.pruned[i]) })
+            .map(
+                |i| if stays.contains(&i) || leaves(i) { 0 } else { self.to_provider_tokens(self.pruned[i]) },
+            )
             .collect();
         let at = split::cut(messages, &costs, self.tail(level)).min(end);
         let kept: Vec<usize> = stays.range(..at).copied().collect();
@@ -338,12 +340,14 @@ impl Measured {
         let leaving: HashSet<usize> = layout.head.iter().copied().collect();
         let previous = self.snapshot.previous.as_ref().map(|previous| previous.summary.as_str());
         let quotes = Quotes::new(previous, &self.snapshot.messages, |index| leaving.contains(&index));
-        let share = self
-            .base(part_of(self.snapshot.request.budget.usable(), QUOTES_SHARE[layout.level.min(LEVELS - 1)]));
+        let share = self.to_base_tokens(part_of(
+            self.snapshot.request.budget.usable(),
+            QUOTES_SHARE[layout.level.min(LEVELS - 1)],
+        ));
         let unseen: u64 = self.unseen_outputs(&layout.tail).map(|output| output.tokens).sum();
-        let fixed = self.real(self.fixed(layout).saturating_sub(unseen));
+        let fixed = self.to_provider_tokens(self.fixed(layout).saturating_sub(unseen));
         let space = self.target_at(layout.level).and_then(|target| target.0.checked_sub(fixed));
-        let room = space.map_or(0, |space| self.base(space).0 / 3);
+        let room = space.map_or(0, |space| self.to_base_tokens(space).0 / 3);
         quotes.block(Tokens(share.0.min(room)))
     }
 
@@ -425,8 +429,8 @@ impl Measured {
             return None;
         }
         let target = self.target_at(layout.level).filter(|_| !layout.unseen.squeezed)?;
-        let fixed = self.real(self.fixed(layout));
-        let room = self.base(target.0.checked_sub(fixed)?);
+        let fixed = self.to_provider_tokens(self.fixed(layout));
+        let room = self.to_base_tokens(target.0.checked_sub(fixed)?);
         (room.0 >= MIN_SUMMARY).then(|| room.min(self.most()))
     }
 
@@ -443,17 +447,17 @@ impl Measured {
 
     /// Returns the maximum size of a summary in base tokens.
     pub(super) fn most(&self) -> Tokens {
-        self.base(part_of(self.snapshot.request.budget.usable(), 0.15).clamp(400, 6_000))
+        self.to_base_tokens(part_of(self.snapshot.request.budget.usable(), 0.15).clamp(400, 6_000))
     }
 
     /// Returns the size of each category after a compaction with this layout and summary.
     pub(super) fn breakdown_after(&self, layout: &Layout, summary: &str) -> Breakdown {
         Breakdown {
-            summary: Tokens(self.real(estimate_text(summary).0 + SUMMARY_FRAME)),
-            state: Tokens(self.real(estimate_text(&layout.state).0)),
-            kept: Tokens(self.real(layout.costs.kept)),
-            tail: Tokens(self.real(layout.costs.tail)),
-            continuation: Tokens(self.real(layout.costs.continuation)),
+            summary: Tokens(self.to_provider_tokens(estimate_text(summary).0 + SUMMARY_FRAME)),
+            state: Tokens(self.to_provider_tokens(estimate_text(&layout.state).0)),
+            kept: Tokens(self.to_provider_tokens(layout.costs.kept)),
+            tail: Tokens(self.to_provider_tokens(layout.costs.tail)),
+            continuation: Tokens(self.to_provider_tokens(layout.costs.continuation)),
             ..self.frame(self.rules.cost)
         }
     }

@@ -67,7 +67,7 @@ pub(super) fn build(
     };
     let mut after = measured.breakdown_after(layout, &summary);
     let Attached { text: files, files: attached } = attach(measured, layout, after.total());
-    after.files = Tokens(measured.real(estimate_text(&files).0));
+    after.files = Tokens(measured.to_provider_tokens(estimate_text(&files).0));
     let state = [layout.state.as_str(), &files].iter().filter(|t| !t.is_empty()).copied().collect::<Vec<_>>();
     let message = |i: &usize| &snapshot.messages[*i];
     let previous = snapshot.previous.as_ref();

@@ -339,10 +339,10 @@ impl Ask {
         // A tenth is reserved for inaccuracy of the estimate. After the provider refused a piece as too long,
         // pieces are half as large.
         let share = if self.attempt.halved { 0.45 } else { 0.90 };
-        let limit = self.measured.base(part_of(summariser.budget.usable(), share)).0;
+        let limit = self.measured.to_base_tokens(part_of(summariser.budget.usable(), share)).0;
         let user = last_user(&snapshot.messages).map(|i| Arc::clone(&snapshot.messages[i]));
         let stays: Vec<usize> = [self.layout.kept.as_slice(), self.layout.tail.as_slice()].concat();
-        let audit = Tokens(self.measured.base(AUDIT_TOKENS).0.min(limit / 8));
+        let audit = Tokens(self.measured.to_base_tokens(AUDIT_TOKENS).0.min(limit / 8));
         self.head.audit = TailExcerpt::text(user.as_deref(), &self.messages(&stays), audit);
         self.so_far = shorten(&self.so_far, (limit * 36 / 10 / 4) as usize);
         let taken = overhead(&self.template, snapshot.request.focus.as_deref()).0

@@ -21,8 +21,8 @@ pub(super) fn kind(measured: &Measured) -> InputKind {
         return InputKind::PrunedHead;
     };
     let budget = summariser.budget;
-    let instruction =
-        measured.real(overhead(&Template::new(snapshot.policy.summary.template.as_deref()), None).0);
+    let instruction = measured
+        .to_provider_tokens(overhead(&Template::new(snapshot.policy.summary.template.as_deref()), None).0);
     let fits = measured.before.0 + instruction + budget.reserve().min(MAX_OUTPUT)
         <= budget.window.min(budget.input_limit);
     if !fits || snapshot.request.trigger == CompactionTrigger::Overflow || prices.cache_read >= prices.input {
@@ -32,6 +32,6 @@ pub(super) fn kind(measured: &Measured) -> InputKind {
     let stubs: HashSet<&CallId> =
         snapshot.outputs.stubs.iter().chain(snapshot.outputs.prunable.iter().map(|p| &p.call_id)).collect();
     let head = records(&snapshot.messages, &stubs, 1).iter().map(|r| estimate_text(r).0).sum::<u64>();
-    let pruned = Usage { input: measured.real(head) + instruction, ..Usage::default() };
+    let pruned = Usage { input: measured.to_provider_tokens(head) + instruction, ..Usage::default() };
     if prices.cost(&cached) <= prices.cost(&pruned) { InputKind::CachedPrefix } else { InputKind::PrunedHead }
 }

@@ -95,12 +95,12 @@ impl Measured {
         // Outputs are cut only until the view fits the window ([`Self::most_at`]), not until the compaction frees its required share.
         let Some(target) = self.most_at(layout.level).filter(|_| whole > 0) else { return };
         let rest = self.fixed(layout).saturating_sub(whole) + self.reserved(layout.level);
-        let room = self.base(target.0).0.saturating_sub(rest);
+        let room = self.to_base_tokens(target.0).0.saturating_sub(rest);
         let cuts = self.cut_to_fit(layout, &outputs, room);
         if cuts.is_empty() {
             return;
         }
-        let free = self.base(target.0).0.saturating_sub(self.snapshot.request.floor.total().0);
+        let free = self.to_base_tokens(target.0).0.saturating_sub(self.snapshot.request.floor.total().0);
         let is_shown = |output: &&Output<'_>| {
             let new = cuts.iter().find(|cut| cut.call_id == *output.call_id);
             let cut = new.or_else(|| self.snapshot.outputs.cuts.get(output.call_id));

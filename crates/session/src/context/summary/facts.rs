@@ -14,7 +14,7 @@ use super::Sections;
 use super::provenance::{Provenance, unmarked};
 use super::quotes::{OLD_MARK, Quotes};
 use super::state::{one_line, read_files, todo};
-use crate::context::continuation::{is_users_words, words};
+use crate::context::continuation::{is_users_words, typed_text};
 use crate::context::view::{Journal, Line};
 use becket_types::{CallId, FilePath, JournalState, LeftOut, Message, Part, Tokens, cut_end, is_blank};
 use serde_json::Value;
@@ -74,7 +74,7 @@ impl Facts {
         }
         for message in messages.iter().map(Borrow::borrow) {
             if is_users_words(message) {
-                provenance.learn_user(&words(message));
+                provenance.learn_user(&typed_text(message));
             }
             for part in &message.parts {
                 if let Part::ToolResult { output, .. } = part {

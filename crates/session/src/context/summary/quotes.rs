@@ -41,16 +41,16 @@ struct Quote {
     /// both are the same. Never empty.
     runs: Vec<(Seq, Seq)>,
     /// The quoted words; `None` if the messages are only listed.
-    said: Option<Said>,
+    text: Option<QuotedText>,
 }
 
-/// The words of one message, escaped. If `gone` is 0, `start` and `end` together are the whole text.
+/// The words of one message, escaped. If `omitted_chars` is 0, `start` and `end` together are the whole text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Said {
+struct QuotedText {
     start: String,
     end: String,
     /// Number of characters omitted between `start` and `end`.
-    gone: usize,
+    omitted_chars: usize,
 }
 
 /// Quotes of the user's messages, oldest first.
@@ -74,19 +74,19 @@ impl Quotes {
                 continue;
             }
             if is_replay(message) {
-                let whole = Said { start: text.clone(), end: String::new(), gone: 0 };
-                quotes.0.retain(|quote| quote.said.as_ref().is_none_or(|said| !said.is_same(&whole)));
+                let whole = QuotedText { start: text.clone(), end: String::new(), omitted_chars: 0 };
+                quotes.0.retain(|quote| quote.text.as_ref().is_none_or(|said| !said.is_same(&whole)));
             }
             if !leaves(index) {
                 stays.insert(text);
                 continue;
             }
-            let whole = Said { start: text, end: String::new(), gone: 0 };
+            let whole = QuotedText { start: text, end: String::new(), omitted_chars: 0 };
             added.push(Quote::new(message.seq, whole));
         }
         let newer: HashSet<Seq> = added.iter().map(Quote::first).collect();
         // Such a message has a quote in the previous summary if it was restored in the meantime. The new quote replaces it.
-        quotes.0.retain(|quote| quote.said.is_none() || !newer.contains(&quote.first()));
+        quotes.0.retain(|quote| quote.text.is_none() || !newer.contains(&quote.first()));
         quotes.0.extend(added);
         quotes.keep_once(&stays);
         quotes.join_named();
@@ -98,8 +98,8 @@ impl Quotes {
         let mut seen = HashSet::new();
         let mut kept: Vec<Quote> = Vec::new();
         for quote in std::mem::take(&mut self.0).into_iter().rev() {
-            let again = quote.said.as_ref().is_some_and(|said| {
-                said.gone == 0 && (stays.contains(&said.start) || !seen.insert(said.start.clone()))
+            let again = quote.text.as_ref().is_some_and(|said| {
+                said.omitted_chars == 0 && (stays.contains(&said.start) || !seen.insert(said.start.clone()))
             });
             if !again {
                 kept.push(quote);
@@ -115,7 +115,7 @@ impl Quotes {
         let mut joined: Vec<Quote> = Vec::new();
         for quote in std::mem::take(&mut self.0) {
             match joined.last_mut() {
-                Some(last) if last.said.is_none() && quote.said.is_none() => last.runs.extend(quote.runs),
+                Some(last) if last.text.is_none() && quote.text.is_none() => last.runs.extend(quote.runs),
                 _ => joined.push(quote),
             }
         }
@@ -138,7 +138,7 @@ impl Quotes {
     pub fn texts(&self) -> impl Iterator<Item = String> + '_ {
         self.0
             .iter()
-            .filter_map(|quote| quote.said.as_ref())
+            .filter_map(|quote| quote.text.as_ref())
             .map(|said| format!("{} {}", said.start, said.end))
     }
 
@@ -197,11 +197,11 @@ impl Quotes {
             chosen.insert(index);
         }
         let share = fair_share(chosen.iter().map(|index| costs[*index]), max.saturating_sub(LEAST / 2));
-        let quotes = self.0.iter().enumerate().map(|(index, quote)| match &quote.said {
+        let quotes = self.0.iter().enumerate().map(|(index, quote)| match &quote.text {
             Some(said) if chosen.contains(&index) => {
                 Quote::new(quote.first(), said.cut(quote.first(), share.max(LEAST / 2)))
             }
-            _ => Quote { said: None, ..quote.clone() },
+            _ => Quote { text: None, ..quote.clone() },
         });
         Self(quotes.collect())
     }
@@ -210,7 +210,7 @@ impl Quotes {
     /// remain.
     fn by_weight(&self) -> Vec<usize> {
         let mut rest: std::collections::VecDeque<usize> =
-            (0..self.0.len()).filter(|index| self.0[*index].said.is_some()).collect();
+            (0..self.0.len()).filter(|index| self.0[*index].text.is_some()).collect();
         let mut order: Vec<usize> = rest.pop_back().into_iter().collect();
         while !rest.is_empty() {
             order.extend(rest.pop_front());
@@ -230,7 +230,7 @@ impl Quotes {
             let lines =
                 old.lines().skip(1).take_while(|line| line.starts_with("> ") || line.starts_with("- ("));
             for line in lines.filter_map(|line| line.strip_prefix("> ")) {
-                let said = Said { start: escape_tags(line), end: String::new(), gone: 0 };
+                let said = QuotedText { start: escape_tags(line), end: String::new(), omitted_chars: 0 };
                 quotes.push(Quote::new(Seq(0), said));
             }
         }
@@ -238,21 +238,21 @@ impl Quotes {
         for line in summary[from..to - CLOSE.len()].lines().skip(1) {
             match header(line) {
                 Some((runs, text)) => {
-                    let said = (text != NAMED).then(|| Said {
+                    let said = (text != NAMED).then(|| QuotedText {
                         start: text.strip_prefix(' ').unwrap_or(text).to_owned(),
                         end: String::new(),
-                        gone: 0,
+                        omitted_chars: 0,
                     });
-                    quotes.push(Quote { runs, said });
+                    quotes.push(Quote { runs, text: said });
                 }
                 None => {
-                    if let Some(said) = quotes.last_mut().and_then(|quote| quote.said.as_mut()) {
+                    if let Some(said) = quotes.last_mut().and_then(|quote| quote.text.as_mut()) {
                         said.push(line.strip_prefix("  ").unwrap_or(line));
                     }
                 }
             }
         }
-        for said in quotes.iter_mut().filter_map(|quote| quote.said.as_mut()) {
+        for said in quotes.iter_mut().filter_map(|quote| quote.text.as_mut()) {
             said.end.truncate(said.end.trim_end().len());
         }
         Self(quotes)
@@ -269,8 +269,8 @@ impl Quotes {
 }
 
 impl Quote {
-    fn new(message: Seq, said: Said) -> Self {
-        Self { runs: vec![(message, message)], said: Some(said) }
+    fn new(message: Seq, said: QuotedText) -> Self {
+        Self { runs: vec![(message, message)], text: Some(said) }
     }
 
     fn first(&self) -> Seq {
@@ -284,10 +284,10 @@ impl Quote {
             (first, last) => format!("m{first}–m{last}"),
         });
         let id = format!("[{}]", names.collect::<Vec<_>>().join(", "));
-        let Some(said) = &self.said else { return format!("{id}{NAMED}") };
+        let Some(said) = &self.text else { return format!("{id}{NAMED}") };
         let mut text = format!("{id} {}", indented(&said.start));
-        if said.gone > 0 {
-            let (mark, end) = (cut_mark(said.gone, self.first()), indented(&said.end));
+        if said.omitted_chars > 0 {
+            let (mark, end) = (cut_mark(said.omitted_chars, self.first()), indented(&said.end));
             let _ = write!(text, "\n  {mark}\n  {end}");
         }
         text
@@ -298,14 +298,14 @@ impl Quote {
     }
 }
 
-impl Said {
+impl QuotedText {
     /// True if two quotes have the same words: a continuation repeats a message that an earlier compaction quoted. If one of the quotes is
     /// cut, the same beginning and about the same length are enough, because cutting and parsing trim lines.
     fn is_same(&self, other: &Self) -> bool {
-        if self.gone == 0 && other.gone == 0 {
+        if self.omitted_chars == 0 && other.omitted_chars == 0 {
             return self.start == other.start;
         }
-        let length = |said: &Self| said.start.chars().count() + said.end.chars().count() + said.gone;
+        let length = |said: &Self| said.start.chars().count() + said.end.chars().count() + said.omitted_chars;
         let (mine, its) = (length(self), length(other));
         let equal = self.start.chars().zip(other.start.chars()).take_while(|(a, b)| a == b).count();
         let shorter = self.start.chars().count().min(other.start.chars().count());
@@ -316,8 +316,8 @@ impl Said {
     /// Adds a further line of a block that is parsed.
     fn push(&mut self, line: &str) {
         match read_cut_mark(line) {
-            Some(gone) if self.gone == 0 => self.gone = gone,
-            _ if self.gone > 0 => {
+            Some(gone) if self.omitted_chars == 0 => self.omitted_chars = gone,
+            _ if self.omitted_chars > 0 => {
                 if !self.end.is_empty() {
                     self.end.push('\n');
                 }
@@ -336,9 +336,9 @@ impl Said {
         if cost(self) <= max {
             return self.clone();
         }
-        let whole = self.start.chars().count() + self.end.chars().count() + self.gone;
+        let whole = self.start.chars().count() + self.end.chars().count() + self.omitted_chars;
         // In a quote that is already cut, the start loses characters at its end, and the end loses characters at its beginning.
-        let (head, tail) = if self.gone == 0 {
+        let (head, tail) = if self.omitted_chars == 0 {
             (self.start.as_str(), self.start.as_str())
         } else {
             (self.start.as_str(), self.end.as_str())
@@ -351,7 +351,7 @@ impl Said {
             let said = Self {
                 start: start.to_owned(),
                 end: end.to_owned(),
-                gone: whole.saturating_sub(shown).max(1),
+                omitted_chars: whole.saturating_sub(shown).max(1),
             };
             if cost(&said) <= max || bytes < 16 {
                 return said;

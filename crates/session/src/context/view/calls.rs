@@ -142,7 +142,7 @@ impl Calls {
 
     /// Updates positions after messages were moved. `places` has the new position for each old one. Messages that were removed from memory
     /// had no shown result.
-    pub(super) fn moved(&mut self, places: &[usize]) {
+    pub(super) fn update_positions(&mut self, places: &[usize]) {
         for (_, answer) in &mut self.answers.0 {
             if let Answer::At((at, _)) = answer {
                 *at = places[*at];

@@ -133,7 +133,11 @@ impl Checkpoint {
             calls: calls.clone(),
             states: record.states.clone(),
             turn: turn.clone(),
-            lost: LostRecord { left: log.left.clone(), forgotten: log.forgotten, lost_at: log.lost_at },
+            lost: LostRecord {
+                left: log.left_memory.clone(),
+                forgotten: log.forgotten,
+                lost_at: log.last_lossy_compaction,
+            },
             settings: SettingsRecord {
                 system_items: record.system.items.clone(),
                 model: record.model.clone(),
@@ -147,7 +151,7 @@ impl Checkpoint {
             },
             used: record.used,
         };
-        checkpoint.calls.moved(&places);
+        checkpoint.calls.update_positions(&places);
         let lost = &mut checkpoint.lost;
         for control in &controls.list {
             let (record, whole) = slim(conversation, control);
@@ -159,9 +163,9 @@ impl Checkpoint {
         }
         for (slot, _) in slots.iter().zip(&stays).filter(|(_, stays)| !**stays) {
             lost.forgotten = lost.forgotten.max(Some(slot.seq));
-            lost.lost_at = lost.lost_at.max(slot.out);
+            lost.lost_at = lost.lost_at.max(slot.removed_by);
             if controls.effects.counts(slot) {
-                lost.left.see(&slot.message, slot.seq, slot.finish.is_some());
+                lost.left.note_message(&slot.message, slot.seq, slot.finish.is_some());
             }
         }
         checkpoint
@@ -187,7 +191,8 @@ impl Checkpoint {
             used,
         } = self;
         let mut log = Log::new(slots.into_iter().map(Slot::from).collect());
-        (log.left, log.forgotten, log.lost_at) = (lost.left, lost.forgotten, lost.lost_at);
+        (log.left_memory, log.forgotten, log.last_lossy_compaction) =
+            (lost.left, lost.forgotten, lost.lost_at);
         let mut record = SessionRecord {
             states,
             model: settings.model,
@@ -275,7 +280,7 @@ fn slim(conversation: &Conversation, control: &Control) -> (ControlRecord, bool)
 
 impl From<&Slot> for SlotRecord {
     fn from(slot: &Slot) -> Self {
-        let Slot { message, seq, done, finish, tokens, owner, out } = slot;
+        let Slot { message, seq, done, finish, tokens, owner, removed_by: out } = slot;
         Self {
             message: Message::clone(message),
             seq: *seq,
@@ -291,7 +296,7 @@ impl From<&Slot> for SlotRecord {
 impl From<SlotRecord> for Slot {
     fn from(record: SlotRecord) -> Self {
         let SlotRecord { message, seq, done, finish, tokens, owner, out } = record;
-        Self { message: Arc::new(message), seq, done, finish, tokens, owner, out }
+        Self { message: Arc::new(message), seq, done, finish, tokens, owner, removed_by: out }
     }
 }
 

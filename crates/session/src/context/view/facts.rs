@@ -41,7 +41,7 @@ pub(super) struct Words {
 }
 
 impl Words {
-    pub(super) fn see(&mut self, message: &Message, seq: Seq, finished: bool) {
+    pub(super) fn note_message(&mut self, message: &Message, seq: Seq, finished: bool) {
         match message.role {
             Role::Assistant => self.assistant = self.assistant.max(Some(seq)),
             Role::User => {
@@ -62,7 +62,7 @@ impl Turn {
     pub(super) fn message(&mut self, message: &Message, seq: Seq) {
         self.ended = None;
         self.interrupted = false;
-        self.newest.see(message, seq, false);
+        self.newest.note_message(message, seq, false);
         if message.role == Role::Assistant {
             self.shown_up_to = seq;
         }
@@ -93,7 +93,7 @@ impl Turn {
     ) {
         self.newest = left.clone();
         for (message, seq, finished) in messages {
-            self.newest.see(message, seq, finished);
+            self.newest.note_message(message, seq, finished);
         }
         // Only prompts and answers begin a turn. becket's own messages before a prompt stay when the prompt is rewound, so they do not
         // count here.

@@ -51,7 +51,7 @@ impl Conversation {
     }
 
     /// True if the entry is newer than the last one. If so, stores it as the last one.
-    fn is_next(&mut self, seq: Seq) -> bool {
+    fn advance_to(&mut self, seq: Seq) -> bool {
         let is = self.last_seq.is_none_or(|last| seq > last);
         if is {
             self.last_seq = Some(seq);
@@ -62,7 +62,7 @@ impl Conversation {
     /// Applies the next entry, in O(1) except for compactions and reverts. An entry that is not newer than
     /// the last one is ignored.
     pub(super) fn apply(&mut self, entry: &Entry) {
-        if !self.is_next(entry.seq) {
+        if !self.advance_to(entry.seq) {
             return;
         }
         let seq = entry.seq;
@@ -137,11 +137,11 @@ impl Conversation {
     pub(super) fn apply_owned(&mut self, entry: Entry) {
         let Entry { seq, time, kind } = entry;
         match kind {
-            EntryKind::Message { mut message } if self.is_next(seq) => {
+            EntryKind::Message { mut message } if self.advance_to(seq) => {
                 message.parts.iter_mut().for_each(release_spare);
                 self.message(seq, message);
             }
-            EntryKind::Part { message, mut part } if self.is_next(seq) => {
+            EntryKind::Part { message, mut part } if self.advance_to(seq) => {
                 release_spare(&mut part);
                 self.part(&message, part);
             }
@@ -166,7 +166,7 @@ impl Conversation {
         let tokens = weight::plain(&message);
         let done = message.role != Role::Assistant;
         let message = Arc::new(message);
-        let at = self.log.push(Slot { message, seq, done, finish: None, tokens, owner, out: None });
+        let at = self.log.push(Slot { message, seq, done, finish: None, tokens, owner, removed_by: None });
         if self.effects().counts(&self.log[at]) {
             self.live.slots.push(at);
             // The call may have been pruned before its result arrives. The result is then shown as a stub at
@@ -215,7 +215,7 @@ impl Conversation {
     }
 
     fn part(&mut self, id: &MessageId, mut part: Part) {
-        let Some(at) = self.log.newest(id) else { return self.log.miss() };
+        let Some(at) = self.log.newest(id) else { return self.log.note_missing() };
         self.own_ids(self.log[at].seq, &mut part);
         let slot = &mut self.log[at];
         let tokens = budget::estimate_part(&part);
@@ -230,7 +230,7 @@ impl Conversation {
     }
 
     fn finish(&mut self, id: &MessageId, reason: &FinishReason) {
-        let Some(at) = self.log.newest(id) else { return self.log.miss() };
+        let Some(at) = self.log.newest(id) else { return self.log.note_missing() };
         let slot = &mut self.log[at];
         slot.done = true;
         slot.finish = Some(reason.clone());
@@ -274,7 +274,7 @@ impl Conversation {
 
     fn restore(&mut self, entry: &Entry, messages: &[MessageId]) {
         // The requested messages, or calls and results that belong to them, may have left memory. Then the view becomes stale.
-        self.log.miss();
+        self.log.note_missing();
         let before = std::mem::take(&mut self.live.slots);
         self.live.slots = live::restored(&mut self.log, &self.controls.effects, before, messages);
         self.control(entry, Act::Restore(messages.to_vec()));
@@ -298,9 +298,9 @@ impl Conversation {
     fn refold(&mut self) {
         let Revision { since, revived } = self.controls.revise();
         let log = &mut self.log;
-        log.stale |= log.forgotten.is_some() && (revived || log.lost_at >= Some(since));
-        for slot in log.slots_mut().iter_mut().filter(|slot| slot.out >= Some(since)) {
-            slot.out = None;
+        log.stale |= log.forgotten.is_some() && (revived || log.last_lossy_compaction >= Some(since));
+        for slot in log.slots_mut().iter_mut().filter(|slot| slot.removed_by >= Some(since)) {
+            slot.removed_by = None;
         }
         let (mut live, mut next) = (Vec::new(), 0);
         let Controls { list, effects } = &mut self.controls;
@@ -329,7 +329,7 @@ impl Conversation {
         self.live.slots = live;
         let counting = log.slots().iter().filter(|slot| effects.counts(slot));
         let counting = counting.map(|slot| (slot.message.as_ref(), slot.seq, slot.finish.is_some()));
-        self.turn.rescan(&log.left, counting, |seq| effects.is_dead(seq));
+        self.turn.rescan(&log.left_memory, counting, |seq| effects.is_dead(seq));
         self.log.stale |= self.turn.newest.assistant.is_some_and(|seq| self.log.find(seq).is_none());
         self.reattach();
     }
@@ -363,7 +363,7 @@ impl Conversation {
         for at in &mut self.live.slots {
             *at = places[*at];
         }
-        self.calls.moved(&places);
+        self.calls.update_positions(&places);
     }
 
     /// For each message in memory, returns true if it must stay: shown messages, those that determine the turn state, those that may still

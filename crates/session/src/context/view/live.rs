@@ -30,7 +30,7 @@ pub(super) struct Live {
 /// first slot that was not examined.
 pub(super) fn take(log: &Log, effects: &Effects, live: &mut Vec<usize>, next: usize, until: Seq) -> usize {
     let end = log.slots().partition_point(|slot| slot.seq < until).max(next);
-    let shown = |slot: &Slot| slot.out.is_none() && effects.counts(slot);
+    let shown = |slot: &Slot| slot.removed_by.is_none() && effects.counts(slot);
     live.extend((next..end).filter(|at| shown(&log[*at])));
     end
 }
@@ -47,7 +47,7 @@ pub(super) fn compacted(
     let mut staying = left.iter().peekable();
     for at in live {
         if staying.next_if_eq(&&at).is_none() {
-            log[at].out = Some(by);
+            log[at].removed_by = Some(by);
         }
     }
     left
@@ -98,8 +98,9 @@ fn kept(log: &Log, effects: &Effects, live: &[usize], compaction: &Compaction) -
 pub(super) fn restored(log: &mut Log, effects: &Effects, live: Vec<usize>, ids: &[MessageId]) -> Vec<usize> {
     let ids: HashSet<MessageId> = ids.iter().copied().collect();
     let repeated = effects.compaction.as_ref().map_or(&[][..], |(_, c)| &c.retained.taken_out);
-    let out =
-        |slot: &Slot| slot.out.is_some() && effects.counts(slot) && !repeated.contains(&slot.message.id);
+    let out = |slot: &Slot| {
+        slot.removed_by.is_some() && effects.counts(slot) && !repeated.contains(&slot.message.id)
+    };
     let asked = |slot: &&Slot| ids.contains(&slot.message.id) && out(slot);
     let mut calls: HashSet<CallId> = HashSet::new();
     for slot in log.slots().iter().filter(asked) {
@@ -119,7 +120,7 @@ pub(super) fn restored(log: &mut Log, effects: &Effects, live: Vec<usize>, ids: 
     let back: Vec<usize> =
         log.slots().iter().enumerate().filter(|(_, slot)| belongs(slot)).map(|(at, _)| at).collect();
     for at in &back {
-        log[*at].out = None;
+        log[*at].removed_by = None;
     }
     let mut live = [live, back].concat();
     live.sort_unstable();
@@ -151,7 +152,7 @@ mod tests {
             message.seq = Seq(at as u64 + 1);
             let seq = message.seq;
             let message = Arc::new(message);
-            Slot { message, seq, done: true, finish: None, tokens: Tokens(1), owner: None, out: None }
+            Slot { message, seq, done: true, finish: None, tokens: Tokens(1), owner: None, removed_by: None }
         };
         Log::new(messages.into_iter().enumerate().map(slot).collect())
     }
@@ -184,7 +185,7 @@ mod tests {
         let kept = compaction(vec![log[2].message.id]);
         let left = compacted(&mut log, &effects, vec![0, 1, 2, 3, 4], Seq(6), &kept);
         assert_eq!(left, [1, 2, 3, 4]);
-        assert_eq!(log[0].out, Some(Seq(6)));
+        assert_eq!(log[0].removed_by, Some(Seq(6)));
         let left = compacted(&mut log, &effects, left, Seq(7), &compaction(Vec::new()));
         assert_eq!(left, [4]);
     }
@@ -196,7 +197,7 @@ mod tests {
         let left = compacted(&mut log, &effects, vec![0, 1, 2, 3, 4], Seq(6), &compaction(Vec::new()));
         let result = log[3].message.id;
         assert_eq!(restored(&mut log, &effects, left, &[result]), [1, 2, 3, 4]);
-        assert!(log[1].out.is_none() && log[0].out.is_some());
+        assert!(log[1].removed_by.is_none() && log[0].removed_by.is_some());
         let mut live = Vec::new();
         assert_eq!(take(&log, &effects, &mut live, 0, Seq(3)), 2);
         assert_eq!(live, [1]);

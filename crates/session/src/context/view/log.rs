@@ -24,7 +24,7 @@ pub(super) struct Slot {
     /// If this is a continuation: the compaction that it follows. Both are undone together.
     pub(super) owner: Option<Seq>,
     /// The compaction that removed this message from the view.
-    pub(super) out: Option<Seq>,
+    pub(super) removed_by: Option<Seq>,
 }
 
 /// Slots by message id. Most look-ups are for the newest messages, which are searched directly. The map is filled only when an older
@@ -42,11 +42,11 @@ pub(super) struct Log {
     slots: Vec<Slot>,
     ids: Ids,
     /// Facts about messages that have left memory, for the turn state.
-    pub(super) left: Words,
+    pub(super) left_memory: Words,
     /// Newest message that has left memory.
     pub(super) forgotten: Option<Seq>,
     /// The newest compaction that removed a message which has left memory.
-    pub(super) lost_at: Option<Seq>,
+    pub(super) last_lossy_compaction: Option<Seq>,
     /// True if a compaction has removed messages from the view since the last release.
     pub(super) may_release: bool,
     pub(super) stale: bool,
@@ -103,7 +103,7 @@ impl Log {
     }
 
     /// Records that an entry names messages that may not be in memory. If any message has left memory, the log becomes stale.
-    pub(super) fn miss(&mut self) {
+    pub(super) fn note_missing(&mut self) {
         self.stale |= self.forgotten.is_some();
     }
 
@@ -136,9 +136,9 @@ impl Log {
                 continue;
             }
             self.forgotten = self.forgotten.max(Some(slot.seq));
-            self.lost_at = self.lost_at.max(slot.out);
+            self.last_lossy_compaction = self.last_lossy_compaction.max(slot.removed_by);
             if counts(&slot) {
-                self.left.see(&slot.message, slot.seq, slot.finish.is_some());
+                self.left_memory.note_message(&slot.message, slot.seq, slot.finish.is_some());
             }
         }
         self.slots = slots;
@@ -164,7 +164,7 @@ mod tests {
                 finish: None,
                 tokens,
                 owner: None,
-                out: Some(Seq(99)),
+                removed_by: Some(Seq(99)),
             });
             id
         });
@@ -187,16 +187,16 @@ mod tests {
     fn the_oldest_messages_leave_first_and_what_they_said_stays_known() {
         let (mut log, ids) = log(6);
         let stays = vec![true, false, false, false, false, true];
-        log.miss();
+        log.note_missing();
         assert!(!log.stale, "nothing has left yet");
         let places = log.release(stays, Tokens(25), |_| true).unwrap();
         assert_eq!(places, [0, 1, 1, 1, 2, 3]);
         let left: Vec<MessageId> = log.slots().iter().map(|slot| slot.message.id).collect();
         assert_eq!(left, [ids[0], ids[3], ids[4], ids[5]]);
         assert_eq!((log.newest(&ids[5]), log.newest(&ids[1])), (Some(3), None));
-        assert_eq!((log.forgotten, log.lost_at), (Some(Seq(6)), Some(Seq(99))));
-        assert_eq!(log.left.input, Some(Seq(6)));
-        log.miss();
+        assert_eq!((log.forgotten, log.last_lossy_compaction), (Some(Seq(6)), Some(Seq(99))));
+        assert_eq!(log.left_memory.input, Some(Seq(6)));
+        log.note_missing();
         assert!(log.stale);
         assert!(log.release(vec![false; 4], Tokens(40), |_| true).is_none(), "all of them fit");
     }

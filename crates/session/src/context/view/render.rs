@@ -120,7 +120,7 @@ impl Rendering {
         });
         let fresh_from = if dirty { None } else { Some(self.context.messages.len()) };
         if dirty || !self.built {
-            self.lead(conversation);
+            self.push_summary(conversation);
         }
         bump |= self.advance(conversation, fresh_from);
         if let Some(shown) = shown {
@@ -153,7 +153,7 @@ impl Rendering {
     }
 
     /// Adds the summary, the session state and the rules below the working directory.
-    fn lead(&mut self, conversation: &Conversation) {
+    fn push_summary(&mut self, conversation: &Conversation) {
         let Some((seq, compaction)) = conversation.effects().compaction.clone() else { return };
         // The summary must not be able to close the tag that contains it.
         let summary = escape::escape_tags(&compaction.summary, &["context-summary", "system-reminder"]);

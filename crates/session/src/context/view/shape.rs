@@ -45,14 +45,14 @@ pub(crate) struct Shaped<'a> {
 }
 
 impl<'a> Shaped<'a> {
-    fn did(&mut self, what: &str) {
+    fn note_rule(&mut self, what: &str) {
         if !self.applied.iter().any(|a| a == what) {
             self.applied.push(what.to_owned());
         }
     }
 
-    fn did_and_say(&mut self, what: &str, note: String) {
-        self.did(what);
+    fn note_rule_and_report(&mut self, what: &str, note: String) {
+        self.note_rule(what);
         self.notes.push(note);
     }
 
@@ -65,7 +65,7 @@ impl<'a> Shaped<'a> {
     }
 
     /// True if the message is unchanged.
-    fn is(&self, raw: &Message) -> bool {
+    fn is_unchanged(&self, raw: &Message) -> bool {
         let same = |(mine, part): (&Cow<'_, Part>, &Part)| matches!(mine, Cow::Borrowed(mine) if std::ptr::eq(*mine, part));
         self.compacted.is_none()
             && self.parts.len() == raw.parts.len()
@@ -75,7 +75,7 @@ impl<'a> Shaped<'a> {
     /// Makes the message from the parts; the ledger's own message if nothing has changed. Also returns the names of the changes, and the
     /// notes.
     pub(crate) fn into_message(self, raw: &Arc<Message>) -> (Arc<Message>, Vec<String>, Vec<String>) {
-        if self.is(raw) {
+        if self.is_unchanged(raw) {
             return (Arc::clone(raw), self.applied, self.notes);
         }
         let mut metadata = raw.metadata.clone();
@@ -102,7 +102,7 @@ pub(crate) fn shape<'a>(raw: &'a Message, how: &RenderOptions<'_>) -> Shaped<'a>
     for (at, part) in raw.parts.iter().enumerate() {
         match part {
             Part::Text { ignored: true, .. } | Part::Unknown(_) => {}
-            Part::Text { text, .. } if is_blank(text) => out.did("repaired: blank text left out"),
+            Part::Text { text, .. } if is_blank(text) => out.note_rule("repaired: blank text left out"),
             Part::Text { text, .. } => out_text(raw, part, text, how, &mut out),
             Part::Image { .. } | Part::File { .. } => {
                 if raw.role != Role::Assistant && !(how.as_text)(at as u32) {
@@ -113,15 +113,16 @@ pub(crate) fn shape<'a>(raw: &'a Message, how: &RenderOptions<'_>) -> Shaped<'a>
             }
             Part::Reasoning { .. } if raw.role == Role::Assistant => reasoning(part, how.scope, &mut out),
             Part::ToolCall { .. } if raw.role == Role::Assistant => call(part, how, &mut out),
-            Part::Reasoning { .. } | Part::ToolCall { .. } | Part::ToolResult { .. } => out.did_and_say(
-                "repaired: misplaced part left out",
-                format!("message {}: part {at} does not belong there and is not sent", raw.id),
-            ),
+            Part::Reasoning { .. } | Part::ToolCall { .. } | Part::ToolResult { .. } => out
+                .note_rule_and_report(
+                    "repaired: misplaced part left out",
+                    format!("message {}: part {at} does not belong there and is not sent", raw.id),
+                ),
         }
     }
     while matches!(out.parts.last().map(Cow::as_ref), Some(Part::Reasoning { .. })) {
         out.parts.pop();
-        out.did("repaired: reasoning without an answer left out");
+        out.note_rule("repaired: reasoning without an answer left out");
     }
     out
 }
@@ -130,13 +131,13 @@ fn out_text<'a>(raw: &Message, part: &'a Part, text: &'a str, how: &RenderOption
     let Part::Text { synthetic, extra, .. } = part else { return };
     let shown = match raw.origin {
         _ if how.wrapped && reminder::wraps(part) => {
-            out.did("reminder");
+            out.note_rule("reminder");
             Cow::Owned(reminder::wrap(text))
         }
         Origin::Tool | Origin::Synthetic(Synthetic::Rules) => {
             let escaped = escape::escape(text);
             if matches!(escaped, Cow::Owned(_)) {
-                out.did("escaped");
+                out.note_rule("escaped");
             }
             escaped
         }
@@ -158,7 +159,7 @@ fn out_text<'a>(raw: &Message, part: &'a Part, text: &'a str, how: &RenderOption
 
 fn media_text(raw: &Message, part: &Part, out: &mut Shaped<'_>) {
     if let Some(text) = media::placeholder(part, Some(&format!("m{}", raw.seq))) {
-        out.did("media: shown as text");
+        out.note_rule("media: shown as text");
         out.put(Part::Text { text, synthetic: true, ignored: false, spill: None, extra: Map::new() });
     }
 }
@@ -168,7 +169,7 @@ fn call<'a>(part: &'a Part, how: &RenderOptions<'_>, out: &mut Shaped<'a>) {
     let safe = repair::safe_name(name);
     let cut = (how.input)(call_id).filter(|_| invalid.is_none() && input.is_object());
     if let Some(cut) = cut {
-        out.did("input cut");
+        out.note_rule("input cut");
         return out.put(Part::ToolCall {
             call_id: call_id.clone(),
             name: safe.into_owned(),
@@ -178,13 +179,13 @@ fn call<'a>(part: &'a Part, how: &RenderOptions<'_>, out: &mut Shaped<'a>) {
         });
     }
     if matches!(safe, Cow::Owned(_)) {
-        out.did_and_say(
+        out.note_rule_and_report(
             "repaired: tool name",
             format!("tool name {name} is sent as {safe:?}: providers refuse it", name = quoted(&name)),
         );
     }
     if invalid.is_some() || !input.is_object() {
-        out.did("repaired: invalid arguments sent as {}");
+        out.note_rule("repaired: invalid arguments sent as {}");
     } else if matches!(safe, Cow::Borrowed(_)) {
         return out.keep(part);
     }
@@ -200,12 +201,12 @@ fn call<'a>(part: &'a Part, how: &RenderOptions<'_>, out: &mut Shaped<'a>) {
 fn reasoning<'a>(part: &'a Part, scope: &ModelScope, out: &mut Shaped<'a>) {
     let Part::Reasoning { text, provider, model, .. } = part else { return };
     if !repair::reasoning_fits(part, scope) {
-        out.did_and_say(
+        out.note_rule_and_report(
             "reasoning of another model left out",
             format!("reasoning of {provider}/{model} is not sent to {}/{}", scope.provider, scope.model),
         );
     } else if !part.is_signed() && is_blank(text) {
-        out.did("repaired: blank reasoning left out");
+        out.note_rule("repaired: blank reasoning left out");
     } else {
         out.keep(part);
     }
@@ -222,18 +223,18 @@ pub(crate) fn shape_result<'a>(raw: &'a Message, nth: usize, how: &RenderOptions
     let already = raw.metadata.time.and_then(|t| t.compacted).is_some();
     let mut text = match how.pruned {
         Some(mark) if !already => {
-            out.did("pruned");
+            out.note_rule("pruned");
             out.compacted = Some(mark.at);
             Cow::Owned(super::super::prune::stub(call_id, name, mark.bytes, mark.lines, &mark.excerpt))
         }
         _ if let Some(text) = how.cut.filter(|_| !already).and_then(|cut| cut::render(part, cut)) => {
-            out.did("cut");
+            out.note_rule("cut");
             Cow::Owned(text)
         }
         _ => escape_output(output, already, &mut out),
     };
     if is_blank(&text) {
-        out.did("repaired: blank output");
+        out.note_rule("repaired: blank output");
         text = Cow::Owned(repair::NO_OUTPUT.to_owned());
     }
     let mut media = Vec::new();
@@ -245,7 +246,7 @@ pub(crate) fn shape_result<'a>(raw: &'a Message, nth: usize, how: &RenderOptions
         if !is_error && how.pruned.is_none() && !(how.as_text)(at as u32) {
             media.push(Cow::Borrowed(part));
         } else if let Some(stub) = media::placeholder(part, Some(call_id.as_str())) {
-            out.did("media: shown as text");
+            out.note_rule("media: shown as text");
             let text = text.to_mut();
             text.push('\n');
             text.push_str(&stub);
@@ -279,7 +280,7 @@ fn escape_output<'a>(output: &'a str, already: bool, out: &mut Shaped<'_>) -> Co
     match escape::escape(&output[tag..]) {
         Cow::Borrowed(_) => Cow::Borrowed(output),
         Cow::Owned(rest) => {
-            out.did("escaped");
+            out.note_rule("escaped");
             Cow::Owned(format!("{}{rest}", &output[..tag]))
         }
     }

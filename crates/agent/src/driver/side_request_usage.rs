@@ -10,7 +10,7 @@ use becket_types::{Tokens, Usage};
 
 /// Usage of one request so far.
 #[derive(Debug)]
-pub(super) struct BesideUsage {
+pub(super) struct SideRequestUsage {
     reported: Usage,
     /// The expected size of the request.
     expected: Tokens,
@@ -19,7 +19,7 @@ pub(super) struct BesideUsage {
     has_ended: bool,
 }
 
-impl BesideUsage {
+impl SideRequestUsage {
     /// `expected`: the estimated size of the request.
     pub(super) fn new(expected: Tokens) -> Self {
         Self { reported: Usage::default(), expected, output: Tokens(0), has_ended: false }
@@ -65,7 +65,7 @@ mod tests {
             (vec![&text], (0, false)),
             (vec![&reported, &text], (7, false)),
         ] {
-            let mut usage = BesideUsage::new(Tokens(100));
+            let mut usage = SideRequestUsage::new(Tokens(100));
             for event in &events {
                 usage.note(event);
             }

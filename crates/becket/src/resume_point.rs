@@ -11,7 +11,7 @@ use std::path::Path;
 /// # Errors
 ///
 /// Returns a failure for the user if the session cannot be read or has no such message.
-pub(crate) fn end_of(dir: &Path, message: MessageId) -> Result<Seq, Failure> {
+pub(crate) fn message_end(dir: &Path, message: MessageId) -> Result<Seq, Failure> {
     let entries = store::read_entries(dir).map_err(crate::cmd::store_failure)?;
     let mut end = None;
     for entry in entries.flatten().flatten() {
@@ -48,15 +48,15 @@ pub(crate) fn drops_only(dir: &Path, upto: Seq, turn: MessageId) -> Result<(), F
     }
     match prompts[..] {
         [only] if only == turn => Ok(()),
-        [] => Err(rejected("no turn follows that message")),
+        [] => Err(resume_failure("no turn follows that message")),
         [first, ..] if first != turn => {
-            Err(rejected(&format!("the first prompt after that message is {first}, not {turn}")))
+            Err(resume_failure(&format!("the first prompt after that message is {first}, not {turn}")))
         }
-        _ => Err(rejected("later messages do not belong to that turn")),
+        _ => Err(resume_failure("later messages do not belong to that turn")),
     }
 }
 
 /// Makes the refusal that programs look for.
-fn rejected(why: &str) -> Failure {
+fn resume_failure(why: &str) -> Failure {
     Failure::usage(format!("Resume rejected by --resume-drops-turn: {why}"))
 }

@@ -12,7 +12,7 @@ use crate::federation::device::{DeviceLogin, Prompt};
 use crate::interactive::accounts::{KeyFault, check_and_keep};
 use crate::interactive::line_input::LineInput;
 use crate::interactive::preferences;
-use crate::keys::KeepIn;
+use crate::keys::KeyStore;
 use crate::settings::RunSettings;
 use crate::{models, sys};
 use becket_config::{ProviderAuth, Source};
@@ -49,8 +49,8 @@ pub(in crate::interactive) async fn ask(
         if fixed == 0 {
             return Ok(false);
         }
-        let usual = servers::usual(environment, &settings.settings);
-        let news = servers::look(usual, None, 0, Some(Note::new(note.clone())));
+        let usual = servers::local_servers(environment, &settings.settings);
+        let news = servers::query_all(usual, None, 0, Some(Note::new(note.clone())));
         let page = page.noting(&note);
         let answer = welcome::run(io::stdout(), &preferences.theme, page, news).await;
         match answer.map_err(|e| unusable(&e))? {
@@ -97,7 +97,7 @@ fn page(
         let entry = Entry::of(Choice::Key, &format!("enter a key for {provider}"), "saved for the next time");
         entries.push(entry.secret());
     }
-    let others = models::by_key(environment, &settings.settings).into_iter();
+    let others = models::models_by_key(environment, &settings.settings).into_iter();
     entries.extend(others.map(|(found, other)| {
         Entry::of(Choice::Model(other.clone()), &other, &format!("for this run, with the key in {found}"))
     }));
@@ -145,7 +145,7 @@ async fn enter(
 async fn log_in(login: DeviceLogin, provider: &str, theme: &Theme) -> Result<Result<(), String>, Failure> {
     let failed =
         |why: String| format!("The login at {provider} did not work: {}.", why.trim_end_matches('.'));
-    let (prompt, mut task) = login.start(KeepIn::Keychain);
+    let (prompt, mut task) = login.start(KeyStore::Keychain);
     if let Ok(prompt) = prompt.await {
         let cancel = vec![Entry::of((), "cancel the login", "")];
         let page = Welcome::new(&format!("Log in at {provider}"), code(&prompt), cancel).cancelling();
@@ -197,7 +197,7 @@ async fn in_lines(
     }
     writeln!(io::stderr(), "{failure}").map_err(cannot)?;
     if let Some(login) = login {
-        let (prompt, mut task) = login.start(KeepIn::Keychain);
+        let (prompt, mut task) = login.start(KeyStore::Keychain);
         if let Ok(prompt) = prompt.await {
             let lines = code(&prompt).join("\n");
             writeln!(io::stderr(), "{lines}\nCtrl-C leaves.").map_err(cannot)?;
@@ -216,7 +216,7 @@ async fn in_lines(
     }
     loop {
         write!(io::stderr(), "Key for {provider} (it is not shown; Enter alone leaves): ").map_err(cannot)?;
-        let hidden = sys::Hidden::start().map_err(cannot)?;
+        let hidden = sys::HiddenInput::start().map_err(cannot)?;
         let line = tokio::select! {
             line = typed.lines.recv() => line,
             _ = typed.interrupts.recv() => None,

@@ -6,7 +6,7 @@
 
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::model_names::Found;
+use crate::model_names::FoundModel;
 use crate::models;
 use crate::no_model::NoModel;
 use crate::settings::RunSettings;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The models of a run.
-pub(crate) struct Chosen {
+pub(crate) struct ChosenModels {
     pub reference: ModelRef,
     pub model: Arc<dyn Model>,
     pub fallbacks: Vec<Arc<dyn Model>>,
@@ -39,25 +39,25 @@ pub(crate) async fn open(
     environment: &Environment,
     run: &RunSettings,
     settings: &mut Settings,
-) -> Result<Chosen, Failure> {
+) -> Result<ChosenModels, Failure> {
     let command = run.command.as_ref();
     let asks_no_model = command.is_some_and(|command| command.asks_no_model);
-    let Found { mut reference, note } = match &run.settings.config.model.name {
+    let FoundModel { mut reference, note } = match &run.settings.config.model.name {
         Some(name) if asks_no_model => find(name, run, settings)?,
-        _ => first(environment, run, settings).await?,
+        _ => choose_main_model(environment, run, settings).await?,
     };
     let summary = command.and_then(|command| command.summary_model.as_deref());
-    let summary = summary.map(|name| named(name, run, settings)).transpose()?;
+    let summary = summary.map(|name| open_required(name, run, settings)).transpose()?;
     if asks_no_model || summary.is_some() {
         // If another model writes the summary, the session's own model needs no key.
         let model = Arc::new(NoModel(models::info(Some(&full_name(&reference)), settings))) as Arc<dyn Model>;
         let auxiliary = Auxiliary { summary, ..Auxiliary::default() };
         let (fallbacks, notes) = (Vec::new(), Vec::new());
-        return Ok(Chosen { reference, model, fallbacks, auxiliary, tape: None, date: None, notes });
+        return Ok(ChosenModels { reference, model, fallbacks, auxiliary, tape: None, date: None, notes });
     }
     if let ModelRef::Replay(file) = &reference {
         let recording = Recording::open(file).map_err(|e| models::usage(&e))?;
-        return replayed(&recording, reference.clone(), run, settings);
+        return replay_models(&recording, reference.clone(), run, settings);
     }
     let mut notes = Vec::from_iter(note);
     if run.settings.config.model.name.is_none()
@@ -76,11 +76,12 @@ pub(crate) async fn open(
             failed = Some(e);
             None
         }
-        Err(e) => return Err(refused(&e, &reference, run)),
+        Err(e) => return Err(open_failure(&e, &reference, run)),
     };
     for name in &run.settings.config.model.others.fallback {
-        let next =
-            find(name, run, settings).map_err(|failure| of_key(&fallback_key(run), failure))?.reference;
+        let next = find(name, run, settings)
+            .map_err(|failure| with_key_name(&fallback_key(run), failure))?
+            .reference;
         if model.is_some() && next == reference {
             continue;
         }
@@ -94,7 +95,7 @@ pub(crate) async fn open(
             Err(e) if is_incomplete(&e, &next, settings) => {
                 notes.push(format!("the fallback model {next} is left out: {}", reason(&e)));
             }
-            Err(e) => return Err(of_key(&fallback_key(run), models::usage(&e))),
+            Err(e) => return Err(with_key_name(&fallback_key(run), models::usage(&e))),
         }
     }
     let Some(model) = model else {
@@ -102,23 +103,23 @@ pub(crate) async fn open(
         let has_key = settings.endpoint(reference.provider()).is_some_and(|at| at.credential.is_some());
         // Only a missing key can be asked for. A key with invalid characters must be corrected in its source.
         let lacks_key = (error.kind == ErrorKind::Auth && !has_key).then(|| reference.clone());
-        return Err(Failure { lacks_key, ..refused(&error, &reference, run) });
+        return Err(Failure { lacks_key, ..open_failure(&error, &reference, run) });
     };
     notes.extend(models::notes(&reference, model.info(), &run.settings));
     let auxiliary = auxiliary(run, settings, &fallbacks, &mut notes)?;
-    let chosen = Chosen { reference, model, fallbacks, auxiliary, tape: None, date: None, notes };
+    let chosen = ChosenModels { reference, model, fallbacks, auxiliary, tape: None, date: None, notes };
     match &run.files.record {
-        Some(file) => recorded(chosen, file, environment, run, settings),
+        Some(file) => record_models(chosen, file, environment, run, settings),
         None => Ok(chosen),
     }
 }
 
 /// Chooses the model of the run. If no model is configured and none can be chosen, the first fallback is the model.
-async fn first(
+async fn choose_main_model(
     environment: &Environment,
     run: &RunSettings,
     settings: &mut Settings,
-) -> Result<Found, Failure> {
+) -> Result<FoundModel, Failure> {
     let config = &run.settings.config;
     match (models::choose(environment, &run.settings, settings).await, config.model.others.fallback.first()) {
         (Err(_), Some(name)) if config.model.name.is_none() => find(name, run, settings),
@@ -127,7 +128,7 @@ async fn first(
 }
 
 /// Finds the model that a name of the configuration or the command line means.
-fn find(name: &str, run: &RunSettings, settings: &Settings) -> Result<Found, Failure> {
+fn find(name: &str, run: &RunSettings, settings: &Settings) -> Result<FoundModel, Failure> {
     crate::model_names::find(name, &run.settings.config.model.others.aliases, settings)
 }
 
@@ -153,12 +154,12 @@ fn fallback_key(run: &RunSettings) -> String {
 }
 
 /// Begins the message with the configuration key or flag that names the model.
-fn of_key(key: &str, failure: Failure) -> Failure {
+fn with_key_name(key: &str, failure: Failure) -> Failure {
     Failure { message: format!("{key}: {}", failure.message), ..failure }
 }
 
 /// Opens a model that must be there.
-fn named(name: &str, run: &RunSettings, settings: &Settings) -> Result<Arc<dyn Model>, Failure> {
+fn open_required(name: &str, run: &RunSettings, settings: &Settings) -> Result<Arc<dyn Model>, Failure> {
     becket_model::open(&find(name, run, settings)?.reference, settings).map_err(|e| models::usage(&e))
 }
 
@@ -176,14 +177,14 @@ fn auxiliary(
     let mut open = |name: &Option<String>, key: &str, instead: &str| {
         let Some(name) = name else { return Ok(None) };
         let key = format!("models.{key}");
-        let reference = find(name, run, settings).map_err(|failure| of_key(&key, failure))?.reference;
+        let reference = find(name, run, settings).map_err(|failure| with_key_name(&key, failure))?.reference;
         match becket_model::open(&reference, settings) {
             Ok(model) => Ok(Some(model)),
             Err(e) if is_incomplete(&e, &reference, settings) => {
                 notes.push(format!("{key}: {} {instead}", reason(&e)));
                 Ok(None)
             }
-            Err(e) => Err(of_key(&key, models::usage(&e))),
+            Err(e) => Err(with_key_name(&key, models::usage(&e))),
         }
     };
     let next = fallbacks.first();
@@ -200,7 +201,7 @@ fn auxiliary(
 }
 
 /// The failure for the session's model, which cannot be opened.
-fn refused(error: &ModelError, reference: &ModelRef, run: &RunSettings) -> Failure {
+fn open_failure(error: &ModelError, reference: &ModelRef, run: &RunSettings) -> Failure {
     let failure = models::usage(error);
     match failure.hint.clone() {
         hint if run.settings.is_remembered("model") => failure.hint(format!(
@@ -221,12 +222,12 @@ fn full_name(reference: &ModelRef) -> String {
 }
 
 /// Returns the models of a recording, in place of those that the run names.
-fn replayed(
+fn replay_models(
     recording: &Recording,
     reference: ModelRef,
     run: &RunSettings,
     settings: &Settings,
-) -> Result<Chosen, Failure> {
+) -> Result<ChosenModels, Failure> {
     let head = recording.head();
     let open = |id: &str| recording.model(id, settings).map_err(|e| models::usage(&e));
     let has = |name: &String| {
@@ -243,7 +244,7 @@ fn replayed(
             head.cwd
         ));
     }
-    Ok(Chosen {
+    Ok(ChosenModels {
         model: open(&head.model)?,
         fallbacks: config.fallback.iter().filter_map(has).map(|id| open(&id)).collect::<Result<_, _>>()?,
         auxiliary: Auxiliary {
@@ -259,13 +260,13 @@ fn replayed(
 }
 
 /// Has all requests of these models written to a new file.
-fn recorded(
-    chosen: Chosen,
+fn record_models(
+    chosen: ChosenModels,
     file: &Path,
     environment: &Environment,
     run: &RunSettings,
     settings: &Settings,
-) -> Result<Chosen, Failure> {
+) -> Result<ChosenModels, Failure> {
     let head = RecordingHead {
         becket: env!("CARGO_PKG_VERSION").to_owned(),
         date: crate::clock::today(environment),
@@ -279,7 +280,7 @@ fn recorded(
         tape.model(model, endpoint.as_ref())
     };
     let Auxiliary { summary, title, subagent } = chosen.auxiliary;
-    Ok(Chosen {
+    Ok(ChosenModels {
         model: on_tape(chosen.model),
         fallbacks: chosen.fallbacks.into_iter().map(on_tape).collect(),
         auxiliary: Auxiliary {
@@ -293,11 +294,11 @@ fn recorded(
 }
 
 /// True once a line of the recording could not be written.
-static LOST: AtomicBool = AtomicBool::new(false);
+static RECORDING_INCOMPLETE: AtomicBool = AtomicBool::new(false);
 
 /// True if the recording of this process is incomplete. A script that relies on it must not see success.
 pub(crate) fn recording_is_incomplete() -> bool {
-    LOST.load(Ordering::Relaxed)
+    RECORDING_INCOMPLETE.load(Ordering::Relaxed)
 }
 
 /// Creates the file of a recording. It contains everything that the models see, so only its owner may read it.
@@ -320,7 +321,7 @@ fn lines_to(mut writer: impl Write, name: String) -> impl FnMut(&str) {
         if let Err(e) = writeln!(writer, "{line}")
             && !std::mem::replace(&mut failed, true)
         {
-            LOST.store(true, Ordering::Relaxed);
+            RECORDING_INCOMPLETE.store(true, Ordering::Relaxed);
             let _ = writeln!(std::io::stderr(), "becket: --record: cannot write {name}: {e}");
         }
     }

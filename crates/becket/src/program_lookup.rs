@@ -14,17 +14,17 @@ pub(crate) fn find(name: &str) -> Option<PathBuf> {
         return Some(PathBuf::from(name));
     }
     let system = becket_sandbox::SYSTEM_PATH.split(':').map(PathBuf::from);
-    first(name, system).or_else(|| find_on(name, &std::env::var_os("PATH").unwrap_or_default()))
+    first_program(name, system).or_else(|| find_on(name, &std::env::var_os("PATH").unwrap_or_default()))
 }
 
 /// Returns the program of this name in a folder of `search` outside of the project.
 pub(crate) fn find_on(name: &str, search: &OsStr) -> Option<PathBuf> {
     let cwd = std::env::current_dir().and_then(|dir| dir.canonicalize()).unwrap_or_default();
     let project = project_around(&cwd);
-    first(name, outside(search, &project))
+    first_program(name, outside(search, &project))
 }
 
-fn first(name: &str, folders: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
+fn first_program(name: &str, folders: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
     let is_program = |path: &PathBuf| {
         path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
     };
@@ -69,7 +69,7 @@ mod tests {
         let search = std::env::join_paths(folders.iter().cloned().chain(["bin".into(), "".into()])).unwrap();
         let project = project_around(&base.join("p/bin"));
         assert_eq!(project, base.join("p"));
-        let found = |name: &str| first(name, outside(&search, &project));
+        let found = |name: &str| first_program(name, outside(&search, &project));
         assert!(find("sh").is_some_and(|path| !path.starts_with(&base)));
         assert_eq!(found("sh"), None);
         assert_eq!(found("of-project"), None);

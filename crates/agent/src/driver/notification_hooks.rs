@@ -58,7 +58,7 @@ impl HookCaller<'_> {
         let error = refused.map(|why| format!("A hook keeps the model {kept}: {why}"));
         match (&error, &receipt) {
             (None, _) => self.conversation.choose_model(model),
-            (Some(text), None) => self.conversation.core.say(NoticeLevel::Warning, text.clone()),
+            (Some(text), None) => self.conversation.core.emit_notice(NoticeLevel::Warning, text.clone()),
             (Some(_), Some(_)) => {}
         }
         if let Some(request_id) = receipt {
@@ -78,7 +78,7 @@ impl HookCaller<'_> {
         let to = self.conversation.model();
         let mut keys = self.model_keys(&*to, None, source);
         keys["from_model"] = json!(before.info().id);
-        self.hooks_beside(HookEvent::PostModelSwitch, Some(&to.info().id), keys);
+        self.run_observing_hooks(HookEvent::PostModelSwitch, Some(&to.info().id), keys);
     }
 
     fn model_keys(&mut self, to: &dyn Model, requested: Option<&str>, source: &str) -> Value {
@@ -90,7 +90,7 @@ impl HookCaller<'_> {
             "to_model": to.info().id,
             "requested_model": requested,
             "source": source,
-            "context_tokens": self.conversation.used().0,
+            "context_tokens": self.conversation.next_request_size().0,
             "prompt_cache_warm": self.conversation.wire.is_warm(),
         })
     }
@@ -100,7 +100,7 @@ impl HookCaller<'_> {
         let headless = self.conversation.settings.asking.headless;
         let source = if headless { "register_repo_root" } else { "slash_command" };
         let keys = json!({ "directory": folder.to_string_lossy(), "source": source });
-        self.hooks_beside(HookEvent::DirectoryAdded, Some(source), keys);
+        self.run_observing_hooks(HookEvent::DirectoryAdded, Some(source), keys);
     }
 
     /// Tells hooks of files of settings that have changed since they were looked at last. The session does not read them again.
@@ -110,7 +110,7 @@ impl HookCaller<'_> {
             files.filter_map(|file| file.has_changed().then(|| (file.source, file.path.clone()))).collect();
         for (source, path) in changed {
             let keys = json!({ "source": source, "file_path": path.to_string_lossy() });
-            self.hooks_beside(HookEvent::ConfigChange, Some(source), keys);
+            self.run_observing_hooks(HookEvent::ConfigChange, Some(source), keys);
         }
     }
 
@@ -132,7 +132,7 @@ impl HookCaller<'_> {
             };
             let path = file.to_string_lossy();
             let keys = json!({ "file_path": path, "memory_type": kind, "load_reason": reason });
-            self.hooks_beside(HookEvent::InstructionsLoaded, Some(reason), keys);
+            self.run_observing_hooks(HookEvent::InstructionsLoaded, Some(reason), keys);
         }
     }
 }

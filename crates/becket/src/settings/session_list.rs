@@ -7,7 +7,7 @@ use becket_session::store::{self, SessionSummary};
 use std::path::Path;
 
 /// True if the user chooses the session to continue from a list.
-pub(super) fn chooses(
+pub(super) fn chooses_from_list(
     args: &SessionArgs,
     print: bool,
     environment: &Environment,

@@ -2,7 +2,7 @@
 //!
 //! Includes files of the project only, and none that holds secrets. Does not ask for anything.
 
-use crate::command_files::small;
+use crate::command_files::read_limited;
 use becket_guard::is_secret_below;
 use becket_session::secrets::mask_published;
 use std::fmt::Write as _;
@@ -28,7 +28,7 @@ pub(super) fn files_of(cwd: &Path, text: &str) -> String {
                 write!(out, "\n\n{name} may hold secrets and is not included here; read it if you need it.");
             continue;
         }
-        match small(&real) {
+        match read_limited(&real) {
             Some(content) => {
                 let content = mask_published(&content).0;
                 let fence =

@@ -11,7 +11,7 @@ use clap::{CommandFactory as _, Parser as _};
 use std::ffi::OsString;
 
 /// Words that other agents and tools know as commands, and the command to type instead.
-const ELSEWHERE: &[(&str, &str)] = &[
+const FOREIGN_COMMANDS: &[(&str, &str)] = &[
     ("resume", "becket --resume SESSION"),
     ("continue", "becket --continue"),
     ("fork", "becket sessions fork SESSION"),
@@ -76,7 +76,7 @@ pub(crate) fn bare_word(run: &Run, arguments: &[OsString]) -> Option<NotATask> {
     let word = run.prompt.as_deref().filter(|word| !explicit && looks_like_a_command(word))?;
     if run.print {
         let continues = run.session.continue_ || run.session.resume.is_some();
-        let instead = meant(word, continues)?;
+        let instead = intended_command(word, continues)?;
         return Some(NotATask { word: word.to_owned(), after_print: true, instead: Some(instead) });
     }
     Some(NotATask { word: word.to_owned(), after_print: false, instead: instead_of(word) })
@@ -119,7 +119,7 @@ pub(crate) fn exec_first(arguments: &[OsString]) -> Option<Vec<OsString>> {
 }
 
 /// Like [`command_first`] where options of the command follow, which a run does not know: `becket -C DIR sessions --json`.
-pub(crate) fn command_behind_options(arguments: &[OsString]) -> Option<Vec<OsString>> {
+pub(crate) fn command_after_options(arguments: &[OsString]) -> Option<Vec<OsString>> {
     let is_command = |word: &OsString| word.to_str().is_some_and(|word| SUBCOMMANDS.contains(&word));
     let places = arguments.iter().enumerate().skip(2).filter(|(_, word)| is_command(word));
     places.map(|(at, _)| arguments.split_at(at + 1)).find_map(|(before, after)| {
@@ -156,7 +156,7 @@ pub(crate) fn unquoted(error: &clap::Error, arguments: &[OsString]) -> Option<St
 }
 
 /// Returns the subcommand of `becket sessions` that is most like this word.
-pub(crate) fn near_sessions_command(word: &str) -> Option<String> {
+pub(crate) fn nearest_sessions_command(word: &str) -> Option<String> {
     let all = Sub::command();
     let sessions = all.find_subcommand("sessions")?;
     let near = becket_tool::text::nearest(word, sessions.get_subcommands().map(clap::Command::get_name))?;
@@ -213,7 +213,7 @@ fn advice(name: &str) -> Option<String> {
     if SUBCOMMANDS.contains(&name) {
         return Some(format!("becket {name}"));
     }
-    ELSEWHERE.iter().find(|(known, _)| *known == name).map(|(_, instead)| (*instead).to_owned())
+    FOREIGN_COMMANDS.iter().find(|(known, _)| *known == name).map(|(_, instead)| (*instead).to_owned())
 }
 
 fn nearest(word: &str) -> Option<String> {
@@ -223,9 +223,9 @@ fn nearest(word: &str) -> Option<String> {
 
 /// Returns the command that a word after `-p` means: it has that name, or differs from it by one typing error. Words that a
 /// user means as a task, such as `explore`, differ by more.
-fn meant(word: &str, continues: bool) -> Option<String> {
+fn intended_command(word: &str, continues: bool) -> Option<String> {
     let lower = word.to_ascii_lowercase();
-    let names = SUBCOMMANDS.iter().copied().chain(ELSEWHERE.iter().map(|(name, _)| *name));
+    let names = SUBCOMMANDS.iter().copied().chain(FOREIGN_COMMANDS.iter().map(|(name, _)| *name));
     let is_sent = |name: &str| TASKS.contains(&name) || (continues && MESSAGES.contains(&name));
     if is_sent(&lower) {
         return None;
@@ -309,7 +309,7 @@ mod tests {
         ] {
             let words: Vec<OsString> =
                 std::iter::once("becket").chain(typed.split(' ')).map(OsString::from).collect();
-            let found = command_behind_options(&words);
+            let found = command_after_options(&words);
             let found = found.map(|words| words.join(std::ffi::OsStr::new(" ")).into_string().unwrap());
             assert_eq!(found.as_deref(), want, "{typed}");
         }
@@ -397,7 +397,7 @@ mod tests {
             assert_eq!(instead(&["-p", name]), Some(format!("becket {name}")), "{name}");
         }
         // Each name of another tool leads to a command that exists.
-        for (name, instead) in ELSEWHERE {
+        for (name, instead) in FOREIGN_COMMANDS {
             assert!(!SUBCOMMANDS.contains(name), "{name} is a command");
             let mut words = instead.split([' ', ',', ';']);
             if words.next() == Some("becket")

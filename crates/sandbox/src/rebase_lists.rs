@@ -21,7 +21,7 @@ const FILES: &[&str] = &[
 
 /// One such file, as it was before the command.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Todo {
+struct RebaseList {
     #[serde(with = "crate::policy::lossless::one")]
     path: PathBuf,
     /// The path with the links above the git directory resolved.
@@ -32,27 +32,27 @@ struct Todo {
 
 /// The lists of steps, as they were before the command.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Todos(Vec<Todo>);
+pub(crate) struct RebaseLists(Vec<RebaseList>);
 
-impl Todos {
+impl RebaseLists {
     pub(crate) fn before(policy: &Policy) -> Self {
         // `commondir` is protected in each git directory, so its paths tell where the git directories are.
         let dirs = policy.protected.iter().filter(|path| path.ends_with("commondir"));
         let files = dirs.flat_map(|path| FILES.iter().map(move |name| (path, *name)));
-        Self(files.map(|(commondir, name)| Todo::before(commondir, name)).collect())
+        Self(files.map(|(commondir, name)| RebaseList::before(commondir, name)).collect())
     }
 
     /// Puts aside the lists with a line that runs a program and was not there before. Adds one line for each to `out`.
     pub(crate) fn restore(&self, out: &mut Vec<String>) {
         for todo in &self.0 {
-            let Todo { path, real, text: before } = todo;
+            let RebaseList { path, real, text: before } = todo;
             // Git would follow a link that a command put here, so this reading does too.
             let now = read(path);
-            let is_new = |line: &&str| runs(line) && !before.lines().any(|old| old == *line);
+            let is_new = |line: &&str| runs_program(line) && !before.lines().any(|old| old == *line);
             let Some(line) = now.lines().find(is_new) else { continue };
             let folder = real.parent().filter(|folder| folder.is_symlink());
             // If the path leads to a file elsewhere, its line must not be shown to the model.
-            let shown = match own(real) {
+            let shown = match read_regular(real) {
                 Some(text) if text == now => format!("`{}`", becket_types::cut_end(line, 80)),
                 _ => "a program".to_owned(),
             };
@@ -67,18 +67,18 @@ impl Todos {
     }
 }
 
-impl Todo {
+impl RebaseList {
     /// `commondir`: a path in the git directory.
     fn before(commondir: &Path, name: &str) -> Self {
         let real = real_path(commondir).with_file_name(name);
         // A link is not followed: its target would be copied into the workspace when the list is put back.
-        let text = own(&real).unwrap_or_default();
+        let text = read_regular(&real).unwrap_or_default();
         Self { path: commondir.with_file_name(name), real, text }
     }
 }
 
 /// The text of a list, if the file is no link.
-fn own(real: &Path) -> Option<String> {
+fn read_regular(real: &Path) -> Option<String> {
     read_real(real, BYTES).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -90,7 +90,7 @@ fn read(path: &Path) -> String {
 }
 
 /// True if a line of a list runs a program.
-fn runs(line: &str) -> bool {
+fn runs_program(line: &str) -> bool {
     line.split_whitespace().next().is_some_and(|word| matches!(word, "exec" | "x"))
 }
 
@@ -106,8 +106,8 @@ mod tests {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let before = "pick 1 a\nexec make\n";
         fs::write(&path, before).unwrap();
-        let todo = || Todo::before(&dir.path().canonicalize().unwrap().join("commondir"), FILES[0]);
-        let todos = Todos(vec![todo()]);
+        let todo = || RebaseList::before(&dir.path().canonicalize().unwrap().join("commondir"), FILES[0]);
+        let todos = RebaseLists(vec![todo()]);
         let check = |now: &str| {
             fs::write(&path, now).unwrap();
             let mut lines = Vec::new();
@@ -128,7 +128,7 @@ mod tests {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(root.join("secret"), "exec SECRET\n").unwrap();
         std::os::unix::fs::symlink(root.join("secret"), &path).unwrap();
-        let todos = Todos(vec![Todo::before(&root.join("git/commondir"), FILES[0])]);
+        let todos = RebaseLists(vec![RebaseList::before(&root.join("git/commondir"), FILES[0])]);
         let check = || {
             let mut lines = Vec::new();
             todos.restore(&mut lines);

@@ -13,7 +13,7 @@ pub(super) enum Answer {
     Fork,
     TakeOver,
     /// Show the whole session, as a copy in memory to which nothing is added.
-    Look,
+    View,
 }
 
 impl Answer {
@@ -21,7 +21,7 @@ impl Answer {
         match line.trim().to_ascii_lowercase().as_str() {
             "fork" => Some(Self::Fork),
             "take over" => Some(Self::TakeOver),
-            "read" | "read only" => Some(Self::Look),
+            "read" | "read only" => Some(Self::View),
             _ => None,
         }
     }
@@ -29,14 +29,14 @@ impl Answer {
     pub(super) fn apply(self, settings: &mut RunSettings) {
         match self {
             Self::TakeOver => settings.session.take_over = true,
-            Self::Fork | Self::Look => {
+            Self::Fork | Self::View => {
                 if let SessionChoice::Continue { fork } | SessionChoice::Resume { fork, .. } =
                     &mut settings.session.choice
                 {
                     *fork = Some(Fork::default());
                 }
                 settings.session.persist &= self == Self::Fork;
-                settings.session.only_shown = self == Self::Look;
+                settings.session.only_shown = self == Self::View;
             }
         }
     }
@@ -69,7 +69,7 @@ pub(super) async fn ask(
     };
     let answer = line.as_deref().and_then(Answer::parse);
     if answer.is_none()
-        && let Some(typed) = line.as_deref().and_then(none_of_them)
+        && let Some(typed) = line.as_deref().and_then(unknown_answer_line)
     {
         let _ = writeln!(io::stderr(), "{typed}");
     }
@@ -77,7 +77,7 @@ pub(super) async fn ask(
 }
 
 /// Returns a line that says that the typed text is not one of the expected words; `None` if nothing was typed.
-fn none_of_them(line: &str) -> Option<String> {
+fn unknown_answer_line(line: &str) -> Option<String> {
     let typed = line.trim();
     let shown: String = typed.chars().take(40).collect();
     (!typed.is_empty()).then(|| {
@@ -94,7 +94,7 @@ mod tests {
         for (line, answer) in [
             ("fork\n", Some(Answer::Fork)),
             (" Take over ", Some(Answer::TakeOver)),
-            ("read", Some(Answer::Look)),
+            ("read", Some(Answer::View)),
             ("f\n", None),
             ("t\n", None),
             ("r\n", None),
@@ -103,7 +103,7 @@ mod tests {
             ("yes", None),
         ] {
             assert_eq!(Answer::parse(line), answer, "{line:?}");
-            let is_named = none_of_them(line).is_some_and(|said| said.contains(line.trim()));
+            let is_named = unknown_answer_line(line).is_some_and(|said| said.contains(line.trim()));
             assert_eq!(is_named, !line.trim().is_empty(), "{line:?}");
         }
     }

@@ -10,21 +10,21 @@ use std::io::{self, Write};
 /// Masks the secrets in UTF-8 text. An unfinished line waits for its end or for [`Write::flush`].
 pub(crate) struct MaskedWriter<W: Write> {
     inner: W,
-    unfinished: Vec<u8>,
+    partial_line: Vec<u8>,
 }
 
 impl<W: Write> MaskedWriter<W> {
     pub(crate) fn new(inner: W) -> Self {
-        Self { inner, unfinished: Vec::new() }
+        Self { inner, partial_line: Vec::new() }
     }
 
     fn pass_on(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.inner.write_all(masked(&String::from_utf8_lossy(bytes)).as_bytes())
+        self.inner.write_all(mask_lines(&String::from_utf8_lossy(bytes)).as_bytes())
     }
 }
 
 /// Masks whole lines. JSON is parsed line by line, other text is masked as one, because a private key has several lines.
-fn masked(lines: &str) -> String {
+fn mask_lines(lines: &str) -> String {
     let is_json = |line: &str| line.starts_with(['{', '[']);
     if !lines.lines().all(is_json) {
         return mask(lines).0;
@@ -45,17 +45,17 @@ fn json(line: &str) -> Option<String> {
 
 impl<W: Write> Write for MaskedWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.unfinished.extend_from_slice(bytes);
-        if let Some(end) = self.unfinished.iter().rposition(|byte| *byte == b'\n') {
-            let rest = self.unfinished.split_off(end + 1);
-            let lines = std::mem::replace(&mut self.unfinished, rest);
+        self.partial_line.extend_from_slice(bytes);
+        if let Some(end) = self.partial_line.iter().rposition(|byte| *byte == b'\n') {
+            let rest = self.partial_line.split_off(end + 1);
+            let lines = std::mem::replace(&mut self.partial_line, rest);
             self.pass_on(&lines)?;
         }
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let rest = std::mem::take(&mut self.unfinished);
+        let rest = std::mem::take(&mut self.partial_line);
         self.pass_on(&rest)?;
         self.inner.flush()
     }

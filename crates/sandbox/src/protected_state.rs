@@ -14,9 +14,9 @@
 
 use crate::content::{Folders, Kind, put_aside, put_back};
 use crate::git_folder::GitFolders;
-use crate::gitlinks::Entered;
+use crate::gitlinks::LinkedRepositories;
 use crate::policy::Policy;
-use crate::todo::Todos;
+use crate::rebase_lists::RebaseLists;
 use becket_types::has_obeyed_ending;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,11 +25,11 @@ use std::path::{Path, PathBuf};
 
 /// The protected paths of a policy, as they were before the command.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Obeyed {
+pub(crate) struct ProtectedState {
     policy: Policy,
-    places: Vec<Place>,
-    entered: Entered,
-    todos: Todos,
+    places: Vec<ProtectedPath>,
+    entered: LinkedRepositories,
+    todos: RebaseLists,
     git_folders: GitFolders,
     /// Files that are protected by the ending of their names alone, directly in the places that the command may write.
     #[serde(with = "crate::record::set")]
@@ -40,16 +40,16 @@ pub(crate) struct Obeyed {
 }
 
 /// The protected paths at a later moment, for a comparison with [`Obeyed`].
-pub(crate) struct Now {
-    places: BTreeMap<PathBuf, Place>,
+pub(crate) struct LaterState {
+    places: BTreeMap<PathBuf, ProtectedPath>,
     git_folders: GitFolders,
     by_ending: BTreeSet<PathBuf>,
-    rest: Option<(Entered, Todos)>,
+    repositories: Option<(LinkedRepositories, RebaseLists)>,
 }
 
 /// A protected path, as it was before the command.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Place {
+struct ProtectedPath {
     #[serde(with = "crate::policy::lossless::one")]
     path: PathBuf,
     /// The path with the links above it resolved, as they were before the command.
@@ -62,7 +62,7 @@ struct Place {
     dangling: BTreeMap<PathBuf, PathBuf>,
 }
 
-impl Place {
+impl ProtectedPath {
     fn before(path: &Path, policy: &Policy, folders: &mut Folders) -> Option<Self> {
         let real = folders.real_path(path);
         // A command can change nothing outside of its writable places. If a link leads there, every change is somebody else's.
@@ -94,13 +94,16 @@ impl Place {
     }
 }
 
-impl Obeyed {
+impl ProtectedState {
     /// Records the protected paths now.
     pub(crate) fn before(policy: &Policy) -> Self {
         let mut folders = Folders::default();
-        let places =
-            policy.protected.iter().filter_map(|path| Place::before(path, policy, &mut folders)).collect();
-        let (entered, todos) = (Entered::before(policy), Todos::before(policy));
+        let places = policy
+            .protected
+            .iter()
+            .filter_map(|path| ProtectedPath::before(path, policy, &mut folders))
+            .collect();
+        let (entered, todos) = (LinkedRepositories::before(policy), RebaseLists::before(policy));
         Self {
             places,
             entered,
@@ -121,28 +124,31 @@ impl Obeyed {
         let new = policy.protected.iter().filter(|path| !self.policy.protected.contains(path)).cloned();
         let new: Vec<PathBuf> = new.collect();
         let mut folders = Folders::default();
-        self.places.extend(new.iter().filter_map(|path| Place::before(path, &self.policy, &mut folders)));
+        self.places
+            .extend(new.iter().filter_map(|path| ProtectedPath::before(path, &self.policy, &mut folders)));
         if !new.is_empty() || self.policy.write.len() > known {
             self.policy.protected.extend(new);
-            (self.entered, self.todos) = (Entered::before(&self.policy), Todos::before(&self.policy));
+            (self.entered, self.todos) =
+                (LinkedRepositories::before(&self.policy), RebaseLists::before(&self.policy));
             (self.git_folders, self.by_ending) = (GitFolders::before(&self.policy), by_ending(&self.policy));
         }
     }
 
     /// Records the present content of the same paths. `only_places`: without repositories that an index names, and without git's
     /// lists of steps.
-    pub(crate) fn now(&self, only_places: bool) -> Now {
+    pub(crate) fn now(&self, only_places: bool) -> LaterState {
         let mut folders = Folders::default();
-        let again = |place: &Place| Place::before(&place.path, &self.policy, &mut folders);
+        let again = |place: &ProtectedPath| ProtectedPath::before(&place.path, &self.policy, &mut folders);
         let places = self.places.iter().filter_map(again).map(|place| (place.path.clone(), place)).collect();
-        let rest = (!only_places).then(|| (Entered::before(&self.policy), Todos::before(&self.policy)));
+        let rest = (!only_places)
+            .then(|| (LinkedRepositories::before(&self.policy), RebaseLists::before(&self.policy)));
         let git_folders = GitFolders::before(&self.policy);
-        Now { places, git_folders, by_ending: by_ending(&self.policy), rest }
+        LaterState { places, git_folders, by_ending: by_ending(&self.policy), repositories: rest }
     }
 
     /// Replaces the record by a later one, because none of the running programs made the changes. A path that by now leads out of
     /// the writable places keeps its old record. Returns false if nothing had changed.
-    pub(crate) fn accept(&mut self, mut now: Now) -> bool {
+    pub(crate) fn accept(&mut self, mut now: LaterState) -> bool {
         let mut is_new = self.git_folders != now.git_folders || self.by_ending != now.by_ending;
         for place in &mut self.places {
             if let Some(now) = now.places.remove(&place.path) {
@@ -151,7 +157,7 @@ impl Obeyed {
             }
         }
         (self.git_folders, self.by_ending) = (now.git_folders, now.by_ending);
-        if let Some((entered, todos)) = now.rest {
+        if let Some((entered, todos)) = now.repositories {
             is_new |= self.entered != entered || self.todos != todos;
             (self.entered, self.todos) = (entered, todos);
         }
@@ -162,7 +168,7 @@ impl Obeyed {
 
     /// Records the present content of the paths at which something was mounted for the program: the program could not change them,
     /// so somebody else did. Returns false if nothing had changed.
-    pub(crate) fn accept_mounted(&mut self, now: &Now, mounts: &[PathBuf]) -> bool {
+    pub(crate) fn accept_mounted(&mut self, now: &LaterState, mounts: &[PathBuf]) -> bool {
         let mut is_new = false;
         for place in self.places.iter_mut().filter(|place| mounts.contains(&place.real)) {
             if let Some(now) = now.places.get(&place.path).filter(|now| now.real == place.real) {
@@ -224,7 +230,7 @@ impl Obeyed {
 
     /// The folders in which a new name may be a protected path, or lead to one: for each place the nearest existing folder.
     pub(crate) fn folders(&self) -> BTreeSet<PathBuf> {
-        let nearest = |place: &Place| {
+        let nearest = |place: &ProtectedPath| {
             place.real.ancestors().skip(1).find(|folder| folder.is_dir()).map(Path::to_path_buf)
         };
         self.places.iter().filter_map(nearest).collect()
@@ -248,7 +254,7 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn restore(place: &Place, now: &BTreeMap<PathBuf, Kind>, out: &mut Vec<String>) {
+fn restore(place: &ProtectedPath, now: &BTreeMap<PathBuf, Kind>, out: &mut Vec<String>) {
     let before = &place.content;
     let mut moved: Vec<&PathBuf> = Vec::new();
     for (path, kind) in now {

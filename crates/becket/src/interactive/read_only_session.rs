@@ -8,7 +8,7 @@ use becket_tui::input::{Input, Reply};
 use becket_types::{Command, Event, Message, NoticeLevel, TurnResult};
 use tokio::sync::mpsc;
 
-const REFUSED: &str = "This session is open for reading only: nothing is sent to the model, and nothing is changed. \
+const READ_ONLY_NOTICE: &str = "This session is open for reading only: nothing is sent to the model, and nothing is changed. \
                        /fork continues in a copy; /new begins a session.";
 
 /// Returns the channel for the commands of the interface: that of the agent, unless the session is only shown. The prompt of
@@ -48,9 +48,9 @@ fn only_shown(
                 Command::Prompt(prompt) => {
                     let text = Message { parts: prompt.parts, ..Message::user("") }.text();
                     let _ = inputs.send(Input::Reply(Reply::Draft(text)));
-                    Event::TurnFinished(Box::new(TurnResult::failed(REFUSED.to_owned())))
+                    Event::TurnFinished(Box::new(TurnResult::failed(READ_ONLY_NOTICE.to_owned())))
                 }
-                _ => Event::Notice { level: NoticeLevel::Warning, text: REFUSED.to_owned() },
+                _ => Event::Notice { level: NoticeLevel::Warning, text: READ_ONLY_NOTICE.to_owned() },
             });
         }
     });
@@ -103,12 +103,15 @@ mod tests {
         assert_eq!(agent.recv().await, None);
         assert_eq!(
             screen.recv().await,
-            Some(Event::TurnFinished(Box::new(TurnResult::failed(REFUSED.to_owned()))))
+            Some(Event::TurnFinished(Box::new(TurnResult::failed(READ_ONLY_NOTICE.to_owned()))))
         );
         assert_eq!(composer.recv().await, Some(Input::Reply(Reply::Draft("do it".to_owned()))));
         for _ in 1..refused {
             let notice = screen.recv().await;
-            assert!(matches!(&notice, Some(Event::Notice { text, .. }) if text == REFUSED), "{notice:?}");
+            assert!(
+                matches!(&notice, Some(Event::Notice { text, .. }) if text == READ_ONLY_NOTICE),
+                "{notice:?}"
+            );
         }
         assert_eq!(screen.recv().await, None);
     }

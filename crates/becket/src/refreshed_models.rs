@@ -18,20 +18,20 @@ type FiguresByProvider = BTreeMap<String, Vec<Figures>>;
 type List = (String, Result<Vec<Figures>, ModelError>);
 
 /// Maximum number of changes that are printed one by one.
-const MOST_SHOWN: usize = 60;
+const MAX_LISTED_CHANGES: usize = 60;
 
 fn path(environment: &Environment) -> PathBuf {
     environment.data_dir.join("models.json")
 }
 
-fn kept(environment: &Environment) -> FiguresByProvider {
+fn stored_figures(environment: &Environment) -> FiguresByProvider {
     let text = std::fs::read_to_string(path(environment)).unwrap_or_default();
     serde_json::from_str(&text).unwrap_or_default()
 }
 
 /// Adds the kept figures to the endpoints, after those of the configuration.
 pub(crate) fn add_to(environment: &Environment, settings: &mut Settings) {
-    for (provider, models) in kept(environment) {
+    for (provider, models) in stored_figures(environment) {
         if let Some(endpoint) = settings.endpoint_mut(&provider) {
             let mut more = models;
             more.retain(|figures| !endpoint.models.iter().any(|own| own.name == figures.name));
@@ -71,7 +71,7 @@ pub(crate) struct Report {
 
 /// Keeps the figures of these lists, later ones over earlier ones, and compares them with what was known before.
 pub(crate) fn keep(environment: &Environment, lists: Vec<List>, today: &str) -> Result<Report, Failure> {
-    let before = kept(environment);
+    let before = stored_figures(environment);
     let mut after = before.clone();
     let mut report = Report::default();
     for (provider, list) in lists {
@@ -88,7 +88,7 @@ pub(crate) fn keep(environment: &Environment, lists: Vec<List>, today: &str) -> 
             let old = known.iter().position(|known| known.name == figures.name);
             if let Some(old) = old.map(|at| known.remove(at)) {
                 // A list without prices does not remove those of a catalog.
-                figures = over(figures, old);
+                figures = merge_figures(figures, old);
             }
             figures.source = Some(format!("becket models --refresh, {today}"));
             if differs(&provider, &figures) {
@@ -103,8 +103,8 @@ pub(crate) fn keep(environment: &Environment, lists: Vec<List>, today: &str) -> 
             let old =
                 before.get(provider).and_then(|models| models.iter().find(|old| old.name == figures.name));
             if let Some(what) = change(
-                &known_as(provider, &figures.name, old),
-                &known_as(provider, &figures.name, Some(figures)),
+                &effective_info(provider, &figures.name, old),
+                &effective_info(provider, &figures.name, Some(figures)),
             ) {
                 report.changes.push((format!("{provider}/{}", figures.name), what));
             }
@@ -118,7 +118,7 @@ pub(crate) fn keep(environment: &Environment, lists: Vec<List>, today: &str) -> 
 }
 
 /// Returns the newer figures. A figure that they lack comes from the older ones.
-fn over(new: Figures, old: Figures) -> Figures {
+fn merge_figures(new: Figures, old: Figures) -> Figures {
     Figures {
         window: new.window.or(old.window),
         max_output: new.max_output.or(old.max_output),
@@ -130,7 +130,7 @@ fn over(new: Figures, old: Figures) -> Figures {
 }
 
 /// The figures of a model as a run would use them.
-fn known_as(provider: &str, name: &str, figures: Option<&Figures>) -> ModelInfo {
+fn effective_info(provider: &str, name: &str, figures: Option<&Figures>) -> ModelInfo {
     let mut info = catalog::lookup(provider, name);
     if let Some(figures) = figures {
         info.window = figures.window.unwrap_or(info.window);
@@ -145,7 +145,7 @@ fn known_as(provider: &str, name: &str, figures: Option<&Figures>) -> ModelInfo 
 
 fn differs(provider: &str, figures: &Figures) -> bool {
     let (table, now) =
-        (catalog::lookup(provider, &figures.name), known_as(provider, &figures.name, Some(figures)));
+        (catalog::lookup(provider, &figures.name), effective_info(provider, &figures.name, Some(figures)));
     let same = (table.window, table.max_output, table.images, table.reasoning, table.prices)
         == (now.window, now.max_output, now.images, now.reasoning, now.prices);
     !same || table.source == catalog::UNKNOWN
@@ -191,12 +191,14 @@ impl fmt::Display for Report {
                 Err(error) => writeln!(f, "{provider}: {error}")?,
             }
         }
-        for (model, what) in self.changes.iter().take(MOST_SHOWN) {
+        for (model, what) in self.changes.iter().take(MAX_LISTED_CHANGES) {
             writeln!(f, "  {model}: {what}")?;
         }
         match self.changes.len() {
             0 => writeln!(f, "Nothing changed."),
-            n if n > MOST_SHOWN => writeln!(f, "  and {} more; --json lists all", n - MOST_SHOWN),
+            n if n > MAX_LISTED_CHANGES => {
+                writeln!(f, "  and {} more; --json lists all", n - MAX_LISTED_CHANGES)
+            }
             _ => Ok(()),
         }
     }
@@ -217,7 +219,7 @@ mod tests {
         assert!(!differs("anthropic", &figures(table.window)));
         assert!(differs("anthropic", &figures(500_000)));
         assert!(differs("groq", &Figures { name: "no-such-model".to_owned(), ..Figures::default() }));
-        let new = known_as("anthropic", "claude-sonnet-4-5", Some(&figures(500_000)));
+        let new = effective_info("anthropic", "claude-sonnet-4-5", Some(&figures(500_000)));
         assert_eq!(change(&table, &new).as_deref(), Some("window 200000 -> 500000"));
         assert_eq!(change(&table, &table), None);
     }
@@ -227,7 +229,10 @@ mod tests {
         let prices = Some(Prices { input: 1.0, output: 2.0, cache_read: 0.1, cache_write: 1.0 });
         let old = Figures { prices, window: Some(1), ..Figures::default() };
         let new = Figures { window: Some(2), ..Figures::default() };
-        assert_eq!((over(new.clone(), old.clone()).prices, over(new, old).window), (prices, Some(2)));
+        assert_eq!(
+            (merge_figures(new.clone(), old.clone()).prices, merge_figures(new, old).window),
+            (prices, Some(2))
+        );
     }
 
     #[test]

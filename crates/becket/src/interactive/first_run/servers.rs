@@ -20,7 +20,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 /// Maximum number of models of one server that are offered.
 const MODELS: usize = 5;
 /// Servers that did not answer are asked again after this time, as long as the page is shown.
-const AGAIN: Duration = Duration::from_millis(if cfg!(test) { 20 } else { 3_000 });
+const RETRY_INTERVAL: Duration = Duration::from_millis(if cfg!(test) { 20 } else { 3_000 });
 
 /// A server that is asked for its models.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Server {
 
 /// Returns the servers that people run on their own machine, at the addresses that the configuration and the environment
 /// give them. A gateway is left out, because its models cost money.
-pub(super) fn usual(environment: &Environment, settings: &Settings) -> Vec<Server> {
+pub(super) fn local_servers(environment: &Environment, settings: &Settings) -> Vec<Server> {
     let local = becket_config::VENDORS.iter().filter(|vendor| vendor.local && vendor.name != "litellm");
     local
         .filter_map(|vendor| {
@@ -67,7 +67,7 @@ impl Note {
 /// Queries all servers at once and reports each one's models when it answers. Servers without an answer are queried
 /// again until the page closes, because they may start later. `said`: the note of the page. Without one, the page reports
 /// that no server answers.
-pub(super) fn look(
+pub(super) fn query_all(
     servers: Vec<Server>,
     own: Option<(String, Option<Secret>)>,
     before: usize,
@@ -123,7 +123,7 @@ pub(super) fn look(
             }
             tokio::select! {
                 () = sender.closed() => return,
-                () = tokio::time::sleep(AGAIN) => {}
+                () = tokio::time::sleep(RETRY_INTERVAL) => {}
             }
         }
     });
@@ -193,7 +193,8 @@ mod tests {
             becket_testkit::Reply::json(200, &serde_json::json!({"data": [{"id": "qwen"}, {"id": "a b"}]})),
         );
         let base = format!("{}/v1", server.url());
-        let mut news = look(vec![Server::own(&base), Server::own("http://127.0.0.1:1/v1")], None, 2, None);
+        let mut news =
+            query_all(vec![Server::own(&base), Server::own("http://127.0.0.1:1/v1")], None, 2, None);
         let mut ids = Vec::new();
         while ids.is_empty() {
             ids.extend(news.recv().await.unwrap().entries.into_iter().map(|e| e.id));
@@ -220,7 +221,7 @@ mod tests {
                 }
             }
         });
-        let mut news = look(vec![Server::own(&base)], None, 2, None);
+        let mut news = query_all(vec![Server::own(&base)], None, 2, None);
         let first = news.recv().await.unwrap();
         assert!(first.entries.is_empty() && first.note.contains("appears here"), "{}", first.note);
         let found = loop {
@@ -241,7 +242,7 @@ mod tests {
         let base = format!("{}/v1", server.url());
         assert_eq!(ask(&Server::own(&base), None, Duration::from_secs(20)).await, Listing::WantsKey);
         assert_eq!(ask(&Server::own("http://127.0.0.1:1/v1"), None, PATIENCE).await, Listing::Nothing);
-        let mut news = look(vec![Server::own(&base)], Some((base.clone(), None)), 2, None);
+        let mut news = query_all(vec![Server::own(&base)], Some((base.clone(), None)), 2, None);
         let note = news.recv().await.unwrap().note;
         assert!(note.contains(&format!("{base} answers, but wants a key")), "{note}");
     }
@@ -257,7 +258,7 @@ mod tests {
         let base = format!("{}/v1", server.url());
         let vars = [("SGLANG_BASE_URL".to_owned(), base.clone())].into_iter().collect();
         let environment = Environment { vars, ..Environment::below(dir.path()) };
-        let servers = usual(&environment, &Settings::default());
+        let servers = local_servers(&environment, &Settings::default());
         let names: Vec<&str> = servers.iter().filter_map(|server| server.provider).collect();
         assert_eq!(names, ["ollama", "lmstudio", "llamacpp", "vllm", "sglang"]);
         let Listing::Models(found) = ask(servers.last().unwrap(), None, Duration::from_secs(20)).await else {

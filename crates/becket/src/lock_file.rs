@@ -14,12 +14,12 @@ use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
 /// The version of the form of the file.
-const FORM: u32 = 1;
+const FORMAT_VERSION: u32 = 1;
 const MOST_BYTES: u64 = 16 << 20;
 
 /// The conditions of a run, as the file records them. Texts are recorded as their SHA-256.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Pinned {
+struct RunConditions {
     form: u32,
     becket: String,
     model: String,
@@ -49,17 +49,17 @@ pub(crate) struct FirstRequest<'a> {
 ///
 /// Returns a failure for the user that names the differences, or the reason why the file cannot be used.
 pub(crate) fn check(file: &Path, run: &RunSettings, first: &FirstRequest<'_>) -> Result<(), Failure> {
-    let now = pinned(run, first);
+    let now = conditions_of_run(run, first);
     let text = match becket_files::read_text(file, MOST_BYTES) {
         Ok(text) => text,
         Err(e) if e.kind() == ErrorKind::NotFound => return write(file, &now),
         Err(e) => return Err(Failure::usage(format!("--locked: cannot read {}: {e}", file.display()))),
     };
-    let then: Pinned = serde_json::from_str(&text).map_err(|e| {
+    let then: RunConditions = serde_json::from_str(&text).map_err(|e| {
         Failure::usage(format!("--locked: {} is not a file of a locked run: {e}", file.display()))
             .hint("name a file that does not exist yet to pin this run")
     })?;
-    if then.form > FORM {
+    if then.form > FORMAT_VERSION {
         return Err(Failure::usage(format!("--locked: {} was written by a newer becket", file.display())));
     }
     let differences = differences(&then, &now);
@@ -74,7 +74,7 @@ pub(crate) fn check(file: &Path, run: &RunSettings, first: &FirstRequest<'_>) ->
     .hint("undo the change, or delete the file and run again to pin the run as it is now"))
 }
 
-fn write(file: &Path, now: &Pinned) -> Result<(), Failure> {
+fn write(file: &Path, now: &RunConditions) -> Result<(), Failure> {
     let cannot = |e: std::io::Error| {
         Failure::usage(format!("--locked: cannot write {}: {e}", file.display()))
             .hint("name a file in an existing folder that you can write to")
@@ -85,7 +85,7 @@ fn write(file: &Path, now: &Pinned) -> Result<(), Failure> {
     Ok(())
 }
 
-fn pinned(run: &RunSettings, first: &FirstRequest<'_>) -> Pinned {
+fn conditions_of_run(run: &RunSettings, first: &FirstRequest<'_>) -> RunConditions {
     let tool = |spec: &ToolSpec| {
         let text = serde_json::to_string(spec).unwrap_or_default();
         (spec.name.clone(), becket_tool::sha256(text.as_bytes()))
@@ -101,8 +101,8 @@ fn pinned(run: &RunSettings, first: &FirstRequest<'_>) -> Pinned {
             .and_modify(|known: &mut String| known.push_str(&hash))
             .or_insert(hash);
     }
-    Pinned {
-        form: FORM,
+    RunConditions {
+        form: FORMAT_VERSION,
         becket: env!("CARGO_PKG_VERSION").to_owned(),
         model: first.model.to_owned(),
         server: first.server.clone(),
@@ -125,7 +125,7 @@ fn name_of(item: &SystemItem, cwd: &Path) -> String {
 }
 
 /// The differences in words, one line each.
-fn differences(then: &Pinned, now: &Pinned) -> Vec<String> {
+fn differences(then: &RunConditions, now: &RunConditions) -> Vec<String> {
     let mut out = Vec::new();
     let none = "none".to_owned();
     for (name, then, now) in [
@@ -165,16 +165,16 @@ mod tests {
         let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
             pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
         };
-        let then = Pinned {
+        let then = RunConditions {
             becket: "1".to_owned(),
             model: "p/a".to_owned(),
             server: Some("the provider's own address".to_owned()),
             tools: map(&[("bash", "1"), ("read", "2")]),
             prompt: map(&[("rules AGENTS.md", "3")]),
-            ..Pinned::default()
+            ..RunConditions::default()
         };
         assert_eq!(differences(&then, &then.clone()), Vec::<String>::new());
-        let now = Pinned {
+        let now = RunConditions {
             model: "p/b".to_owned(),
             server: Some("chat at http://proxy".to_owned()),
             effort: Some("high".to_owned()),
@@ -195,7 +195,7 @@ mod tests {
             ]
         );
         // A file that an earlier version has written has no server, which is no difference.
-        let earlier = Pinned { server: None, ..then.clone() };
+        let earlier = RunConditions { server: None, ..then.clone() };
         assert_eq!(differences(&earlier, &then), Vec::<String>::new());
     }
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Maximum number of bytes of the list of shown warnings. In a longer one nothing is looked up, so it begins again.
-const MOST: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Returns the warnings about the settings of a run that are shown in it.
 pub(crate) fn warnings(environment: &Environment, run: &RunSettings) -> Vec<String> {
@@ -18,11 +18,11 @@ pub(crate) fn warnings(environment: &Environment, run: &RunSettings) -> Vec<Stri
     if run.interactive || run.command.is_some() {
         return all.iter().map(ToString::to_string).collect();
     }
-    fresh(environment, all)
+    unseen_warnings(environment, all)
 }
 
 /// Returns the warnings to show in a headless run, and remembers those that are not shown again.
-fn fresh(environment: &Environment, warnings: &[Problem]) -> Vec<String> {
+fn unseen_warnings(environment: &Environment, warnings: &[Problem]) -> Vec<String> {
     let mut states: BTreeMap<&str, Option<String>> = BTreeMap::new();
     let mut keyed: Vec<(&Problem, Option<String>)> = Vec::new();
     for warning in warnings {
@@ -36,13 +36,13 @@ fn fresh(environment: &Environment, warnings: &[Problem]) -> Vec<String> {
         return warnings.iter().map(ToString::to_string).collect();
     }
     let file = environment.data_dir.join("told-warnings");
-    let text = becket_files::read_text(&file, MOST);
+    let text = becket_files::read_text(&file, MAX_BYTES);
     let known: BTreeSet<&str> = text.as_deref().unwrap_or_default().lines().collect();
     let is_known = |key: &Option<String>| key.as_deref().is_some_and(|key| known.contains(key));
     let fresh: Vec<_> = keyed.into_iter().filter(|(_, key)| !is_known(key)).collect();
     let lines: String = fresh.iter().filter_map(|(_, key)| Some(format!("{}\n", key.as_deref()?))).collect();
     if !lines.is_empty() {
-        let is_full = std::fs::metadata(&file).is_ok_and(|meta| meta.len() > MOST / 2);
+        let is_full = std::fs::metadata(&file).is_ok_and(|meta| meta.len() > MAX_BYTES / 2);
         // If it cannot be remembered, the warning is shown again.
         let _ = if is_full {
             becket_files::private::replace(&file, lines.as_bytes())

@@ -8,7 +8,7 @@ mod missing_key;
 mod servers;
 
 pub(super) use self::missing_key::ask as missing_key;
-use self::servers::{Listing, Note, Server, ask, look};
+use self::servers::{Listing, Note, Server, ask, query_all};
 use super::preferences;
 use crate::cmd::{demo, one_line};
 use crate::environment::Environment;
@@ -114,7 +114,7 @@ fn asked_in_lines(text: &[String]) -> io::Result<Option<bool>> {
 pub(super) async fn model(environment: &Environment, settings: &mut RunSettings) -> Result<Next, Failure> {
     // A continued session keeps its model.
     let has_model = settings.settings.config.model.name.is_some()
-        || crate::remembered::model(environment, settings).is_some();
+        || crate::recorded_settings::model(environment, settings).is_some();
     if has_model || settings.screen == Screen::Lines {
         return Ok(Next::Session);
     }
@@ -124,7 +124,7 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
     // server's address at the next start.
     let mut servers = match &own {
         Some(base) => vec![Server::own(base)],
-        None => servers::usual(environment, &settings.settings),
+        None => servers::local_servers(environment, &settings.settings),
     };
     let key = settings.settings.credentials.get("openai").filter(|c| c.keychain.is_none());
     let key = key.map(|c| c.value.clone());
@@ -142,8 +142,12 @@ pub(super) async fn model(environment: &Environment, settings: &mut RunSettings)
         let text = said.as_ref().map(|note| note.text.as_str());
         let (page, fixed) = page(environment, settings, std::mem::take(&mut found), text, locked.is_some());
         let page = page.proposing_address(&proposed);
-        let news =
-            look(servers.clone(), own.as_deref().map(|base| (base.to_owned(), key.clone())), fixed, said);
+        let news = query_all(
+            servers.clone(),
+            own.as_deref().map(|base| (base.to_owned(), key.clone())),
+            fixed,
+            said,
+        );
         let answer =
             welcome::run(io::stdout(), &preferences.theme, page, news).await.map_err(|e| unusable(&e))?;
         let Answer::Written(id, text) = &answer else { break answer };
@@ -245,7 +249,7 @@ fn page(
 ) -> (Welcome<Choice>, usize) {
     let own_server = settings.settings.config.provider("openai").base_url.is_some();
     let mut entries = first;
-    let by_key = models::by_key(environment, &settings.settings);
+    let by_key = models::models_by_key(environment, &settings.settings);
     // With a configured server, the OpenAI key belongs to that server.
     let by_key = by_key.into_iter().filter(|(_, model)| !(own_server && model.starts_with("openai/")));
     entries.extend(
@@ -346,8 +350,9 @@ fn pasted(environment: &Environment, settings: &mut RunSettings, key: &str) -> R
     let address = settings.settings.address(provider);
     keep_key(environment, settings, provider, address.as_deref(), key)?;
     let of_provider = |model: &str| model.split('/').next() == Some(provider);
-    let model =
-        models::by_key(environment, &settings.settings).into_iter().find(|(_, model)| of_provider(model));
+    let model = models::models_by_key(environment, &settings.settings)
+        .into_iter()
+        .find(|(_, model)| of_provider(model));
     let Some((_, model)) = model else {
         let failure = Failure::usage(format!("the key for {provider} is saved, but no model is chosen"));
         return Err(failure.hint(format!("start becket with --model {provider}/NAME")));
@@ -364,7 +369,7 @@ fn keep_key(
     key: &str,
 ) -> Result<(), Failure> {
     let kept = becket_config::kept_name(provider, address);
-    keys::keep(environment, &kept, key, keys::KeepIn::Keychain).map_err(Failure::error)?;
+    keys::keep(environment, &kept, key, keys::KeyStore::Keychain).map_err(Failure::error)?;
     settings.settings.add_key(provider, address, key, keys::path(environment));
     Ok(())
 }
@@ -385,7 +390,8 @@ pub(super) async fn project(
         return Ok(Some(false));
     }
     let (preferences, _) = preferences::load(environment, &settings.settings.config);
-    let answer = trusted(settings, &preferences.theme, &trust::brings(root, &settings.project.cwd)).await?;
+    let answer =
+        trusted(settings, &preferences.theme, &trust::content_lines(root, &settings.project.cwd)).await?;
     if answer == Some(true) {
         trust::remember(environment, root)
             .map_err(|e| Failure::error(format!("cannot save that you trust {}: {e}", root.display())))?;

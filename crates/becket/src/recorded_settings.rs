@@ -19,7 +19,7 @@ use becket_types::{EntryKind, FilePath, PermissionMode};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
-/// Name of the state that holds the values of [`KEYS`] that were set for a run.
+/// Name of the state that holds the values of [`RECORDED_KEYS`] that were set for a run.
 const OPTIONS: &str = "run_options";
 /// Name of the state that holds the permission mode. The agent writes it as well, when the user changes the mode.
 const MODE: &str = "mode";
@@ -27,7 +27,7 @@ const MODE: &str = "mode";
 pub(crate) const AGENT: &str = "agent";
 const MODE_KEY: &str = "permission_mode";
 /// Settings of a run that a session keeps, by their configuration keys.
-const KEYS: [&str; 8] = [
+const RECORDED_KEYS: [&str; 8] = [
     "effort",
     "context.window",
     "limits.max_turns",
@@ -39,11 +39,11 @@ const KEYS: [&str; 8] = [
 ];
 
 /// States that change what a session may do or spend. They are removed from a session that is imported from a file of somebody else.
-pub(crate) const RIGHTS: [&str; 3] = [MODE, OPTIONS, ADDED_FOLDERS];
+pub(crate) const PRIVILEGED_STATES: [&str; 3] = [MODE, OPTIONS, ADDED_FOLDERS];
 
 /// The settings of the last run, as the session's ledger records them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Remembered {
+pub(crate) struct RecordedSettings {
     /// `provider/name`.
     pub model: Option<String>,
     /// Name of the kind that the session's agent is.
@@ -54,8 +54,8 @@ pub(crate) struct Remembered {
     folders: Vec<PathBuf>,
 }
 
-impl Remembered {
-    pub(crate) fn of_view(view: &View) -> Self {
+impl RecordedSettings {
+    pub(crate) fn from_view(view: &View) -> Self {
         let options = view.state(OPTIONS).and_then(Value::as_object).cloned().unwrap_or_default();
         Self {
             model: view.model().map(str::to_owned),
@@ -66,9 +66,9 @@ impl Remembered {
         }
     }
 
-    /// Reads the values of [`Self::of_view`] from the entries of the ledger, for a session that is copied or not opened
+    /// Reads the values of [`Self::from_view`] from the entries of the ledger, for a session that is copied or not opened
     /// yet and so has no view. Unreadable entries are skipped.
-    pub(crate) fn of_ledger(dir: &Path) -> Self {
+    pub(crate) fn from_ledger(dir: &Path) -> Self {
         let mut out = Self::default();
         let Ok(entries) = store::read_entries(dir) else { return out };
         for entry in entries.flatten().flatten() {
@@ -116,7 +116,7 @@ impl Remembered {
             Some(Err(_)) | None => {}
         }
         for (key, value) in self.options {
-            if KEYS.contains(&key.as_str()) && !is_given(settings, &key) {
+            if RECORDED_KEYS.contains(&key.as_str()) && !is_given(settings, &key) {
                 settings.remember(&key, value);
             }
         }
@@ -126,7 +126,7 @@ impl Remembered {
 
 /// Adds the session's folders to those of this run. Returns notes for the user: they say which folders count without being
 /// named for this run, and which are missing.
-pub(crate) fn join_folders(remembered: &Remembered, project: &mut Project) -> Vec<String> {
+pub(crate) fn join_folders(remembered: &RecordedSettings, project: &mut Project) -> Vec<String> {
     let mut notes = Vec::new();
     for folder in &remembered.folders {
         if project.roots.contains(folder) {
@@ -156,7 +156,7 @@ pub(crate) fn states(settings: &Settings, project: &Project) -> Vec<(String, Val
         settings.value(key).filter(|_| is_given(settings, key) || settings.is_remembered(key)).cloned()
     };
     let options: Map<String, Value> =
-        KEYS.iter().filter_map(|key| Some(((*key).to_owned(), kept(key)?))).collect();
+        RECORDED_KEYS.iter().filter_map(|key| Some(((*key).to_owned(), kept(key)?))).collect();
     let mut out = vec![(OPTIONS.to_owned(), Value::Object(options))];
     if kept(MODE_KEY).is_some() {
         out.push((MODE.to_owned(), json!(settings.config.permissions.mode)));
@@ -188,5 +188,5 @@ pub(crate) fn model(environment: &Environment, run: &RunSettings) -> Option<Stri
         SessionChoice::Continue { .. } => newest(environment, &run.project.cwd).ok()??.session,
         SessionChoice::Resume { query, .. } => store::find(&root, query, Some(&run.project.cwd)).ok()?,
     };
-    Remembered::of_ledger(&summary.dir).model
+    RecordedSettings::from_ledger(&summary.dir).model
 }

@@ -8,16 +8,17 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Maximum number of bytes of a file of git that names a folder.
-pub(crate) const GIT_BYTES: u64 = 64 * 1024;
+pub(crate) const MAX_POINTER_BYTES: u64 = 64 * 1024;
 /// Maximum number of bytes of a git configuration.
-const BYTES: u64 = 256 * 1024;
+const MAX_CONFIG_BYTES: u64 = 256 * 1024;
 /// Maximum number of configuration files that are read for one root, with those that they include.
-const MOST: usize = 32;
+const MAX_CONFIG_FILES: usize = 32;
 /// Sections of a git configuration whose values name no file that git reads or runs.
-const OTHER: &[&str] = &["remote", "branch", "submodule", "url", "user", "alias", "color", "extensions"];
+const SECTIONS_WITHOUT_FILES: &[&str] =
+    &["remote", "branch", "submodule", "url", "user", "alias", "color", "extensions"];
 
 /// Returns the files below `roots` that decide what git runs, whether they exist or not: git would read one that is created later.
-pub(crate) fn obeyed_files(roots: &[PathBuf], home: Option<&Path>) -> Vec<PathBuf> {
+pub(crate) fn git_config_files(roots: &[PathBuf], home: Option<&Path>) -> Vec<PathBuf> {
     let mut found = BTreeSet::new();
     for root in roots {
         let Some(tree) = work_tree(root) else { continue };
@@ -32,9 +33,9 @@ pub(crate) fn obeyed_files(roots: &[PathBuf], home: Option<&Path>) -> Vec<PathBu
         let of_user = [".gitconfig", ".config/git/config"];
         configs.extend(home.iter().flat_map(|home| of_user.iter().map(move |name| home.join(name))));
         let mut next = 0;
-        while let Some(config) = configs.get(next).cloned().filter(|_| next < MOST) {
+        while let Some(config) = configs.get(next).cloned().filter(|_| next < MAX_CONFIG_FILES) {
             next += 1;
-            let text = becket_files::read_text(&config, BYTES).unwrap_or_default();
+            let text = becket_files::read_text(&config, MAX_CONFIG_BYTES).unwrap_or_default();
             let reader = Reader { config: &config, tree: &tree, home };
             let (included, named) = reader.files(&text);
             found.extend(included.iter().chain(&named).cloned());
@@ -52,7 +53,7 @@ pub(crate) fn work_tree(root: &Path) -> Option<PathBuf> {
 
 /// Returns the folder that a small file of git names after `prefix`, resolved from the file's location.
 pub(crate) fn pointed_to(file: &Path, prefix: &str) -> Option<PathBuf> {
-    let text = becket_files::read_text(file, GIT_BYTES).ok()?;
+    let text = becket_files::read_text(file, MAX_POINTER_BYTES).ok()?;
     let named = text.trim().strip_prefix(prefix)?.trim();
     file.parent()?.join(named).canonicalize().ok().filter(|dir| dir.is_dir())
 }
@@ -80,19 +81,19 @@ impl Reader<'_> {
             let Some((key, value)) = line.split_once('=') else { continue };
             let (key, value) = (key.trim().to_ascii_lowercase(), value.trim().trim_matches('"'));
             if matches!(section.as_str(), "include" | "includeif") && key == "path" {
-                included.extend(self.config.parent().map(|folder| self.at(folder, value)));
+                included.extend(self.config.parent().map(|folder| self.resolve(folder, value)));
             } else if matches!(key.as_str(), "hookspath" | "attributesfile") {
-                named.push(self.at(self.tree, value));
-            } else if !OTHER.contains(&section.as_str()) {
+                named.push(self.resolve(self.tree, value));
+            } else if !SECTIONS_WITHOUT_FILES.contains(&section.as_str()) {
                 // The value may be a command line, which git runs in the work tree: its words that are paths of files count.
                 let words = value.split([' ', '\t', '"', '\'', ';', '!']).filter(|word| word.contains('/'));
-                named.extend(words.map(|word| self.at(self.tree, word)).filter(|path| path.is_file()));
+                named.extend(words.map(|word| self.resolve(self.tree, word)).filter(|path| path.is_file()));
             }
         }
         (included, named)
     }
 
-    fn at(&self, folder: &Path, text: &str) -> PathBuf {
+    fn resolve(&self, folder: &Path, text: &str) -> PathBuf {
         let path = match (text.strip_prefix("~/"), self.home) {
             (Some(rest), Some(home)) => home.join(rest),
             _ => folder.join(text),
@@ -126,7 +127,7 @@ mod tests {
         write("p/dev/clean.sh", "");
         write("home/.gitconfig", "[core]\n\thooksPath = dev/hooks\n\tattributesFile = ~/attributes\n");
         let project = root.join("p");
-        let found = obeyed_files(std::slice::from_ref(&project), Some(&root.join("home")));
+        let found = git_config_files(std::slice::from_ref(&project), Some(&root.join("home")));
         for name in [".bare/config", ".bare/hooks", "dev/gitconfig", "dev/more", "dev/clean.sh", "dev/hooks"]
         {
             assert!(found.contains(&project.join(name)), "{name}: {found:?}");
@@ -134,6 +135,6 @@ mod tests {
         assert!(found.iter().all(|path| path.starts_with(&project)), "{found:?}");
         assert!(!found.contains(&project.join("a/b")));
         write("q/.git/config", "[core]\n\tbare = false\n");
-        assert!(obeyed_files(&[root.join("q")], None).is_empty());
+        assert!(git_config_files(&[root.join("q")], None).is_empty());
     }
 }

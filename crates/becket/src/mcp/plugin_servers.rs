@@ -1,11 +1,11 @@
 //! MCP servers of the run's plugins: `plugin:PLUGIN:SERVER`. Starts nothing.
 
-use super::{Configured, Found, Place};
+use super::{Configured, ConfiguredServers, Place};
 use crate::environment::Environment;
 use becket_mcp::{Endpoint, config};
 
 /// Adds the servers of all plugins. Each gets the variables of its plugin.
-pub(super) fn add(environment: &Environment, found: &mut Found) {
+pub(super) fn add(environment: &Environment, found: &mut ConfiguredServers) {
     for plugin in environment.plugins.iter() {
         let own = plugin.variables();
         let vars = |name: &str| {

@@ -9,7 +9,7 @@
 
 use super::super::Op;
 use super::super::hooks::HookCaller;
-use super::batch::{HookProgress, Judged, Slot};
+use super::batch::{HookProgress, HookVerdict, Slot};
 use super::outcome::fewer_lines;
 use crate::answer::Call;
 use crate::hooks::masked;
@@ -123,7 +123,7 @@ fn words_of(result: &Value) -> String {
 
 /// Adds to the reason of a denial that a hook denied the call, and which hook. The model reads the reason too, so only the
 /// first word of the hook's command is named: the rest may contain a key.
-fn named(permission: HookPermission, outcome: &HookOutcome) -> HookPermission {
+fn with_hook_name(permission: HookPermission, outcome: &HookOutcome) -> HookPermission {
     let HookPermission::Deny { reason } = permission else { return permission };
     let by = outcome.runs.iter().find(|run| run.result == HookResult::Blocked).map(|run| {
         let name = run.hook.split_whitespace().next().unwrap_or_default();
@@ -161,7 +161,7 @@ impl HookProgress {
     }
 
     /// Combines the verdict of the guard with the answer of `PreToolUse`.
-    pub(super) fn over(
+    pub(super) fn combine(
         &self,
         by: DecidedBy,
         rule: Option<String>,
@@ -185,7 +185,7 @@ impl HookProgress {
     }
 
     /// Applies the answer of `PermissionRequest` to a question.
-    pub(super) fn answered(&self, by: DecidedBy, verdict: Verdict) -> (DecidedBy, Verdict) {
+    pub(super) fn with_request_answer(&self, by: DecidedBy, verdict: Verdict) -> (DecidedBy, Verdict) {
         match (&self.request, verdict) {
             (Some(HookPermission::Deny { reason }), Verdict::Ask { .. }) => {
                 (DecidedBy::Hook, Verdict::deny(reason.clone()))
@@ -207,14 +207,14 @@ impl HookCaller<'_> {
         slot: &mut Slot,
         index: usize,
         access: &Access,
-        judging: &FuturesUnordered<BoxFuture<'static, Judged>>,
+        judging: &FuturesUnordered<BoxFuture<'static, HookVerdict>>,
     ) -> bool {
-        if slot.opinion.waiting || std::mem::replace(&mut slot.opinion.asked, true) {
-            return slot.opinion.waiting;
+        if slot.hooks.waiting || std::mem::replace(&mut slot.hooks.asked, true) {
+            return slot.hooks.waiting;
         }
         let call = self.tool_hook_call(HookEvent::PreToolUse, &slot.call, access, json!({}));
-        slot.opinion.waiting = self.judge(index, call, judging);
-        slot.opinion.waiting
+        slot.hooks.waiting = self.judge(index, call, judging);
+        slot.hooks.waiting
     }
 
     /// Runs `PermissionRequest` hooks for a call that needs a question, once. Returns true if the call waits for them.
@@ -224,28 +224,28 @@ impl HookCaller<'_> {
         index: usize,
         access: &Access,
         (reason, rule): (&str, Option<&str>),
-        judging: &FuturesUnordered<BoxFuture<'static, Judged>>,
+        judging: &FuturesUnordered<BoxFuture<'static, HookVerdict>>,
     ) -> bool {
-        if slot.opinion.waiting || std::mem::replace(&mut slot.opinion.requested, true) {
-            return slot.opinion.waiting;
+        if slot.hooks.waiting || std::mem::replace(&mut slot.hooks.requested, true) {
+            return slot.hooks.waiting;
         }
         let suggestions = suggestions(rule, access.effect == Effect::Write);
         let keys = json!({ "decision_reason": reason, "permission_suggestions": suggestions });
         let call = self.tool_hook_call(HookEvent::PermissionRequest, &slot.call, access, keys);
-        slot.opinion.waiting = self.judge(index, call, judging);
-        slot.opinion.waiting
+        slot.hooks.waiting = self.judge(index, call, judging);
+        slot.hooks.waiting
     }
 
     fn judge(
         &self,
         index: usize,
         call: Option<HookCall>,
-        judging: &FuturesUnordered<BoxFuture<'static, Judged>>,
+        judging: &FuturesUnordered<BoxFuture<'static, HookVerdict>>,
     ) -> bool {
         let Some(call) = call else { return false };
         let event = call.event;
         let Some(run) = self.run_hooks(call) else { return false };
-        judging.push(async move { Judged { index, event, outcome: run.await } }.boxed());
+        judging.push(async move { HookVerdict { index, event, outcome: run.await } }.boxed());
         true
     }
 
@@ -310,15 +310,16 @@ impl HookCaller<'_> {
     }
 
     /// Takes the answer of hooks about a waiting call.
-    pub(super) fn call_judged(&mut self, Judged { index, event, outcome }: Judged) {
+    pub(super) fn call_judged(&mut self, HookVerdict { index, event, outcome }: HookVerdict) {
         let Op::Tools(batch) = &mut self.flow.op else { return };
         let tools = &self.tools.registry;
         if let Some(slot) = batch.slots.get_mut(index) {
-            slot.opinion.waiting = false;
-            let permission = outcome.permission.clone().map(|permission| named(permission, &outcome));
+            slot.hooks.waiting = false;
+            let permission =
+                outcome.permission.clone().map(|permission| with_hook_name(permission, &outcome));
             match event {
-                HookEvent::PermissionRequest => slot.opinion.request = permission,
-                _ => slot.opinion.permission = permission,
+                HookEvent::PermissionRequest => slot.hooks.request = permission,
+                _ => slot.hooks.permission = permission,
             }
             if let Some(input) = &outcome.updated_input
                 && !matches!(outcome.permission, Some(HookPermission::Deny { .. }))
@@ -326,7 +327,7 @@ impl HookCaller<'_> {
                 let tool =
                     tools.get(&slot.call.name).map_or(slot.call.name.as_str(), |tool| &tool.spec().name);
                 slot.call.input = own_input(tool, input);
-                slot.opinion.answers |= matches!(outcome.permission, Some(HookPermission::Allow { .. }));
+                slot.hooks.answers |= matches!(outcome.permission, Some(HookPermission::Allow { .. }));
             }
         }
         if outcome.interrupt && outcome.stop.is_none() {

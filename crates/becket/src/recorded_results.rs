@@ -13,16 +13,16 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Tools without an effect outside of the session.
-const INSIDE: [&str; 4] = ["todo", "recall", "skill", "StructuredOutput"];
+const SESSION_TOOLS: [&str; 4] = ["todo", "recall", "skill", "StructuredOutput"];
 
 /// The results of a session's calls, by tool and input.
 #[derive(Debug, Default)]
-pub(crate) struct Recorded {
+pub(crate) struct RecordedResults {
     session: String,
     results: Mutex<HashMap<(String, String), VecDeque<ToolOutput>>>,
 }
 
-impl Recorded {
+impl RecordedResults {
     /// The results of the calls in these entries.
     pub(crate) fn from_entries<'a>(session: String, entries: impl Iterator<Item = &'a Entry>) -> Self {
         let mut calls: HashMap<CallId, (String, String)> = HashMap::new();
@@ -58,10 +58,10 @@ impl Recorded {
     pub(crate) fn answer_for(self: &Arc<Self>, tools: &mut Registry) {
         tools.retain(|name| name != "task");
         tools.wrap(|name, inner| {
-            if INSIDE.contains(&name) {
+            if SESSION_TOOLS.contains(&name) {
                 return inner;
             }
-            Arc::new(RecordedTool { inner, recorded: Arc::clone(self) })
+            Arc::new(RecordedTool { inner, results: Arc::clone(self) })
         });
     }
 
@@ -100,7 +100,7 @@ fn canonical(value: &Value) -> String {
 
 struct RecordedTool {
     inner: Arc<dyn Tool>,
-    recorded: Arc<Recorded>,
+    results: Arc<RecordedResults>,
 }
 
 impl Tool for RecordedTool {
@@ -113,7 +113,7 @@ impl Tool for RecordedTool {
     }
 
     fn run<'a>(&'a self, input: Value, _env: &'a ToolEnv) -> BoxFuture<'a, ToolOutput> {
-        let output = self.recorded.result(&self.inner.spec().name, &input);
+        let output = self.results.result(&self.inner.spec().name, &input);
         Box::pin(std::future::ready(output))
     }
 
@@ -143,7 +143,7 @@ mod tests {
             entry(call("c2", json!({"limit": 1, "path": "a"}))),
             entry(result("c2", "second")),
         ];
-        let recorded = Recorded::from_entries("s".to_owned(), entries.iter());
+        let recorded = RecordedResults::from_entries("s".to_owned(), entries.iter());
         let asked = |input| recorded.result("read", &input);
         assert_eq!(asked(json!({"path": "a", "limit": 1})).content, "first");
         assert_eq!(asked(json!({"path": "a", "limit": 1})).content, "second");
