@@ -87,7 +87,7 @@ impl GrowingText {
         let blob = blob.and_then(|writer| blobs.keep(writer).map_err(|error| error.to_string()));
         let tail = limits::cut(&end, OUTPUT, Keep::HeadTail).map_or("", |cut| cut.tail).to_owned();
         let missing = bytes - start.len() - tail.len();
-        let missing_breaks = breaks - count_breaks(&start) - count_breaks(&tail);
+        let missing_breaks = breaks - limits::count_breaks(&start) - limits::count_breaks(&tail);
         let ends_line = end.strip_suffix(tail.as_str()).is_some_and(|before| before.ends_with('\n'));
         let starts_line = start.is_empty() || start.ends_with('\n');
         let from_line = limits::count_lines(&start) + usize::from(starts_line);
@@ -107,7 +107,7 @@ impl GrowingText {
 impl Rest {
     fn push(&mut self, delta: &str) {
         self.bytes += delta.len();
-        self.breaks += count_breaks(delta);
+        self.breaks += limits::count_breaks(delta);
         if let Ok(writer) = &mut self.blob
             && let Err(error) = writer.write(delta.as_bytes())
         {
@@ -154,10 +154,6 @@ impl LongText {
     pub(crate) fn blob(&self) -> Option<&BlobId> {
         self.blob.as_ref().ok()
     }
-}
-
-fn count_breaks(text: &str) -> usize {
-    text.bytes().filter(|byte| *byte == b'\n').count()
 }
 
 #[cfg(test)]

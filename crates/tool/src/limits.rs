@@ -84,8 +84,12 @@ pub struct Cut<'a> {
 
 /// Counts lines like an editor: a line break at the end does not start another line.
 pub fn count_lines(text: &str) -> usize {
-    let breaks = text.bytes().filter(|b| *b == b'\n').count();
-    breaks + usize::from(!text.is_empty() && !text.ends_with('\n'))
+    count_breaks(text) + usize::from(!text.is_empty() && !text.ends_with('\n'))
+}
+
+/// Counts line breaks (`\n`).
+pub fn count_breaks(text: &str) -> usize {
+    memchr::memchr_iter(b'\n', text.as_bytes()).count()
 }
 
 /// Cuts `text` to the limits; `None` if it fits. The kept pieces together are within the limits, without the space for the notice.

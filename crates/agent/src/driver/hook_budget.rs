@@ -2,7 +2,7 @@
 //!
 //! Owns how they share the limits of the session, and how their usage gets to the session, which records it.
 
-use super::beside::BesideUsage;
+use super::side_request_usage::SideRequestUsage;
 use super::{Agent, AgentHandle, Parentage};
 use crate::settings::AgentParts;
 use crate::spend::{self, Limits, RequestCost, Reservation};
@@ -40,7 +40,7 @@ impl HookBudget {
         })?;
         let reservation = limits.reserve(cost.need(most));
         let expected = texts.iter().fold(Tokens(0), |sum, text| sum + estimate_text(text));
-        let usage = BesideUsage::new(expected);
+        let usage = SideRequestUsage::new(expected);
         Ok((HookRequest { limits, info: info.clone(), usage, reservation }, most))
     }
 
@@ -54,7 +54,7 @@ impl HookBudget {
         if let Some(over) = limits.over(std::time::Duration::ZERO).as_ref().and_then(TurnEnd::limit) {
             return Err(format!("the limits of the session leave no room to ask a model ({over})"));
         }
-        Ok(Agent::made(parts, Some(Parentage { limits, files: None })))
+        Ok(Agent::build(parts, Some(Parentage { limits, files: None })))
     }
 }
 
@@ -63,7 +63,7 @@ impl HookBudget {
 pub struct HookRequest {
     limits: Limits,
     info: ModelInfo,
-    usage: BesideUsage,
+    usage: SideRequestUsage,
     #[expect(dead_code, reason = "works by being dropped")]
     reservation: Reservation,
 }
