@@ -51,7 +51,7 @@ pub(crate) struct Run {
 pub(crate) fn report(run: Run) -> ToolOutput {
     let Run { end, took, output, survivors, job, cwd_note, cwd } = run;
     let bytes = output.bytes;
-    let Body { mut text, spill, lines } = body(output, "(no output)");
+    let Body { mut text, spill, lines, lines_left_out } = body(output, "(no output)");
     let mut notes = Vec::new();
     match end {
         End::Exit(0) => {}
@@ -81,21 +81,25 @@ pub(crate) fn report(run: Run) -> ToolOutput {
         End::Signal(signal) => (None, Some(signal)),
         End::TimedOut(_) | End::Interrupted | End::Over(_) => (None, None),
     };
+    let mut details = json!({
+        "exit_code": exit_code,
+        "signal": signal,
+        "timed_out": matches!(end, End::TimedOut(_)),
+        "duration_ms": took.as_millis() as u64,
+        "interrupted": end == End::Interrupted,
+        "bytes": bytes,
+        PRINTED_LINES: lines,
+        "cwd": cwd.to_string_lossy(),
+        "job": job,
+    });
+    if lines_left_out > 0 {
+        details["lines_left_out"] = json!(lines_left_out);
+    }
     ToolOutput {
         content: text,
         is_error: end != End::Exit(0),
         interrupted: matches!(end, End::TimedOut(_) | End::Interrupted | End::Over(_)),
-        details: json!({
-            "exit_code": exit_code,
-            "signal": signal,
-            "timed_out": matches!(end, End::TimedOut(_)),
-            "duration_ms": took.as_millis() as u64,
-            "interrupted": end == End::Interrupted,
-            "bytes": bytes,
-            PRINTED_LINES: lines,
-            "cwd": cwd.to_string_lossy(),
-            "job": job,
-        }),
+        details,
         spill,
         excerpt_lines: EXCERPT_LINES,
         ..ToolOutput::default()
@@ -109,13 +113,17 @@ pub(crate) struct Body {
     pub spill: Option<BlobId>,
     /// Number of lines of the text that the command itself has printed; 0 if it printed nothing.
     pub lines: usize,
+    /// Lines of the output that the text lacks. A note in it takes their place.
+    pub lines_left_out: u64,
 }
 
 /// Returns the output as the model reads it. `nothing`: the text if it is empty.
 pub(crate) fn body(output: Output, nothing: &str) -> Body {
     let held = output.held;
     let mut text = output.shown.head;
+    let mut lines_left_out = 0;
     if let Some((bytes, lines, tail)) = output.shown.cut {
+        lines_left_out = lines;
         let kept = match &output.spill {
             Some(Ok(_)) => "; recall gives the whole output".to_owned(),
             Some(Err(why)) => format!("; the whole output could not be kept: {why}"),
@@ -140,7 +148,7 @@ pub(crate) fn body(output: Output, nothing: &str) -> Body {
             ),
         );
     }
-    Body { text, spill: output.spill.and_then(Result::ok), lines }
+    Body { text, spill: output.spill.and_then(Result::ok), lines, lines_left_out }
 }
 
 /// Describes the end in a few words.

@@ -354,7 +354,7 @@ impl BashTool {
         let job = self.shell.jobs.adopt(process, input.named(), None, env);
         let job = job.ok_or("The command was lost.")?;
         let output = job.drain.look(true, &env.host).await;
-        let report::Body { text: mut content, spill, lines } = report::body(output, "(no output yet)");
+        let report::Body { text: mut content, spill, lines, .. } = report::body(output, "(no output yet)");
         report::note(&mut content, format!("{how}; now job {}", job.id));
         Ok(ToolOutput {
             content,

@@ -88,7 +88,7 @@ fn tail(call: &ToolCall, most: usize, style: Style, width: usize, theme: &Theme)
         return Vec::new();
     }
     let is_blank = |line: &&str| line.trim().is_empty();
-    let left_out = left_out(output, &call.details);
+    let left_out = left_out(&call.details);
     let all = call.output.lines_dropped + left_out + output.lines().filter(|line| !is_blank(line)).count();
     // A count of one or two lines would hide little and take a row itself.
     let most = if all <= most + 2 { all } else { most };
@@ -130,18 +130,11 @@ fn tail(call: &ToolCall, most: usize, style: Style, width: usize, theme: &Theme)
     out
 }
 
-/// Returns the number of lines that a long output lacks in its middle, where a note takes their place: it is one of the lines, so it
-/// counts for one of them.
-fn left_out(output: &str, details: &Value) -> usize {
-    let printed = details.get("bytes").and_then(Value::as_u64).unwrap_or(0);
-    if printed <= output.len() as u64 {
-        return 0;
-    }
-    let lines = |line: &str| {
-        let (_, rest) = line.strip_prefix("[… ")?.split_once(" bytes (")?;
-        rest.split_once(" lines) left out here")?.0.parse::<usize>().ok()
-    };
-    output.lines().find_map(lines).unwrap_or(0).saturating_sub(1)
+/// Returns the number of lines that a long output lacks in its middle. A note takes their place: it is one of the lines, so it counts for
+/// one of them.
+fn left_out(details: &Value) -> usize {
+    let lines = details.get("lines_left_out").and_then(Value::as_u64).unwrap_or(0);
+    usize::try_from(lines).unwrap_or(usize::MAX).saturating_sub(1)
 }
 
 /// Returns the lines of an error above the last `shown` lines, with the number of lines before them.
@@ -477,15 +470,10 @@ mod tests {
 
     #[test]
     fn lines_that_the_result_itself_lacks_are_counted() {
-        let output = "a\n[… 9000000 bytes (2500000 lines) left out here; recall gives the whole output …]\nb\nc\nd\ne\nf\ng\n";
-        let mut call = call(output, false);
+        let mut call = call("a\n[a note]\nb\nc\nd\ne\nf\ng\n", false);
         let first = |call: &ToolCall| rows(call, 60, &Theme::dark())[0].line.to_string();
-        assert_eq!(
-            first(&call),
-            "│ … 5 earlier lines · Ctrl-O opens",
-            "a command may print such a line itself"
-        );
-        call.details = serde_json::json!({"bytes": 9_000_020, "exit_code": 0});
+        assert_eq!(first(&call), "│ … 5 earlier lines · Ctrl-O opens");
+        call.details = serde_json::json!({"exit_code": 0, "lines_left_out": 2_500_000});
         assert_eq!(first(&call), "│ … 2500004 earlier lines · Ctrl-O opens");
     }
 
