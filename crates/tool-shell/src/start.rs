@@ -79,7 +79,7 @@ impl Setting {
         program.push(own);
         if level == SandboxLevel::DenyRules {
             // Such a command has the temporary folder of every other program.
-            let directory = shell.room().map_err(|e| refused(e.to_string()))?.to_path_buf();
+            let directory = shell.private_dir().map_err(|e| refused(e.to_string()))?.to_path_buf();
             return Ok(Self { program, directory, temp: None, pass: None });
         }
         Ok(Self { program, directory: confined.temp.clone(), temp: Some(confined.temp), pass: confined.pass })
