@@ -267,7 +267,7 @@ async fn build_agent(
         settings,
     });
     if let (Some(engine), Some(judge)) = (&engine, judge) {
-        hooks::connect(engine, &active_skills, mcp.clone(), judge.asked(HookBudget::of(&agent)));
+        hooks::connect(engine, &active_skills, mcp.clone(), judge.into_ask(HookBudget::of(&agent)));
     }
     if let Some(hooks) = &outside {
         hooks.report_to(&handle.commands);
