@@ -1,6 +1,6 @@
 //! Reads files that becket opens by itself: rules, settings, git's own files, ignore files.
 //!
-//! Guarantees that reading such a file ends. A repository can put a named pipe, a device, a socket, a folder or a file of many gigabytes
+//! Owns one promise: reading such a file ends. A repository can put a named pipe, a device, a socket, a folder or a file of many gigabytes
 //! under any name that becket looks for. An ordinary `open` waits until somebody writes into a pipe, and `/dev/zero` never ends.
 //!
 //! Invariants:

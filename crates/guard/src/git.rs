@@ -140,6 +140,10 @@ const PLAIN: &[&str] = &[
 ];
 
 /// The environment for a git that becket itself runs in `dir` to read.
+///
+/// # Errors
+///
+/// Returns the reason if such a git would run programs that the repository names, in spite of this environment.
 pub fn reading_git(
     files: &dyn Files,
     resolve: &dyn Fn(&Path) -> PathBuf,

@@ -58,6 +58,10 @@ impl MountPoint {
 }
 
 /// Checks, inside the mounts, that bubblewrap has mounted the expected files.
+///
+/// # Errors
+///
+/// Returns the reason if a path is another file than before.
 pub(crate) fn check(mounted: &[MountPoint]) -> Result<(), String> {
     match mounted.iter().find(|one| !one.is_as_expected()) {
         None => Ok(()),

@@ -61,10 +61,8 @@ pub(crate) struct LinkedRepositories {
 
 impl LinkedRepositories {
     pub(crate) fn before(policy: &Policy) -> Self {
-        let before = linked_repositories(&policy.write)
-            .into_iter()
-            .map(|one| (one.key(), obeyed_state(&one)))
-            .collect();
+        let linked = linked_repositories(&policy.write).into_iter();
+        let before = linked.map(|one| (one.key(), obeyed_state(&one))).collect();
         let led_to = policy.write.iter().filter_map(|place| pointed_to(place));
         let led_to = led_to.map(|one| (one.tree, real(one.git_dir))).collect();
         Self { write: policy.write.clone(), before, led_to }
@@ -311,9 +309,8 @@ fn links_in(index: &Path) -> Arc<Vec<PathBuf>> {
     names
 }
 
-/// The entries of an index that name repositories, read as git reads them with hashes of this length in bytes. Of a damaged index,
-/// the entries before the damage. If an entry of a split index has no name, it replaces one of the other entries, so all names are
-/// returned.
+/// The entries of an index that name repositories, read as git reads them with hashes of this length in bytes. Of a damaged index, the
+/// entries before the damage. If an entry of a split index has no name, it replaces one of the other entries, so all names are returned.
 fn gitlinks(bytes: &[u8], hash: usize) -> Vec<PathBuf> {
     let mut found = Links::default();
     if bytes.starts_with(b"DIRC")

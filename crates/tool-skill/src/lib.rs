@@ -70,6 +70,10 @@ enum Source {
 
 impl Skill {
     /// Returns the text of the skill for the prompt of a user who calls it.
+    ///
+    /// # Errors
+    ///
+    /// Returns a message if the skill's file cannot be read.
     pub fn prompt(&self, arguments: &str) -> Result<String, String> {
         tool::text(self, arguments)
     }

@@ -33,8 +33,7 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest wait before a request is sent again whose answer broke off. If no answer began, the model client waits, perhaps
-/// longer.
+/// Longest wait before a request is sent again whose answer broke off. If no answer began, the model client waits, perhaps longer.
 const MAX_DELAY: Millis = Millis(60_000);
 
 /// The conversation with the models.
@@ -119,8 +118,7 @@ impl Conversation {
         value.and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default()
     }
 
-    /// Called when a request was refused as too long: learns the model's limit. A refusal for too many bytes teaches nothing
-    /// about tokens.
+    /// Called when a request was refused as too long: learns the model's limit. A refusal for too many bytes teaches nothing about tokens.
     pub(super) fn learn_limit(&mut self, error: &ModelError) {
         if error.kind != ErrorKind::ContextOverflow {
             return;
@@ -173,8 +171,7 @@ impl Conversation {
         self.core.appended = Appended::new(Vocabulary::for_model(&self.wire.model.info().id));
     }
 
-    /// Passes the provider's reported usage to the meter, once the answer is in the view and before anything else is
-    /// appended.
+    /// Passes the provider's reported usage to the meter, once the answer is in the view and before anything else is appended.
     pub(super) fn report_usage(&mut self) {
         let Some(usage) = self.budget.report.take() else { return };
         let base_now = self.base_now();

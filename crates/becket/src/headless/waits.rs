@@ -119,9 +119,13 @@ impl PendingWork {
             // Work that has ended needs no signal.
             let _ = cancel.send(());
         }
-        let held = self.held_lines.iter().position(|line| matches!(line, QueuedLine::Request(of, ..) if of == id));
+        let held =
+            self.held_lines.iter().position(|line| matches!(line, QueuedLine::Request(of, ..) if of == id));
         if held.and_then(|at| self.held_lines.remove(at)).is_some() {
-            self.add_unordered(std::future::ready(Completion::Answer(id.to_owned(), Err(WITHDRAWN.to_owned()))));
+            self.add_unordered(std::future::ready(Completion::Answer(
+                id.to_owned(),
+                Err(WITHDRAWN.to_owned()),
+            )));
         }
     }
 

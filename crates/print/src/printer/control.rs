@@ -180,23 +180,39 @@ impl Printer {
     }
 
     /// Writes the lines of a turn without a request to the model: its start, and a result without text.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output cannot be written.
     pub fn blank_answer(&mut self, client_id: Option<&str>) -> io::Result<()> {
         self.blank_begun(client_id)?;
         self.blank_ended()
     }
 
     /// Writes the start of a turn without a request to the model.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output cannot be written.
     pub fn blank_begun(&mut self, client_id: Option<&str>) -> io::Result<()> {
         self.lines.answered.opened_by(client_id);
         self.turn_began()
     }
 
     /// Writes the result of a turn without a request to the model.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output cannot be written.
     pub fn blank_ended(&mut self) -> io::Result<()> {
         self.local_result("")
     }
 
     /// Writes the line that announces an empty conversation to the program.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output cannot be written.
     pub fn conversation_reset(&mut self, client_id: Option<&str>) -> io::Result<()> {
         let mut line = json!({
             "type": "conversation_reset", "new_conversation_id": MessageId::new(), "trigger": "clear",
@@ -228,6 +244,10 @@ impl Printer {
     }
 
     /// Writes that a long call still runs. `parent`: the call that started the subagent that makes this call.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the output cannot be written.
     pub fn tool_progress(
         &mut self,
         call: &CallId,
