@@ -233,6 +233,35 @@ fn calls_that_are_always_cut_end_with_what_happened() {
     }
 }
 
+/// A script must not take half an answer for a whole one, in any format.
+#[test]
+fn an_answer_that_is_always_cut_is_no_success() {
+    for api in BOTH {
+        for format in ["text", "json", "stream-json"] {
+            let bench = Bench::new(&[]);
+            let reason = if api == Api::Anthropic { "max_tokens" } else { "length" };
+            let server = MockServer::with(move |_| Answer::text("half").stop(reason).into());
+            let flags = ["--verbose", "--output-format", format, "go"];
+            let ran = run(bench.print(api, &server).args(flags)).expect(11);
+            assert_eq!(server.requests().len(), 4, "{api:?} {format}");
+            if format == "text" {
+                assert_eq!(ran.stdout.trim(), "halfhalfhalfhalf", "{api:?}");
+                assert!(ran.stderr.contains("The answer is not complete"), "{}", ran.stderr);
+                continue;
+            }
+            let result = ran.lines().pop().unwrap();
+            let result = result.as_array().and_then(|lines| lines.last()).unwrap_or(&result);
+            assert_eq!(
+                (&result["subtype"], &result["is_error"]),
+                (&serde_json::json!("error_no_answer"), &serde_json::json!(true)),
+                "{result}"
+            );
+            assert!(result["errors"][0].as_str().unwrap().contains("The answer is not complete"), "{result}");
+            assert_eq!(result["result"], "halfhalfhalfhalf", "{result}");
+        }
+    }
+}
+
 #[test]
 fn a_stream_torn_in_its_last_event_broke_off() {
     for api in BOTH {

@@ -430,7 +430,35 @@ fn an_answer_that_is_cut_again_and_again_ends() {
     let cut = answered(FinishReason::Length, 0);
     let log = script(auto(), &[cut.clone(), cut.clone(), cut.clone(), cut]);
     assert_eq!(log.iter().filter(|a| matches!(a, Action::Request { .. })).count(), 4);
-    assert_eq!(log.last(), Some(&Action::EndTurn(TurnEnd::Completed)));
+    let Some(Action::EndTurn(TurnEnd::NoAnswer { what })) = log.last() else { panic!("{log:?}") };
+    assert!(
+        what.contains("again each of the 3 times that it was continued. The text so far is kept."),
+        "{what}"
+    );
+
+    // The same for calls, which were never whole.
+    let log = script(auto(), &vec![answered(FinishReason::Length, 1); 4]);
+    let Some(Action::EndTurn(TurnEnd::NoAnswer { what })) = log.last() else { panic!("{log:?}") };
+    assert!(what.starts_with("4 answers in a row were cut by the output limit"), "{what}");
+
+    // An answer that ends in time is an answer.
+    let done = [vec![answered(FinishReason::Length, 0); 3], vec![answered(FinishReason::Stop, 0)]].concat();
+    assert_eq!(script(auto(), &done).last(), Some(&Action::EndTurn(TurnEnd::Completed)));
+}
+
+#[test]
+fn a_message_that_waits_begins_a_new_answer_after_one_that_is_always_cut() {
+    let cut = answered(FinishReason::Length, 0);
+    let mut watch = watch(auto());
+    watch.run(&Op::Prompt(DeliveryMode::Steer));
+    for _ in 0..3 {
+        watch.feed(Input::Assessed(Facts::default()));
+        watch.feed(cut.clone());
+    }
+    watch.feed(Input::Assessed(Facts::default()));
+    watch.run(&Op::Prompt(DeliveryMode::Steer));
+    let (_, actions) = next(watch.state.take().unwrap(), cut);
+    assert_eq!(actions, [Action::Deliver { prompts: vec![1], steered: true }, Action::Assess]);
 }
 
 #[test]

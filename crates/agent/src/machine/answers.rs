@@ -46,8 +46,13 @@ impl State {
                 }
                 self.iterate(out);
             }
-            // The answer was cut several times in a row. The text so far is accepted as the answer.
-            Some(NotRun::Cut) | None => {
+            // A message that waits is the next thing to do, and begins a new answer.
+            Some(NotRun::Cut) if self.is_prompt_due() => self.iterate(out),
+            Some(NotRun::Cut) => {
+                let what = always_cut(self.turn.cuts, answer.calls > 0);
+                self.end_turn(TurnEnd::NoAnswer { what }, out);
+            }
+            None => {
                 if answer.fallback
                     && let Some(what) = self.turn.written_calls.take()
                 {
@@ -77,11 +82,7 @@ impl State {
         }
         if cut || self.turn.re_asked {
             let message = if cut {
-                format!(
-                    "{} answers in a row were cut by the output limit before a call or a text was whole. Ask for smaller \
-                     steps, or choose a model or a server setting with a larger output limit.",
-                    self.turn.cuts + 1
-                )
+                always_cut(self.turn.cuts + 1, true)
             } else {
                 let kept = match self.turn.steps {
                     0 => String::new(),
@@ -143,4 +144,19 @@ impl State {
 
 fn refused(finish: &FinishReason) -> bool {
     matches!(finish, FinishReason::Refusal | FinishReason::ContentFilter)
+}
+
+/// Says that the last `answers` answers were cut. `without_text`: the last one was cut before a call or a text was whole.
+fn always_cut(answers: u32, without_text: bool) -> String {
+    if without_text {
+        return format!(
+            "{answers} answers in a row were cut by the output limit before a call or a text was whole. Ask for smaller \
+             steps, or choose a model or a server setting with a larger output limit."
+        );
+    }
+    format!(
+        "The answer is not complete: the output limit cut it, and again each of the {} times that it was continued. The text \
+         so far is kept. Ask for the rest, or choose a model or a server setting with a larger output limit.",
+        answers.saturating_sub(1)
+    )
 }

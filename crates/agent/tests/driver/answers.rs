@@ -92,6 +92,10 @@ async fn a_cut_answer_goes_on_and_is_one_text_and_its_calls_are_not_run() {
     let mut rig = Setup::new(vec![cut(vec![Part::text("one, ")]), say("two")]).start();
     let result = rig.turn("count").await;
     assert_eq!((result.end, result.text.as_str()), (TurnEnd::Completed, "one, two"));
+    let mut rig = Setup::new(vec![cut(vec![Part::text("half")]); 4]).start();
+    let result = rig.turn("count").await;
+    assert!(matches!(result.end, TurnEnd::NoAnswer { .. }), "{:?}", result.end);
+    assert_eq!(result.text.as_str(), "halfhalfhalfhalf");
     let call = call("c1", "bash", json!({"command": "rm"}));
     let mut rig = Setup::new(vec![cut(vec![call]), say("smaller")]).start();
     rig.turn("go").await;
