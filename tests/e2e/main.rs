@@ -28,6 +28,7 @@ mod federation;
 mod file_tools;
 mod first_run;
 mod formats;
+mod half_characters;
 mod hook_answers;
 mod hooks;
 mod hostile_folders;

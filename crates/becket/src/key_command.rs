@@ -73,7 +73,7 @@ pub(crate) async fn run_for_output(command: &mut Command, patience: Duration) ->
 /// Parses a key alone, or JSON with `token` (also `access_token`, `key`) and `expires_in` in seconds.
 fn parse(text: &str) -> Result<PrintedKey, String> {
     let text = text.trim();
-    let (key, seconds) = match serde_json::from_str::<Value>(text) {
+    let (key, seconds) = match becket_types::parse_json::<Value>(text) {
         Ok(Value::Object(map)) => {
             let names = ["token", "access_token", "key"];
             let key = names.iter().find_map(|name| map.get(*name)?.as_str()).unwrap_or_default().to_owned();

@@ -129,14 +129,14 @@ pub(crate) fn find_servers(
 
 fn given_config(text: &str) -> Result<Value, Failure> {
     if text.trim_start().starts_with('{') {
-        return serde_json::from_str(text)
+        return becket_types::parse_json(text)
             .map_err(|e| Failure::usage(format!("--mcp-config is not valid JSON: {e}")));
     }
     let read = becket_files::read_text(Path::new(text), MAX_FILE_BYTES).map_err(|e| {
         Failure::usage(format!("--mcp-config: {text} cannot be read: {e}"))
             .hint("give a JSON file, or JSON text that begins with {")
     })?;
-    serde_json::from_str(&read)
+    becket_types::parse_json(&read)
         .map_err(|e| Failure::usage(format!("--mcp-config: {text} is not valid JSON: {e}")))
 }
 
@@ -150,7 +150,7 @@ pub(crate) fn read_file(path: &Path, problems: &mut Vec<String>) -> Option<Value
             return None;
         }
     };
-    match serde_json::from_str(&text) {
+    match becket_types::parse_json(&text) {
         Ok(value) => Some(value),
         Err(e) => {
             problems

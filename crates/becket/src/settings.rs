@@ -346,7 +346,7 @@ fn agents(args: &crate::args::AgentArgs) -> Result<GivenAgents, Failure> {
             Failure::usage(format!("--agents: {why}"))
                 .hint(r#"give JSON, or a JSON file: {"reviewer": {"description": "…", "prompt": "…"}}"#)
         };
-        let value: Value = serde_json::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+        let value: Value = becket_types::parse_json(&text).map_err(|e| wrong(e.to_string()))?;
         (out.definitions, out.warnings) = crate::agents::parse_agents(&value).map_err(wrong)?;
     }
     Ok(out)

@@ -195,6 +195,14 @@ pub fn json_value(text: &str) -> Result<Value, String> {
 }
 
 pub(crate) fn parse_json(origin: &str, text: &str) -> Result<Node, Problem> {
+    strict_json(origin, text).or_else(|problem| match becket_types::replace_lone_surrogates(text) {
+        // The repaired text is as long, so its positions are those of the file.
+        Some(repaired) => strict_json(origin, &repaired),
+        None => Err(problem),
+    })
+}
+
+fn strict_json(origin: &str, text: &str) -> Result<Node, Problem> {
     let options = jsonc_parser::ParseOptions {
         allow_comments: true,
         allow_trailing_commas: true,

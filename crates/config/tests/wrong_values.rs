@@ -365,3 +365,13 @@ fn names_with_dots_are_read_or_refused() {
         );
     }
 }
+
+/// A settings file of another program must not lose its deny rules for half of a surrogate pair. A real mistake keeps its line.
+#[test]
+fn half_a_character_costs_no_setting() {
+    let text = "{ // C:\\\n \"a\": \"cut \\ud83d\", \"b\": \"\\ud83d\\ude00 \\\\ud83d\",\n}";
+    let value = becket_config::json_value(text).unwrap();
+    assert_eq!((value["a"].as_str(), value["b"].as_str()), (Some("cut \u{fffd}"), Some("😀 \\ud83d")));
+    let wrong = becket_config::json_value("{\n \"a\": \"\\ud83d\",\n \"b\": x\n}").unwrap_err();
+    assert!(wrong.starts_with("line 3: "), "{wrong}");
+}

@@ -5,7 +5,7 @@
 //! model must not be able to allow its own call with such a text. Everything else is plain text.
 
 use crate::answer;
-use becket_types::{HookEvent, HookMessage, HookOutcome, HookPermission};
+use becket_types::{HookEvent, HookMessage, HookOutcome, HookPermission, replace_lone_surrogates};
 use serde_json::Value;
 
 /// An object after other text is an answer if it has at least one of these keys. Other objects are part of the text.
@@ -69,7 +69,17 @@ pub fn decision(event: HookEvent, from: &str, stdout: &str) -> Result<HookOutcom
     }
 }
 
+/// Finds the answer in an output. With half of a surrogate pair in it, an answer must still count: a denial that cannot be read
+/// would let the call run. A text without an answer stays as it was printed.
 fn printed(stdout: &str) -> Printed {
+    let repaired = replace_lone_surrogates(stdout).map(|repaired| strictly_printed(&repaired));
+    match repaired {
+        Some(answer @ Printed::Answer { .. }) => answer,
+        _ => strictly_printed(stdout),
+    }
+}
+
+fn strictly_printed(stdout: &str) -> Printed {
     let text = stdout.trim_end();
     let start = text.len() - begun(text).len();
     let (whole, fault) = if begins_object(text) { objects(&text[start..]) } else { (Vec::new(), None) };
@@ -160,7 +170,8 @@ fn objects(text: &str) -> (Vec<Value>, Option<String>) {
 
 /// Returns the last JSON object in a text for which `read` returns something. Objects within objects do not count.
 pub fn last_object<T>(text: &str, read: impl Fn(&Value) -> Option<T>) -> Option<T> {
-    let (mut rest, mut last) = (text, None);
+    let repaired = replace_lone_surrogates(text);
+    let (mut rest, mut last) = (repaired.as_deref().unwrap_or(text), None);
     while let Some(at) = rest.find('{') {
         rest = &rest[at..];
         let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
@@ -244,9 +255,34 @@ mod tests {
             format!("{{\"continue\":true}}\n{DENY}\n"),
             format!("{DENY}{ALLOW}"),
             format!("words\n{ALLOW}\n{DENY}\n"),
+            // Half of a surrogate pair, as Node writes it for a text that was cut in the middle of a character.
+            r#"{"decision":"block","reason":"no \ud83d"}"#.to_owned(),
+            format!("C:\\\n\u{feff}{}\n", r#"{"decision":"block","reason":"\udc00 \\\ud83d"}"#),
+            format!("{}\n{{\"systemMessage\":\"x\"}}\n", r#"{"decision":"block","reason":"\ud83d"}"#),
         ] {
             assert_eq!(denies(&stdout), Ok(true), "{stdout}");
         }
+    }
+
+    /// A hook in PowerShell prints a byte order mark, one in Node half a character: neither may cost a denial, whatever the event.
+    #[test]
+    fn a_mark_and_half_a_character_do_not_cost_a_denial() {
+        let reason = "no \\ud83d";
+        for (event, answer) in [
+            (HookEvent::PreToolUse, format!(r#"{{"decision":"block","reason":"{reason}"}}"#)),
+            (HookEvent::UserPromptSubmit, format!(r#"{{"decision":"block","reason":"{reason}"}}"#)),
+            (HookEvent::Stop, format!(r#"{{"decision":"block","reason":"{reason}"}}"#)),
+            (HookEvent::PreToolUse, format!(r#"{{"continue":false,"stopReason":"{reason}"}}"#)),
+        ] {
+            let want = decision(event, "h", &answer.replace("\\ud83d", "\u{fffd}")).unwrap();
+            assert!(want != HookOutcome::default() && want.context.is_empty() && want.messages.is_empty());
+            for stdout in [answer.clone(), format!("\u{feff}{answer}"), format!("\u{feff}{answer}\r\n")] {
+                assert_eq!(decision(event, "h", &stdout).as_ref(), Ok(&want), "{stdout}");
+            }
+        }
+        let text = "plain \\ud83d text";
+        let outcome = decision(HookEvent::SessionStart, "h", text).unwrap();
+        assert!(format!("{:?}", outcome.context).contains("ud83d"), "a text is not changed");
     }
 
     #[test]
@@ -319,6 +355,7 @@ mod tests {
             Some(false)
         );
         assert_eq!(ok("```json\n{\"ok\": true}\n```"), Some(true));
+        assert_eq!(ok(r#"{"ok": false, "reason": "cut \ud83d"}"#), Some(false));
     }
 
     #[test]
@@ -332,7 +369,7 @@ mod tests {
     proptest! {
         /// Text before an answer never makes it allow something, and never hides a denial on a line of its own.
         #[test]
-        fn text_before_an_answer(before in "[ -~\\r\\n\u{feff}é]{0,60}", crlf: bool) {
+        fn text_before_an_answer(before in "([ -~\\r\\n\u{feff}é]|\\\\|\\\\ud83d){0,60}", crlf: bool) {
             let end = if crlf { "\r\n" } else { "\n" };
             let text = format!("x{before}{end}{DENY}{end}");
             prop_assert_eq!(denies(&text), Ok(true));

@@ -34,7 +34,7 @@ pub(crate) fn refuse_other(
     server: &str,
     provider: &str,
 ) -> Result<(), ModelError> {
-    let Some(found) = serde_json::from_str(json).ok().and_then(|data| other_format(&data, expected)) else {
+    let Some(found) = crate::json::parse_event(json).and_then(|data| other_format(&data, expected)) else {
         return Ok(());
     };
     let message =

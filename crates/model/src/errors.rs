@@ -319,7 +319,7 @@ fn hint_for(kind: ErrorKind, text: &str) -> Option<&'static str> {
 
 fn facts(body: &str) -> Facts {
     let body = body.trim_start_matches('\u{feff}').trim();
-    let Ok(json) = serde_json::from_str::<Value>(body) else {
+    let Ok(json) = becket_types::parse_json::<Value>(body) else {
         return Facts { message: plain(body), ..Facts::default() };
     };
     let root = match &json {

@@ -207,7 +207,8 @@ impl Transport {
         while let Some(chunk) = response.chunk().await.map_err(|e| self.unreachable(e))? {
             body.extend_from_slice(&chunk);
             // Some servers answer every path with their web page or with a stream of events. The rest of it is not read.
-            if body.trim_ascii_start().first().is_some_and(|byte| !matches!(byte, b'{' | b'[')) {
+            // 0xEF begins a byte order mark.
+            if body.trim_ascii_start().first().is_some_and(|byte| !matches!(byte, b'{' | b'[' | 0xEF)) {
                 return Err(no_json(""));
             }
             if body.len() > MAX_JSON_BODY {
@@ -215,7 +216,7 @@ impl Transport {
                 return Err(ModelError::new(ErrorKind::Malformed, message));
             }
         }
-        serde_json::from_slice(&body).map_err(|_| no_json(&format!(" ({} bytes)", body.len())))
+        becket_types::parse_json_bytes(&body).map_err(|_| no_json(&format!(" ({} bytes)", body.len())))
     }
 
     /// Reads the body of an unsuccessful response and turns it into a typed error.

@@ -36,12 +36,9 @@ pub(crate) fn parse_arguments(text: &str) -> Arguments {
     }
 }
 
-/// Parses one event's JSON. Lone surrogates, which JSON allows and Rust's strings do not, become U+FFFD.
+/// Parses the JSON of an event or of a whole answer, as [`becket_types::parse_json`] does.
 pub(crate) fn parse_event<T: serde::de::DeserializeOwned>(data: &str) -> Option<T> {
-    serde_json::from_str(data).ok().or_else(|| {
-        let repaired = replace_lone_surrogates(data)?;
-        serde_json::from_str(&repaired).ok()
-    })
+    becket_types::parse_json(data).ok()
 }
 
 /// The error for an event that is not JSON: the stream is broken, and the message quotes the event.
@@ -57,35 +54,6 @@ pub(crate) fn other_shape(data: &str, server: &str) -> ModelError {
     let message = format!("{server} answered with JSON that is no answer ({} bytes): `{shown}`", data.len());
     ModelError::new(ErrorKind::Malformed, message)
         .hint("Check that the base URL points at the right kind of model API.")
-}
-
-fn replace_lone_surrogates(text: &str) -> Option<String> {
-    let unit = |at: usize| {
-        let escape = text.get(at..at + 6)?;
-        let hex = escape.strip_prefix("\\u")?;
-        u16::from_str_radix(hex, 16).ok()
-    };
-    let mut out = String::with_capacity(text.len());
-    let mut changed = false;
-    let mut rest = 0;
-    while let Some(found) = text[rest..].find('\\') {
-        let at = rest + found;
-        out.push_str(&text[rest..at]);
-        let (length, lone) = match unit(at) {
-            Some(0xD800..=0xDBFF) if matches!(unit(at + 6), Some(0xDC00..=0xDFFF)) => (12, false),
-            Some(0xD800..=0xDFFF) => (6, true),
-            _ => (1 + text[at + 1..].chars().next().map_or(0, char::len_utf8), false),
-        };
-        if lone {
-            out.push_str("\\ufffd");
-            changed = true;
-        } else {
-            out.push_str(&text[at..at + length]);
-        }
-        rest = at + length;
-    }
-    out.push_str(&text[rest..]);
-    changed.then_some(out)
 }
 
 #[cfg(test)]

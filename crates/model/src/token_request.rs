@@ -112,7 +112,7 @@ pub async fn token_request(request: &TokenRequest, proxies: &Proxies) -> Result<
 
 /// Returns the error code of OAuth in an answer. A code is one word.
 fn code(text: &str) -> Option<String> {
-    let json: Value = serde_json::from_str(text).ok()?;
+    let json: Value = becket_types::parse_json(text).ok()?;
     let code = json["error"].as_str()?;
     let is_word = code.len() <= 64 && code.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
     is_word.then(|| code.to_owned())
@@ -136,7 +136,7 @@ pub fn aws_headers(
 
 /// Returns the error fields of an answer. Other fields may echo the request, and with it a secret.
 fn error_fields(text: &str) -> Option<String> {
-    let json: Value = serde_json::from_str(text).ok()?;
+    let json: Value = becket_types::parse_json(text).ok()?;
     let fields = [
         &json["error_description"],
         &json["error"]["message"],

@@ -104,7 +104,7 @@ pub fn parse_line(line: u64, text: &str, mode: DeliveryMode) -> Result<InputLine
     }
     let shape = |why: &str| InputError::Shape { line, why: why.to_owned() };
     let value: Value =
-        serde_json::from_str(text).map_err(|e| InputError::NotJson { line, why: e.to_string() })?;
+        becket_types::parse_json(text).map_err(|e| InputError::NotJson { line, why: e.to_string() })?;
     if !value.is_object() {
         return Err(shape("a line must be a JSON object"));
     }
@@ -410,6 +410,26 @@ mod tests {
             let error = parse_line(7, line, DeliveryMode::Steer).unwrap_err().to_string();
             assert!(error.contains(why), "{line}: {error}");
         }
+    }
+
+    /// Programs in JavaScript cut texts in the middle of a character. Neither a message nor an answer that somebody waits for may
+    /// be lost for it.
+    #[test]
+    fn half_a_character_and_a_mark_cost_no_line() {
+        let line = |text: &str| parse_line(1, text, DeliveryMode::Steer).unwrap();
+        assert_eq!(
+            line("\u{feff}{\"type\":\"user\",\"message\":{\"content\":\"cut \\ud83d\"}}"),
+            prompt(vec![Part::text("cut \u{fffd}")], DeliveryMode::Steer)
+        );
+        assert_eq!(
+            line(
+                r#"{"type":"control_response","response":{"subtype":"success","request_id":"q","response":{"behavior":"deny","message":"no \ud83d"}}}"#
+            ),
+            InputLine::Response {
+                request_id: "q".into(),
+                outcome: Ok(json!({ "behavior": "deny", "message": "no \u{fffd}" })),
+            }
+        );
     }
 
     proptest! {

@@ -1,5 +1,6 @@
 //! `--json-schema`: compiles the schema once, finds the JSON in an answer, and describes mismatches.
 
+use becket_types::parse_json;
 use serde_json::Value;
 
 /// A compiled JSON Schema with its text.
@@ -112,17 +113,17 @@ fn external_reference(schema: &Value) -> Option<&str> {
 /// Finds JSON in an answer: the whole text, the only fenced block, or the text between the outermost brackets.
 fn find_json(answer: &str) -> Option<Value> {
     let text = answer.trim();
-    if let Ok(value) = serde_json::from_str(text) {
+    if let Ok(value) = parse_json(text) {
         return Some(value);
     }
     let fenced = text.split("```").nth(1).map(|block| block.strip_prefix("json").unwrap_or(block).trim());
-    if let Some(value) = fenced.and_then(|block| serde_json::from_str(block).ok()) {
+    if let Some(value) = fenced.and_then(|block| parse_json(block).ok()) {
         return Some(value);
     }
     [('{', '}'), ('[', ']')].into_iter().find_map(|(open, close)| {
         let start = text.find(open)?;
         let end = text.rfind(close)?;
-        serde_json::from_str(text.get(start..=end)?).ok()
+        parse_json(text.get(start..=end)?).ok()
     })
 }
 

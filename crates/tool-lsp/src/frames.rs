@@ -56,6 +56,10 @@ pub(crate) async fn copy(
             Ok(read) if read == bytes => {}
             _ => return "it ended in the middle of a message",
         }
+        // The decoder would end at half of a surrogate pair. The repaired message is as long.
+        if let Some(repaired) = str::from_utf8(&body).ok().and_then(becket_types::replace_lone_surrogates) {
+            body = repaired.into_bytes();
+        }
         let head = format!("Content-Length: {bytes}\r\n\r\n");
         if to.write_all(head.as_bytes()).await.is_err() || to.write_all(&body).await.is_err() {
             return "its messages could not be read";
@@ -81,6 +85,17 @@ mod tests {
         let (out, why) = run(input).await;
         assert_eq!(out, b"Content-Length: 2\r\n\r\n{}Content-Length: 3\r\n\r\n[1]");
         assert_eq!(why, "it ended");
+    }
+
+    #[tokio::test]
+    async fn half_a_character_is_replaced_and_the_length_stays() {
+        for (body, want) in
+            [(r#"{"a":"\ud83d"}"#, r#"{"a":"\ufffd"}"#), (r#"{"a":"\\ud83d"}"#, r#"{"a":"\\ud83d"}"#)]
+        {
+            let head = format!("Content-Length: {}\r\n\r\n", body.len());
+            let (out, _) = run(format!("{head}{body}").as_bytes()).await;
+            assert_eq!(String::from_utf8(out).unwrap(), format!("{head}{want}"));
+        }
     }
 
     #[tokio::test]

@@ -33,7 +33,7 @@ pub(crate) fn read(mut source: Source, path: &Path, range: Range, env: &ToolEnv)
     let (size, room) = (source.size, source.chunk.len());
     let notebook = Source { file, chunk: std::mem::take(&mut source.chunk), filled: source.filled, size };
     let bytes = notebook.whole(MAX_BYTES)?;
-    let parsed = bytes.as_deref().and_then(|b| serde_json::from_slice::<Value>(b).ok());
+    let parsed = bytes.as_deref().and_then(parsed_of);
     let cells = parsed.as_ref().and_then(|v| v.get("cells")).and_then(Value::as_array);
     let (Some(bytes), Some(parsed), Some(cells)) = (&bytes, &parsed, cells) else {
         source.file.seek(SeekFrom::Start(0))?;
@@ -68,9 +68,14 @@ pub(crate) fn read(mut source: Source, path: &Path, range: Range, env: &ToolEnv)
 
 /// Returns a notebook as text; `None` if `bytes` are not a notebook.
 pub(crate) fn text_of(bytes: &[u8]) -> Option<String> {
-    let parsed: Value = serde_json::from_slice(bytes).ok()?;
+    let parsed = parsed_of(bytes)?;
     let cells = parsed.get("cells")?.as_array()?;
     Some(render(cells, language(&parsed)).text)
+}
+
+/// Parses the JSON of a notebook. A file that is not UTF-8 is none: it is shown as text, with a note about its bytes.
+fn parsed_of(bytes: &[u8]) -> Option<Value> {
+    becket_types::parse_json(str::from_utf8(bytes).ok()?).ok()
 }
 
 fn language(notebook: &Value) -> &str {

@@ -232,7 +232,7 @@ impl WebSearch {
             status => return Err(SearchError::Status(status)),
         }
         let body = body(response).await?;
-        let answer: Value = serde_json::from_slice(&body).map_err(|_| SearchError::Malformed)?;
+        let answer: Value = becket_types::parse_json_bytes(&body).map_err(|_| SearchError::Malformed)?;
         let list = match answer.pointer(wire.results) {
             Some(Value::Array(list)) => list.as_slice(),
             // Brave omits this section if it found nothing.

@@ -18,6 +18,7 @@ mod context;
 mod decided;
 mod entry;
 mod event;
+mod foreign_json;
 mod frontmatter;
 mod hook;
 mod ids;
@@ -57,6 +58,7 @@ pub use event::{
     Command, Decision, DeliveryMode, Event, FilePreview, NoticeLevel, PermissionRequest, PreparationState,
     PromptInput, RuleChange, RuleKind, RuleOffer, RuleOwner,
 };
+pub use foreign_json::{parse_json, parse_json_bytes, replace_lone_surrogates};
 pub use frontmatter::split_frontmatter;
 pub use hook::{
     EndReason, HookCall, HookEvent, HookMessage, HookOutcome, HookOutput, HookPermission, HookProgress,

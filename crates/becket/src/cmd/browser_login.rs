@@ -68,7 +68,7 @@ pub(super) fn key(
         };
         let answer =
             token_request(&request, &environment.proxies()).await.map_err(|fault| cannot(&fault.why))?;
-        let json: Value = serde_json::from_str(&answer).unwrap_or_default();
+        let json: Value = becket_types::parse_json(&answer).unwrap_or_default();
         let key =
             json["key"].as_str().filter(|key| !key.is_empty() && key.bytes().all(|b| b.is_ascii_graphic()));
         key.map(str::to_owned).ok_or_else(|| cannot("the provider sent no key"))

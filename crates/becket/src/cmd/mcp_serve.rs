@@ -45,7 +45,7 @@ pub(crate) fn run(
         if line.trim().is_empty() {
             continue;
         }
-        let answer = match serde_json::from_str::<Value>(&line) {
+        let answer = match becket_types::parse_json::<Value>(&line) {
             Ok(message) => runtime.block_on(server.answer(&message)),
             Err(e) => Some(error(&Value::Null, -32700, &format!("no JSON: {e}"))),
         };

@@ -391,7 +391,7 @@ async fn run(command: &str) -> Result<TemporaryCredential, String> {
     let mut shell = Command::new("/bin/sh");
     let printed = run_for_output(shell.args(["-c", command]), REQUEST_TIMEOUT).await;
     let printed = printed.map_err(|why| format!("credential_process {why}"))?;
-    let json = serde_json::from_slice(&printed).map_err(|_| "credential_process printed no JSON")?;
+    let json = becket_types::parse_json_bytes(&printed).map_err(|_| "credential_process printed no JSON")?;
     parse_credential(&json)
 }
 

@@ -193,7 +193,7 @@ fn for_terminal(text: &str) -> String {
 
 /// Parses an answer. Anything but a JSON object becomes an empty one, so that the field that is missing is named.
 fn object(text: &str) -> Value {
-    serde_json::from_str::<Value>(text)
+    becket_types::parse_json::<Value>(text)
         .ok()
         .filter(Value::is_object)
         .unwrap_or_else(|| Value::Object(serde_json::Map::new()))

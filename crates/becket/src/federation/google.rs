@@ -89,7 +89,7 @@ impl Google {
         let text =
             std::fs::read_to_string(&path).map_err(|e| format!("{} cannot be read: {e}", path.display()))?;
         let file: Value =
-            serde_json::from_str(&text).map_err(|_| format!("{} is not JSON", path.display()))?;
+            becket_types::parse_json(&text).map_err(|_| format!("{} is not JSON", path.display()))?;
         self.exchange(file, path).await
     }
 
@@ -176,7 +176,7 @@ impl Google {
             return Ok(text.trim().to_owned());
         }
         let name = source["format"]["subject_token_field_name"].as_str().unwrap_or("access_token");
-        let json: Value = serde_json::from_str(&text).map_err(|_| "the identity token is not in JSON")?;
+        let json: Value = becket_types::parse_json(&text).map_err(|_| "the identity token is not in JSON")?;
         json[name].as_str().map(str::to_owned).ok_or_else(|| format!("the identity token has no `{name}`"))
     }
 

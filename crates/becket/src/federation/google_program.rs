@@ -61,7 +61,7 @@ fn impersonated_email(url: &str) -> Option<&str> {
 
 /// Reads a program's answer. `expires`: it must say until when the token is valid.
 fn token(text: &str, kind: Option<&str>, expires: bool) -> Result<String, String> {
-    let json: Value = serde_json::from_str(text).map_err(|_| "printed no JSON")?;
+    let json: Value = becket_types::parse_json(text).map_err(|_| "printed no JSON")?;
     if json["version"].as_u64() != Some(1) {
         return Err("answered in a version that is not 1".to_owned());
     }

@@ -221,7 +221,7 @@ async fn request_text(proxies: &Proxies, request: TokenRequest) -> Result<String
 async fn ask_json(proxies: &Proxies, request: TokenRequest) -> Result<Value, String> {
     let host = request.url.host_str().unwrap_or_default().to_owned();
     let text = ask(proxies, request).await?;
-    serde_json::from_str(&text).map_err(|_| format!("{host} sent something that is not JSON"))
+    becket_types::parse_json(&text).map_err(|_| format!("{host} sent something that is not JSON"))
 }
 
 /// Returns the token of an OAuth answer.

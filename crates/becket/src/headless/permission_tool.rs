@@ -32,7 +32,7 @@ fn decision(result: &Value) -> Result<Value, String> {
     if result["isError"] == json!(true) {
         return Err(text);
     }
-    serde_json::from_str(&text).map_err(|_| format!("its answer is not JSON: {text}"))
+    becket_types::parse_json(&text).map_err(|_| format!("its answer is not JSON: {text}"))
 }
 
 #[cfg(test)]
@@ -43,6 +43,8 @@ mod tests {
     fn a_decision_is_json_in_the_text_of_the_result() {
         let result = |text: &str| json!({ "content": [{ "type": "text", "text": text }] });
         assert_eq!(decision(&result("{\"behavior\":\"allow\"}")), Ok(json!({ "behavior": "allow" })));
+        let cut = decision(&result(r#"{"behavior":"deny","message":"no \ud83d"}"#)).unwrap();
+        assert_eq!(cut["message"], "no \u{fffd}");
         assert!(decision(&result("yes")).is_err());
         assert!(decision(&json!({ "content": [], "isError": true })).is_err());
         assert!(decision(&json!({})).is_err());

@@ -24,7 +24,7 @@ impl HostLimits {
     pub(super) fn read(args: &Run, settings: &mut Settings) -> Result<Self, Failure> {
         let sdk = &args.sdk;
         if let Some(text) = &sdk.managed_settings {
-            let given = serde_json::from_str(text)
+            let given = becket_types::parse_json(text)
                 .map_err(|error| Failure::usage(format!("{FLAG}: this is not JSON: {error}")))?;
             restrict(&given, settings, FLAG)?;
         }

@@ -99,7 +99,7 @@ async fn document(client: &Client, place: Url) -> Option<Value> {
             return None;
         }
     }
-    serde_json::from_slice(&bytes).ok()
+    becket_types::parse_json_bytes(&bytes).ok()
 }
 
 /// Fails if the server's description of itself names another resource.

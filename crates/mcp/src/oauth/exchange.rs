@@ -220,7 +220,7 @@ async fn post(
             return Err(failed(format!("its answer is longer than {} kB", MOST_BYTES / 1024)));
         }
     }
-    let value: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    let value: Value = becket_types::parse_json_bytes(&bytes).unwrap_or_default();
     if status.is_success() && value["access_token"].is_string() {
         return Ok(value);
     }

@@ -9,6 +9,7 @@ use crate::handler::Handler;
 use crate::program;
 use crate::shared::Shared;
 use crate::transport::channel::HostTransport;
+use crate::transport::repaired::Repaired;
 use crate::transport::stdio::Stdio;
 use crate::transport::{http, sse};
 use becket_sandbox::{Process, ProcessLog, ProgramKind, Start};
@@ -163,14 +164,17 @@ impl Http<'_> {
         let client = self.client.clone();
         match manager {
             Some(manager) => {
-                let client = rmcp::transport::auth::AuthClient::new(client, manager);
+                let client = Repaired(rmcp::transport::auth::AuthClient::new(client, manager));
                 handler
                     .serve_with_lifecycle(StreamableHttpClientTransport::with_client(client, settings), mode)
                     .await
             }
             None => {
                 handler
-                    .serve_with_lifecycle(StreamableHttpClientTransport::with_client(client, settings), mode)
+                    .serve_with_lifecycle(
+                        StreamableHttpClientTransport::with_client(Repaired(client), settings),
+                        mode,
+                    )
                     .await
             }
         }
@@ -252,6 +256,6 @@ async fn helper_headers(helper: &str, shared: &Shared) -> Result<BTreeMap<String
         Ok(Err(error)) => return Err(format!("its headersHelper cannot be read: {error}").into()),
         Ok(Ok(_)) => {}
     }
-    serde_json::from_str(&text)
+    becket_types::parse_json(&text)
         .map_err(|e| Failure::Other(format!("its headersHelper did not print a JSON object of strings: {e}")))
 }

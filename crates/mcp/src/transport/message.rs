@@ -3,6 +3,7 @@
 //!
 //! Pure.
 
+use becket_types::parse_json_bytes;
 use rmcp::RoleClient;
 use rmcp::service::RxJsonRpcMessage;
 use serde_json::{Value, json};
@@ -19,10 +20,10 @@ const TOO_DEEP: &str = "\"[left out: nested more than 100 levels deep]\"";
 
 /// Parses a message. `None` if the bytes are not a message (a program that prints to standard output).
 pub(crate) fn read(bytes: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
-    let value = match serde_json::from_slice(bytes) {
+    let value = match parse_json_bytes(bytes) {
         Ok(value) => value,
         // The parser fails at deep nesting. One such schema in a list must not cost the other tools.
-        Err(_) => serde_json::from_slice(&shallow(bytes)?).ok()?,
+        Err(_) => parse_json_bytes(&shallow(bytes)?).ok()?,
     };
     from_value(value)
 }
@@ -168,6 +169,26 @@ mod tests {
         }
         for text in ["", "[", "}}}}", "no message", &"[".repeat(1 << 20), &"{\"a\":".repeat(1 << 16)] {
             assert!(read(text.as_bytes()).is_none());
+        }
+    }
+
+    #[test]
+    fn half_a_character_and_other_wrong_bytes_cost_only_themselves() {
+        let bomb = format!("{}1{}", "[".repeat(300), "]".repeat(300));
+        for (text, want) in [
+            (r#""cut \ud83d""#.as_bytes(), "cut \u{fffd}"),
+            (b"\"caf\xe9\"", "caf\u{fffd}"),
+            (r#""\ud83d\ude00 \\ud83d""#.as_bytes(), "😀 \\ud83d"),
+        ] {
+            for (before, after) in [("", String::new()), ("\u{feff}", format!(",\"_meta\":{{\"x\":{bomb}}}"))]
+            {
+                let head = format!(
+                    r#"{before}{{"jsonrpc":"2.0","id":1,"result":{{"content":[{{"type":"text","text":"#
+                );
+                let bytes = [head.as_bytes(), text, b"}]", after.as_bytes(), b"}}"].concat();
+                let message = serde_json::to_value(read(&bytes).unwrap()).unwrap();
+                assert_eq!(message["result"]["content"][0]["text"], want);
+            }
         }
     }
 

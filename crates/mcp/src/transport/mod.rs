@@ -3,5 +3,6 @@
 pub(crate) mod channel;
 pub(crate) mod http;
 pub(crate) mod message;
+pub(crate) mod repaired;
 pub(crate) mod sse;
 pub(crate) mod stdio;

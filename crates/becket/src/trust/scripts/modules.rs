@@ -162,7 +162,7 @@ impl Search<'_> {
             return;
         }
         let text = becket_files::read_text(&description, super::MAX_HASHED).unwrap_or_default();
-        let Ok(serde_json::Value::Object(keys)) = serde_json::from_str(&text) else { return };
+        let Ok(serde_json::Value::Object(keys)) = becket_types::parse_json(&text) else { return };
         for main in ["main", "module"].iter().filter_map(|key| keys.get(*key)?.as_str()) {
             for ending in NODE {
                 self.file(&folder.join(format!("{main}{ending}")).to_string_lossy(), None);
