@@ -2,6 +2,7 @@
 
 use crate::assemble::AnswerOf;
 use crate::compat::Compat;
+use crate::decoder::Decoder;
 use crate::http::Transport;
 use crate::ids::{IdRule, SeenCalls};
 use crate::kind::Kind;
@@ -9,7 +10,7 @@ use crate::layout::ServerLayout;
 use crate::media::{Media, MediaCache};
 use crate::place::Place;
 use crate::settings::Settings;
-use crate::stream::{Decoder, ShorterBodies, exchange};
+use crate::stream::{ShorterBodies, exchange};
 use crate::threads::Threads;
 use crate::wire::{Encoder, WireCache};
 use crate::{Digest, Model, ModelError, ModelEvent, ModelInfo, Prepared, Request, catalog};

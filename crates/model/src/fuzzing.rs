@@ -4,12 +4,12 @@
 use crate::anthropic::AnthropicDecoder;
 use crate::assemble::AnswerOf;
 use crate::chat::ChatDecoder;
+use crate::decoder::Decoder;
 use crate::errors::{Failure, classify};
 use crate::ids::SeenCalls;
 use crate::responses::ResponsesDecoder;
 use crate::shortcut::Shortcut;
 use crate::sse::SseParser;
-use crate::stream::Decoder;
 use crate::{ErrorKind, ModelEvent};
 use becket_types::Part;
 

@@ -10,7 +10,7 @@
 
 use crate::ModelError;
 use crate::assemble::{AnswerOf, Assembler, Delta};
-use crate::stream::Decoder;
+use crate::decoder::Decoder;
 use std::borrow::Cow;
 
 /// Fields that hold an answer's text or reasoning, on any wire.

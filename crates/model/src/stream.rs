@@ -4,17 +4,15 @@
 //! failure is retried under the rules of `retry`. After that it is one typed error, and the text so far is emitted as a part
 //! before it.
 
-use crate::assemble::Assembler;
 use crate::body::Batches;
-use crate::dialect;
+use crate::decoder::{Decoder, Fed, Feed, MakeDecoder, refuse_other};
 use crate::errors::not_an_answer;
 use crate::frames::{self, FrameParser};
 use crate::http::{Transport, request_id};
-use crate::kind::Kind;
 use crate::layout::ServerLayout;
 use crate::retry::{Policy, jitter};
 use crate::shape::{Shape, shape_of};
-use crate::sse::{MAX_EVENT, Sink, SseParser};
+use crate::sse::{MAX_EVENT, SseParser};
 use crate::{ErrorKind, ModelError, ModelEvent, Prepared};
 use becket_types::{Millis, WireLayout};
 use bytes::Bytes;
@@ -31,45 +29,6 @@ const AFTER_REASON: Duration = Duration::from_secs(5);
 /// A timer that fires this much too late means that the process was suspended, so the server is not to blame.
 const LATE: Duration = Duration::from_secs(5);
 
-/// Decodes the responses of one wire format.
-pub(crate) trait Decoder: Send {
-    /// Decodes one event of the stream.
-    fn event(&mut self, name: &str, data: &str) -> Result<(), ModelError>;
-    /// Decodes a whole answer in one JSON document, because some servers do not stream.
-    fn document(&mut self, json: &str) -> Result<(), ModelError>;
-    /// True once the end event has arrived.
-    fn ended(&self) -> bool;
-    /// The wire format.
-    fn kind(&self) -> Kind;
-    /// True if the decoder itself has no state that affects later events; the assembler's state does not count.
-    fn is_blank(&self) -> bool;
-    fn assembler(&mut self) -> &mut Assembler;
-}
-
-pub(crate) type MakeDecoder = Box<dyn Fn() -> Box<dyn Decoder> + Send>;
-
-struct Feed<'a>(&'a mut dyn Decoder, &'a mut bool);
-
-impl Sink for Feed<'_> {
-    fn event(&mut self, name: &str, data: &str) -> Result<(), ModelError> {
-        let Self(decoder, begun) = self;
-        if decoder.ended() {
-            return Ok(());
-        }
-        if !data.trim().is_empty() && !std::mem::replace(*begun, true) {
-            refuse_other(*decoder, data)?;
-        }
-        decoder.event(name, data)
-    }
-}
-
-/// Fails if an answer or its first event has another wire format.
-fn refuse_other(decoder: &mut dyn Decoder, json: &str) -> Result<(), ModelError> {
-    let kind = decoder.kind();
-    let answer = decoder.assembler().answer_of();
-    dialect::refuse_other(json, kind, &answer.server, &answer.provider)
-}
-
 struct Reading {
     body: BoxStream<'static, Result<Bytes, reqwest::Error>>,
     parser: SseParser,
@@ -79,8 +38,7 @@ struct Reading {
     /// Bytes collected while the shape is unknown, or is not that of events.
     held: Vec<u8>,
     bytes: usize,
-    /// True once an event has come.
-    begun: bool,
+    fed: Fed,
     /// True once the user knows that bytes were replaced.
     told_replaced: bool,
     content_type: String,
@@ -273,7 +231,7 @@ impl Exchange {
                 shape: if framed { Shape::Frames } else { Shape::Unknown },
                 held: Vec::new(),
                 bytes: 0,
-                begun: false,
+                fed: Fed::default(),
                 told_replaced: false,
             })
         }));
@@ -408,6 +366,8 @@ impl Exchange {
         error.request_id = error.request_id.or_else(|| reading.request_id.clone());
         error.status = error.status.or(Some(reading.status));
         error.message = self.transport.redact(&error.message);
+        // The text so far is kept, also if it ends in half of a character. Its own error would not say more.
+        let _ = reading.flush();
         if self.output.begun || reading.decoder.assembler().has_content() {
             reading.decoder.assembler().broken();
             self.pass_on(reading);
@@ -489,17 +449,17 @@ impl Reading {
     fn take(&mut self, chunk: &[u8], transport: &Transport) -> Result<(), ModelError> {
         self.bytes += chunk.len();
         if self.shape == Shape::Events {
-            return self.parser.push(chunk, &mut Feed(self.decoder.as_mut(), &mut self.begun));
+            return self.parser.push(chunk, &mut Feed(self.decoder.as_mut(), &mut self.fed));
         }
         if self.shape == Shape::Frames {
-            return self.frames.push(chunk, &mut Feed(self.decoder.as_mut(), &mut self.begun));
+            return self.frames.push(chunk, &mut Feed(self.decoder.as_mut(), &mut self.fed));
         }
         self.held.extend_from_slice(chunk);
         if self.shape == Shape::Unknown {
             self.shape = shape_of(&self.held);
             if self.shape == Shape::Events {
                 let held = std::mem::take(&mut self.held);
-                return self.parser.push(&held, &mut Feed(self.decoder.as_mut(), &mut self.begun));
+                return self.parser.push(&held, &mut Feed(self.decoder.as_mut(), &mut self.fed));
             }
         }
         if self.held.len() > MAX_EVENT || (self.shape == Shape::Other && self.held.len() > 4096) {
@@ -517,11 +477,20 @@ impl Reading {
         }
     }
 
+    /// Decodes an event that waits in vain for the other half of a character.
+    fn flush(&mut self) -> Result<(), ModelError> {
+        Feed(self.decoder.as_mut(), &mut self.fed).flush()
+    }
+
     /// Handles the end of the body.
     fn close(&mut self, transport: &Transport) -> Result<(), ModelError> {
+        if self.shape == Shape::Frames {
+            self.flush()?;
+        }
         match self.shape {
             Shape::Events => {
-                let rest = self.parser.end(&mut Feed(self.decoder.as_mut(), &mut self.begun));
+                let rest = self.parser.end(&mut Feed(self.decoder.as_mut(), &mut self.fed));
+                let rest = rest.and(self.flush());
                 if self.decoder.ended() || self.decoder.assembler().has_reason() {
                     return Ok(());
                 }

@@ -187,6 +187,52 @@ async fn deviations_that_are_still_an_answer() {
     }
 }
 
+/// Servers that cut their deltas by UTF-16 code units end one in the middle of a character.
+#[tokio::test]
+async fn a_character_in_two_deltas_stays_one() {
+    let text = |text: &str| {
+        format!(r#"data: {{"choices":[{{"index":0,"delta":{{"content":"{text}"}}}}]}}"#) + "\n\n"
+    };
+    let arguments = |text: &str| {
+        format!(
+            r#"data: {{"choices":[{{"index":0,"delta":{{"tool_calls":[{{"index":0,"id":"a","function":{{"name":"read","arguments":"{text}"}}}}]}}}}]}}"#
+        ) + "\n\n"
+    };
+    let stop = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n".to_owned();
+    for (name, events, want) in [
+        ("two halves", vec![text(r"a \ud83d"), text(r"\ude00 b")], "a 😀 b"),
+        ("many", vec![text("plain"), text(r"\uD83D"), text(r"\uDE00\ud83d"), text(r"\ude01")], "plain😀😁"),
+        ("a comment between", vec![text(r"\ud83d"), ": ping\n\n".to_owned(), text(r"\ude00")], "😀"),
+        (
+            "alone",
+            vec![text(r"a\ud83d"), text("b"), text(r"\ude00"), text(r"c\ud83d")],
+            "a\u{fffd}b\u{fffd}c\u{fffd}",
+        ),
+        ("escaped", vec![text(r"a\\ud83d"), text(r"\ude00")], "a\\ud83d\u{fffd}"),
+    ] {
+        for end in [stop.clone(), String::new()] {
+            let server = MockServer::start([Reply::sse([events.concat(), end.clone()].concat())]);
+            let outcome = ask(&server, Wire::Chat).await;
+            assert_eq!(outcome.text(), want, "{name}: {outcome:?}");
+            assert_eq!(outcome.error.is_some(), end.is_empty(), "{name}: {outcome:?}");
+        }
+    }
+    let call = [arguments(r#"{\"path\":\"\ud83d"#), arguments(r#"\ude00\"}"#), stop].concat();
+    let server = MockServer::start([Reply::sse(call)]);
+    let calls = ask(&server, Wire::Chat).await.calls();
+    assert_eq!(calls, [("a".to_owned(), "read".to_owned(), json!({"path": "😀"}))]);
+
+    // The same text in the other formats, in deltas of one code unit each.
+    for wire in TEXT_WIRES {
+        let whole = Answer::text("XY").deltas(1).sse(wire);
+        let halves = whole.replace("\"X\"", r#""\ud83d""#).replace("\"Y\"", r#""\ude00""#);
+        assert!(halves.contains(r#""\ud83d""#) && halves.contains(r#""\ude00""#), "{wire:?}: {halves}");
+        let server = MockServer::start([Reply::sse(halves)]);
+        let outcome = ask(&server, wire).await;
+        assert_eq!(outcome.text(), "😀", "{wire:?}: {outcome:?}");
+    }
+}
+
 #[tokio::test]
 async fn chat_dialects() {
     let chunk = |delta: serde_json::Value, finish: serde_json::Value| {

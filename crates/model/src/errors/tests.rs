@@ -4,8 +4,8 @@ use super::*;
 use crate::anthropic::AnthropicDecoder;
 use crate::assemble::AnswerOf;
 use crate::chat::ChatDecoder;
+use crate::decoder::Decoder;
 use crate::shortcut::Shortcut;
-use crate::stream::Decoder;
 use ErrorKind as K;
 use proptest::prelude::*;
 

@@ -4,9 +4,9 @@ use super::encode::{SIGNATURE, SIGNER};
 use crate::ModelError;
 use crate::assemble::{AnswerOf, Assembler};
 use crate::counts::Counts;
+use crate::decoder::Decoder;
 use crate::json::{not_json, other_shape, parse_event};
 use crate::kind::Kind;
-use crate::stream::Decoder;
 use becket_types::{FinishReason, Usage};
 use serde_json::Value;
 
