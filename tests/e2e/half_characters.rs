@@ -62,7 +62,7 @@ fn a_program_gets_its_result_and_its_answer_counts() {
 
 /// A server in Python that answers as JSON on standard output, or as events over HTTP.
 const CUTTING: &str = r#"
-import json, sys
+import json, os, sys, threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 def answer(request):
@@ -100,6 +100,8 @@ class Handler(BaseHTTPRequestHandler):
 if sys.argv[1] == "http":
     server = HTTPServer(("127.0.0.1", 0), Handler)
     print(server.server_port, flush=True)
+    # Ends with the test, also with one that fails.
+    threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
     server.serve_forever()
 for line in sys.stdin:
     request = json.loads(line)
@@ -122,10 +124,9 @@ fn a_result_of_a_server_arrives_over_each_transport() {
         let server = MockServer::start([Answer::tool("c1", "mcp__s__t", json!({})), Answer::text("done")]);
         let servers = json!({ "mcpServers": { "s": config } }).to_string();
         let ran =
-            run(bench.print(Api::Anthropic, &server).args(BYPASS).args(["--mcp-config", &servers, "go"]));
+            run(bench.print(Api::Anthropic, &server).args(BYPASS).args(["go", "--mcp-config", &servers]));
         let text = server.requests().last().map(|request| request.text().to_owned()).unwrap_or_default();
         assert!(text.contains("cut \u{fffd}"), "{config}: {ran:?} {text}");
     }
-    peer.signal("TERM");
     peer.wait();
 }
