@@ -83,7 +83,7 @@ const RUNS: &[(&[&str], &str)] = &[
     (&["doctr"], "becket doctor"),
     (&["sesions", "list"], "becket sessions"),
     (&["resume"], "becket --resume"),
-    (&["refactor"], "becket -p -- refactor"),
+    (&["refactor"], "-- refactor"),
     (&["-p", "--input-format", "stream-json", "--output-format", "text"], "no message came on stdin"),
 ];
 

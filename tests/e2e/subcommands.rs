@@ -330,10 +330,29 @@ fn a_mistyped_command_is_never_a_paid_prompt() {
     }
     assert_eq!(server.requests().len(), 0);
     assert!(bench.ledgers().is_empty());
+    // The line of a hint, as a shell takes it, sends the word or the words with the options that were typed.
+    let model = ["--model", "anthropic/m"];
+    for (arguments, task) in [
+        (&["-p", "continue"][..], "continue"),
+        (&["start", "--max-turns", "3"], "start"),
+        (&["-p", "fix", "the", "test"], "fix the test"),
+        (&["-p", "--max-turns", "3", "foo", "bar"], "foo bar"),
+        (&["-p", "pay", "5$", "`now`", "it's", "--allowedTools", "Read"], "pay 5$ `now` it's"),
+    ] {
+        let refused = typed(&[&model[..], arguments].concat()).expect(2).stderr;
+        let (_, line) = refused.trim_end().rsplit_once(": becket ").unwrap();
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", &format!("printf '%s\\n' {line}")]);
+        let words = String::from_utf8(shell.output().unwrap().stdout).unwrap();
+        typed(&words.lines().collect::<Vec<_>>()).expect(0);
+        let sent = server.requests();
+        assert!(sent.last().unwrap().text().contains(task), "{arguments:?}: {line}");
+    }
+    let before = server.requests().len();
     typed(&["-p", "--model", "anthropic/m", "summarize"]).expect(0);
     typed(&["-p", "--model", "anthropic/m", "--", "resume"]).expect(0);
     let sent = server.requests();
-    assert!(sent[0].text().contains("summarize") && sent[1].text().contains("resume"));
+    assert!(sent[before].text().contains("summarize") && sent[before + 1].text().contains("resume"));
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod changes;
 mod driven;
 mod exec;
 mod help;
+mod hint;
 mod inspect;
 mod login;
 mod mcp;
@@ -20,12 +21,13 @@ mod values;
 pub(crate) use agents::*;
 pub(crate) use bare_words::{
     NotATask, bare_word, command_after_options, command_first, exec_first, nearest_sessions_command,
-    not_a_command, unknown_sessions_command, unquoted, wants_json,
+    not_a_command, unknown_sessions_command, wants_json,
 };
 pub(crate) use changes::*;
 pub(crate) use driven::{drop_unknown_flags, is_driven, unused_variables};
 pub(crate) use exec::{ExecArgs, ExecOptions, ExecSettings, ExecWhat, ReviewArgs};
 pub(crate) use help::{parse_run, run_command, whole_command};
+pub(crate) use hint::{search_of, unquoted};
 pub(crate) use inspect::*;
 pub(crate) use login::*;
 pub(crate) use mcp::*;

@@ -221,8 +221,7 @@ fn refused_command(error: &clap::Error, arguments: &[OsString]) -> Result<ExitSt
             .hint(format!("write them into {}; `becket config` alone lists the keys", file.display())));
     }
     let Some(word) = args::unknown_sessions_command(error, arguments) else { return clap_exit(error) };
-    let near = args::nearest_sessions_command(word);
-    let hint = near.unwrap_or_else(|| "becket sessions \"WORDS\", with the words in quotes".to_owned());
+    let hint = args::nearest_sessions_command(word, arguments).unwrap_or_else(|| args::search_of(arguments));
     let failure = Failure::usage(format!("becket sessions has no command `{word}`"));
     Err(failure.hint(format!("type: {hint}")))
 }
@@ -261,20 +260,13 @@ fn drop_task_tip(error: &mut clap::Error) {
 }
 
 fn no_task(found: &NotATask) -> Failure {
-    let NotATask { word, after_print, instead } = found;
+    let NotATask { word, after_print, instead, as_task } = found;
     let failure = Failure::usage(match after_print {
         true => format!("`{word}` looks like a command, so it is not sent as a task"),
         false => format!("there is no command `{word}`"),
     });
-    match instead {
-        Some(instead) => {
-            let verb =
-                if instead.starts_with("becket") || instead.starts_with("git ") { "type" } else { "use" };
-            failure.hint(format!("{verb}: {instead}; to send the word as a task: becket -p -- {word}"))
-        }
-        None => failure
-            .hint(format!("all commands: becket help; to send the word as a task: becket -p -- {word}")),
-    }
+    let first = instead.as_ref().map_or_else(|| "all commands: becket help".to_owned(), ToString::to_string);
+    failure.hint(format!("{first}; to send the word as a task: {as_task}"))
 }
 
 /// SIGXFSZ, "File size limit exceeded": the same number on Linux and macOS.

@@ -4,51 +4,53 @@
 //! is refused if it is a command, a command of another tool, or one of them with a typing error: any other word may be a task
 //! for the piped text. `becket -- WORD` is explicit and is not checked.
 
-use super::{Run, SUBCOMMANDS, Sub, Subcommands};
+use super::{Run, SUBCOMMANDS, Sub, Subcommands, hint};
 use becket_types::edit_distance;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
 use std::ffi::OsString;
+use std::fmt::{self, Display, Formatter};
 
-/// Words that other agents and tools know as commands, and the command to type instead.
-const FOREIGN_COMMANDS: &[(&str, &str)] = &[
-    ("resume", "becket --resume SESSION"),
-    ("continue", "becket --continue"),
-    ("fork", "becket sessions fork SESSION"),
-    ("list", "becket sessions"),
-    ("ls", "becket sessions"),
-    ("history", "becket sessions"),
-    ("session", "becket sessions"),
-    ("stats", "becket sessions stats"),
-    ("usage", "becket cost"),
-    ("search", "becket sessions search WORDS"),
-    ("status", "becket doctor"),
-    ("check", "becket doctor"),
-    ("settings", "becket config"),
-    ("run", "becket -p \"TASK\""),
-    ("print", "becket -p \"TASK\""),
-    ("ask", "becket -p \"TASK\""),
-    ("completion", "becket completions SHELL"),
-    ("manual", "becket man"),
-    ("complete", "becket completions SHELL"),
-    ("skills", "becket -p \"/NAME\" for one skill; `/skills` in the terminal lists them"),
-    ("model", "becket models"),
-    ("providers", "becket models"),
-    ("commands", "becket help"),
-    ("serve", "becket -p --input-format stream-json --output-format stream-json, driven over stdin"),
-    ("acp", "becket -p --input-format stream-json --output-format stream-json; becket does not speak ACP"),
-    ("app-server", "becket -p --input-format stream-json --output-format stream-json"),
-    ("update", "the package manager that installed becket"),
-    ("upgrade", "the package manager that installed becket"),
-    ("install", "becket doctor, which shows what is installed"),
-    ("plugin", "becket --plugin-dir DIR, which uses a plugin folder in one run"),
-    ("plugins", "becket --plugin-dir DIR, which uses a plugin folder in one run"),
-    ("review", "becket exec review --uncommitted, or becket -p \"/review\""),
-    ("apply", "git apply; becket changes files itself"),
-    ("setup-token", "becket login"),
-    ("start", "becket"),
-    ("chat", "becket"),
-    ("tui", "becket"),
+/// Words that other agents and tools know as commands, the command to type instead, and a note about it. Without a command,
+/// the note says what to use.
+const FOREIGN_COMMANDS: &[(&str, &str, &str)] = &[
+    ("resume", "becket --resume", "choose a session, or add its id"),
+    ("continue", "becket --continue", ""),
+    ("fork", "becket sessions fork last", "or the id of a session"),
+    ("list", "becket sessions", ""),
+    ("ls", "becket sessions", ""),
+    ("history", "becket sessions", ""),
+    ("session", "becket sessions", ""),
+    ("stats", "becket sessions stats", ""),
+    ("usage", "becket cost", ""),
+    ("search", "becket sessions search WORDS", ""),
+    ("status", "becket doctor", ""),
+    ("check", "becket doctor", ""),
+    ("settings", "becket config", ""),
+    ("run", "becket -p \"TASK\"", ""),
+    ("print", "becket -p \"TASK\"", ""),
+    ("ask", "becket -p \"TASK\"", ""),
+    ("completion", "becket completions bash", "or another shell"),
+    ("manual", "becket man", ""),
+    ("complete", "becket completions bash", "or another shell"),
+    ("skills", "becket -p \"/NAME\"", "for one skill; `/skills` in the terminal lists them"),
+    ("model", "becket models", ""),
+    ("providers", "becket models", ""),
+    ("commands", "becket help", ""),
+    ("serve", "becket -p --input-format stream-json --output-format stream-json", "driven over stdin"),
+    ("acp", "becket -p --input-format stream-json --output-format stream-json", "becket does not speak ACP"),
+    ("app-server", "becket -p --input-format stream-json --output-format stream-json", ""),
+    ("update", "", "the package manager that installed becket"),
+    ("upgrade", "", "the package manager that installed becket"),
+    ("install", "becket doctor", "shows what is installed"),
+    ("plugin", "becket --plugin-dir DIR", "uses a plugin folder in one run"),
+    ("plugins", "becket --plugin-dir DIR", "uses a plugin folder in one run"),
+    ("review", "becket exec review --uncommitted", "or becket -p \"/review\""),
+    ("apply", "git apply", "becket changes files itself"),
+    ("setup-token", "becket login", ""),
+    ("start", "becket", ""),
+    ("chat", "becket", ""),
+    ("tui", "becket", ""),
 ];
 
 /// Names of commands that are also usual tasks for piped text. After `-p` they are sent to the model.
@@ -66,20 +68,40 @@ pub(crate) struct NotATask {
     pub word: String,
     /// The word follows `-p`, where it would be a task if it did not look like a command.
     pub after_print: bool,
-    /// The command to type instead.
-    pub instead: Option<String>,
+    pub instead: Option<Instead>,
+    /// The command that sends the word as a task.
+    pub as_task: String,
+}
+
+/// What to do in place of a refused word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Instead {
+    /// The command to type, and a note about it, which may be empty.
+    Type(String, &'static str),
+    Use(&'static str),
+}
+
+impl Display for Instead {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Type(command, "") => write!(out, "type: {command}"),
+            Self::Type(command, note) => write!(out, "type: {command} ({note})"),
+            Self::Use(note) => write!(out, "use: {note}"),
+        }
+    }
 }
 
 /// Returns the single bare word of this run, if it looks like a command.
 pub(crate) fn bare_word(run: &Run, arguments: &[OsString]) -> Option<NotATask> {
     let explicit = arguments.iter().any(|argument| argument == "--");
     let word = run.prompt.as_deref().filter(|word| !explicit && looks_like_a_command(word))?;
-    if run.print {
-        let continues = run.session.continue_ || run.session.resume.is_some();
-        let instead = intended_command(word, continues)?;
-        return Some(NotATask { word: word.to_owned(), after_print: true, instead: Some(instead) });
-    }
-    Some(NotATask { word: word.to_owned(), after_print: false, instead: instead_of(word) })
+    let continues = run.session.continue_ || run.session.resume.is_some();
+    let instead = match run.print {
+        true => Some(intended_command(word, continues)?),
+        false => instead_of(word),
+    };
+    let as_task = hint::as_task(word, arguments);
+    Some(NotATask { word: word.to_owned(), after_print: run.print, instead, as_task })
 }
 
 /// Returns the arguments with the command first, if options come before it, as in `git -C DIR log`.
@@ -132,35 +154,21 @@ pub(crate) fn command_after_options(arguments: &[OsString]) -> Option<Vec<OsStri
 /// Returns the first argument if it looks like a mistyped command: it does not exist, and a similar one does.
 pub(crate) fn not_a_command(arguments: &[OsString]) -> Option<NotATask> {
     let word = arguments.get(1)?.to_str().filter(|word| looks_like_a_command(word))?;
-    Some(NotATask { word: word.to_owned(), after_print: false, instead: Some(instead_of(word)?) })
-}
-
-/// Returns the command line with its task in quotes, if clap refused the second of several bare words.
-pub(crate) fn unquoted(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
-    let is_extra = error.kind() == ErrorKind::UnknownArgument;
-    let Some(ContextValue::String(refused)) = error.get(ContextKind::InvalidArg).filter(|_| is_extra) else {
-        return None;
-    };
-    let words: Vec<&str> = arguments.get(1..)?.iter().map(|word| word.to_str()).collect::<Option<_>>()?;
-    let second = words.iter().position(|word| word == refused)?;
-    let is_word = |word: &&&str| !word.starts_with('-');
-    let before = words[..second].iter().rev().take_while(is_word).count();
-    let after = words[second..].iter().take_while(is_word).count();
-    if before == 0 || after == 0 {
-        return None;
-    }
-    let (first, end) = (second - before, second + after);
-    let quoted = format!("\"{}\"", words[first..end].join(" ").replace(['"', '$', '`', '\\'], ""));
-    let rest = words[..first].iter().chain(&words[end..]).copied();
-    Some(std::iter::once("becket").chain(rest).chain([quoted.as_str()]).collect::<Vec<_>>().join(" "))
+    let lower = word.to_ascii_lowercase();
+    let instead = advice(&lower).or_else(|| {
+        let near = nearest(&lower)?;
+        Some(Instead::Type(hint::corrected(&[near], 1, arguments), ""))
+    })?;
+    let as_task = hint::as_task(word, arguments);
+    Some(NotATask { word: word.to_owned(), after_print: false, instead: Some(instead), as_task })
 }
 
 /// Returns the subcommand of `becket sessions` that is most like this word.
-pub(crate) fn nearest_sessions_command(word: &str) -> Option<String> {
+pub(crate) fn nearest_sessions_command(word: &str, arguments: &[OsString]) -> Option<String> {
     let all = Sub::command();
     let sessions = all.find_subcommand("sessions")?;
     let near = becket_tool::text::nearest(word, sessions.get_subcommands().map(clap::Command::get_name))?;
-    Some(format!("becket sessions {near}"))
+    Some(hint::corrected(&["sessions", near], 2, arguments))
 }
 
 /// Returns the first of several words after `becket sessions`, if clap took it for words to search for.
@@ -203,29 +211,31 @@ fn looks_like_a_command(word: &str) -> bool {
 }
 
 /// Returns the command to type in place of a word: the command itself, one of another tool, or the nearest one.
-fn instead_of(word: &str) -> Option<String> {
+fn instead_of(word: &str) -> Option<Instead> {
     let lower = word.to_ascii_lowercase();
-    advice(&lower).or_else(|| nearest(&lower))
+    advice(&lower).or_else(|| advice(nearest(&lower)?))
 }
 
-/// Returns the command to type for the name of a command, of becket or of another tool.
-fn advice(name: &str) -> Option<String> {
+/// Returns what to do for the name of a command, of becket or of another tool.
+fn advice(name: &str) -> Option<Instead> {
     if SUBCOMMANDS.contains(&name) {
-        return Some(format!("becket {name}"));
+        return Some(Instead::Type(hint::corrected(&[name], 1, &[]), ""));
     }
-    FOREIGN_COMMANDS.iter().find(|(known, _)| *known == name).map(|(_, instead)| (*instead).to_owned())
+    FOREIGN_COMMANDS.iter().find(|(known, ..)| *known == name).map(|(_, command, note)| match *command {
+        "" => Instead::Use(note),
+        command => Instead::Type(command.to_owned(), note),
+    })
 }
 
-fn nearest(word: &str) -> Option<String> {
-    let near = becket_tool::text::nearest(word, SUBCOMMANDS.iter().copied())?;
-    Some(format!("becket {near}"))
+fn nearest(word: &str) -> Option<&'static str> {
+    becket_tool::text::nearest(word, SUBCOMMANDS.iter().copied())
 }
 
 /// Returns the command that a word after `-p` means: it has that name, or differs from it by one typing error. Words that a
 /// user means as a task, such as `explore`, differ by more.
-fn intended_command(word: &str, continues: bool) -> Option<String> {
+fn intended_command(word: &str, continues: bool) -> Option<Instead> {
     let lower = word.to_ascii_lowercase();
-    let names = SUBCOMMANDS.iter().copied().chain(FOREIGN_COMMANDS.iter().map(|(name, _)| *name));
+    let names = SUBCOMMANDS.iter().copied().chain(FOREIGN_COMMANDS.iter().map(|(name, ..)| *name));
     let is_sent = |name: &str| TASKS.contains(&name) || (continues && MESSAGES.contains(&name));
     if is_sent(&lower) {
         return None;
@@ -265,22 +275,6 @@ mod tests {
         let words: Vec<OsString> =
             std::iter::once("becket").chain(arguments.iter().copied()).map(OsString::from).collect();
         bare_word(&Run::try_parse_from(&words).unwrap(), &words)
-    }
-
-    #[test]
-    fn a_task_without_quotes_is_shown_with_them() {
-        for (typed, want) in [
-            ("fix the bug", Some("becket \"fix the bug\"")),
-            ("-p fix the bug", Some("becket -p \"fix the bug\"")),
-            ("fix the bug -p --verbose", Some("becket -p --verbose \"fix the bug\"")),
-            ("-p fix --nope", None),
-            ("fix", None),
-        ] {
-            let words: Vec<OsString> =
-                std::iter::once("becket").chain(typed.split(' ')).map(OsString::from).collect();
-            let error = Run::try_parse_from(&words).err();
-            assert_eq!(error.and_then(|error| unquoted(&error, &words)).as_deref(), want, "{typed}");
-        }
     }
 
     #[test]
@@ -345,28 +339,31 @@ mod tests {
 
     #[test]
     fn a_bare_word_is_no_task_unless_it_is_said_to_be() {
-        let instead = |word: &str| bare(&[word]).map(|found| found.instead);
+        let instead =
+            |word: &str| bare(&[word]).map(|found| found.instead.map(|instead| instead.to_string()));
         for (word, want) in [
             ("sesions", "becket sessions"),
             ("doctr", "becket doctor"),
             ("Sessions", "becket sessions"),
             ("exprot", "becket export"),
-            ("resume", "becket --resume SESSION"),
+            ("resume", "becket --resume (choose a session, or add its id)"),
             ("verson", "becket version"),
         ] {
-            assert_eq!(instead(word), Some(Some(want.to_owned())), "{word}");
+            assert_eq!(instead(word), Some(Some(format!("type: {want}"))), "{word}");
         }
         assert_eq!(instead("refactor"), Some(None), "a word that is like no command");
-        for (word, want) in [("Login", "becket login"), ("Cost", "becket cost"), ("LOGOUT", "becket logout")]
+        for (word, want) in
+            [("Login", "becket login"), ("Cost", "becket cost"), ("LOGOUT", "becket help logout")]
         {
-            assert_eq!(instead(word), Some(Some(want.to_owned())), "{word}");
+            assert_eq!(instead(word), Some(Some(format!("type: {want}"))), "{word}");
         }
     }
 
     #[test]
     fn a_word_after_print_that_looks_like_a_command_is_no_task() {
-        let instead =
-            |words: &[&str]| bare(words).and_then(|found| found.instead.filter(|_| found.after_print));
+        let instead = |words: &[&str]| {
+            bare(words).filter(|found| found.after_print)?.instead.map(|instead| instead.to_string())
+        };
         for (typed, want) in [
             ("sesions", "becket sessions"),
             ("sesion", "becket sessions"),
@@ -374,8 +371,8 @@ mod tests {
             ("exprot", "becket export"),
             ("help", "becket help"),
             ("hlep", "becket help"),
-            ("mcpp", "becket mcp"),
-            ("auht", "becket auth"),
+            ("mcpp", "becket help mcp"),
+            ("auht", "becket help auth"),
             ("Doctor", "becket doctor"),
             ("sessions", "becket sessions"),
             ("undo", "becket undo"),
@@ -383,27 +380,32 @@ mod tests {
             ("models", "becket models"),
             ("login", "becket login"),
             ("status", "becket doctor"),
-            ("resume", "becket --resume SESSION"),
-            ("compelte", "becket completions SHELL"),
-            ("completion", "becket completions SHELL"),
-            ("skills", "becket -p \"/NAME\" for one skill; `/skills` in the terminal lists them"),
+            ("resume", "becket --resume (choose a session, or add its id)"),
+            ("compelte", "becket completions bash (or another shell)"),
+            ("completion", "becket completions bash (or another shell)"),
+            ("skills", "becket -p \"/NAME\" (for one skill; `/skills` in the terminal lists them)"),
         ] {
-            assert_eq!(instead(&["-p", typed]).as_deref(), Some(want), "{typed}");
+            assert_eq!(instead(&["-p", typed]), Some(format!("type: {want}")), "{typed}");
             assert_eq!(instead(&["-p", "--", typed]), None, "{typed}");
         }
-        assert_eq!(instead(&["-p", "-c", "doctr"]).as_deref(), Some("becket doctor"));
-        assert_eq!(instead(&["-p", "-c", "undo"]).as_deref(), Some("becket undo"));
-        for name in SUBCOMMANDS {
-            assert_eq!(instead(&["-p", name]), Some(format!("becket {name}")), "{name}");
-        }
-        // Each name of another tool leads to a command that exists.
-        for (name, instead) in FOREIGN_COMMANDS {
-            assert!(!SUBCOMMANDS.contains(name), "{name} is a command");
-            let mut words = instead.split([' ', ',', ';']);
-            if words.next() == Some("becket")
-                && let Some(second) = words.next().filter(|word| word.starts_with(char::is_alphabetic))
-            {
-                assert!(SUBCOMMANDS.contains(&second), "{name}: {instead}");
+        assert_eq!(instead(&["-p", "-c", "doctr"]).as_deref(), Some("type: becket doctor"));
+        assert_eq!(instead(&["-p", "-c", "undo"]).as_deref(), Some("type: becket undo"));
+        // Each hint is a line that becket takes as it is.
+        let names = SUBCOMMANDS.iter().copied().chain(FOREIGN_COMMANDS.iter().map(|(name, ..)| *name));
+        for name in names {
+            let command = match bare(&[name]).and_then(|found| found.instead) {
+                Some(Instead::Type(command, _)) if command.starts_with("becket") => command,
+                Some(Instead::Type(command, _)) if command == "git apply" => continue,
+                Some(Instead::Type(command, _)) => panic!("{command}"),
+                Some(Instead::Use(_)) => continue,
+                None => panic!("{name}"),
+            };
+            let words: Vec<OsString> = command.replace('"', "").split(' ').map(OsString::from).collect();
+            match command.split(' ').nth(1).filter(|word| SUBCOMMANDS.contains(word)) {
+                Some(_) => drop(Sub::try_parse_from(&words).expect(name)),
+                None => {
+                    assert_eq!(bare_word(&Run::try_parse_from(&words).expect(name), &words), None, "{name}")
+                }
             }
         }
     }

@@ -157,7 +157,7 @@ impl ListQuery<'_> {
             let given = [&filters.since, &filters.until, &filters.model, &filters.file, &filters.tag];
             let fits = if given.iter().any(|f| f.is_some()) { " and fits the filters" } else { "" };
             let all = if filters.all { "" } else { " (--all looks in all projects)" };
-            let near = crate::args::nearest_sessions_command(words);
+            let near = crate::args::nearest_sessions_command(words, &[]);
             let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
             let words = one_line(words, 60);
             return write(out, &format!("No session contains {}{fits}{all}{near}\n", quoted(&words)));
