@@ -245,15 +245,7 @@ async fn build_agent(
     let find_model = finder(Arc::clone(&models), run.settings.config.model.others.aliases.clone(), tape);
     let judge = engine.as_ref().map(|engine| {
         engine.set_exports(hooks::into_shell(&shell));
-        hooks::Judge {
-            model: Arc::clone(&model),
-            find: Arc::clone(&find_model),
-            blobs: Arc::clone(&opened.blobs),
-            policy: crate::settings::policy(config),
-            guard: guard.clone(),
-            roots: run.project.roots.clone(),
-            environment: settings.environment.clone(),
-        }
+        judge(run, &model, &find_model, &opened, &guard, &settings)
     });
     let (agent, handle) = Agent::new(AgentParts {
         session,
@@ -286,6 +278,26 @@ async fn build_agent(
         models,
         initial_prompt: own.initial_prompt().filter(|_| !run.continues_session()).map(str::to_owned),
     })
+}
+
+/// Returns what hooks of the kinds `prompt` and `agent` need to ask a model.
+fn judge(
+    run: &RunSettings,
+    model: &Arc<dyn Model>,
+    find: &FindModel,
+    opened: &OpenedSession,
+    guard: &Guard,
+    settings: &AgentSettings,
+) -> hooks::Judge {
+    hooks::Judge {
+        model: Arc::clone(model),
+        find: Arc::clone(find),
+        blobs: Arc::clone(&opened.blobs),
+        policy: crate::settings::policy(&run.settings.config),
+        guard: guard.clone(),
+        roots: run.project.roots.clone(),
+        environment: settings.environment.clone(),
+    }
 }
 
 /// Returns the facts about a session that was opened, and begins its hooks.

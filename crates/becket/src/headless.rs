@@ -39,7 +39,7 @@ use front::{Front, KnownIds, LastAnswer, Pending, ProgramRequests, SessionAnswer
 use futures::FutureExt as _;
 use jobs::Jobs;
 use known_commands::KnownCommands;
-use lines::{Input, Lines};
+use lines::{Input, Lines, Read};
 use link::{HostLink, OpenRequests};
 use opening::Initialize;
 use serde_json::{Value, json};
@@ -58,20 +58,10 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// Runs to the end and returns the exit status.
 pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) -> Result<ExitStatus, Failure> {
-    let (mut reader, mut early, mut initialize) = (None, Vec::new(), None);
     let (host, requests) = HostLink::new();
     stdin::refuse_folder()?;
-    let prompt = match settings.client.input {
-        InputFormat::Text => text_prompt(&settings).await?,
-        InputFormat::StreamJson => {
-            let mut lines = Lines::new(delivery(environment));
-            settings.client.host_servers = Some(link::servers(&host));
-            // A driving program describes the run first, and the agent is built from that.
-            (early, initialize) = lines.opening(environment, &mut settings).await?;
-            reader = Some(lines);
-            None
-        }
-    };
+    let FirstInput { reader, early, mut initialize, prompt } =
+        first_input(environment, &mut settings, &host).await?;
     let named = initialize.as_ref().map_or(&[][..], |request| &request.plugins);
     let environment = &environment.with_plugins(named);
     // A continued session keeps its system prompt, so the user's prompt is extended by the form of the answer.
@@ -156,6 +146,36 @@ pub(crate) async fn run(environment: &Environment, mut settings: RunSettings) ->
     let last_message = settings.output.last_message.clone();
     let rest = ShutdownParts { agent, shell, mcp, new_session_dir, last_message };
     Box::pin(run_to_end(front, rest, settings.is_driven())).await
+}
+
+/// The input of a run before its agent is built.
+struct FirstInput {
+    /// The lines of a program that drives the run, and those that came before or with its first request.
+    reader: Option<Lines>,
+    early: Vec<Read>,
+    initialize: Option<Initialize>,
+    /// The prompt of a run that no program drives.
+    prompt: Option<String>,
+}
+
+async fn first_input(
+    environment: &Environment,
+    settings: &mut RunSettings,
+    host: &HostLink,
+) -> Result<FirstInput, Failure> {
+    match settings.client.input {
+        InputFormat::Text => {
+            let prompt = text_prompt(settings).await?;
+            Ok(FirstInput { reader: None, early: Vec::new(), initialize: None, prompt })
+        }
+        InputFormat::StreamJson => {
+            let mut lines = Lines::new(delivery(environment));
+            settings.client.host_servers = Some(link::servers(host));
+            // A driving program describes the run first, and the agent is built from that.
+            let (early, initialize) = lines.opening(environment, settings).await?;
+            Ok(FirstInput { reader: Some(lines), early, initialize, prompt: None })
+        }
+    }
 }
 
 /// Returns the delivery of messages that name no priority. The Python SDK reads the lines up to one result for each of its

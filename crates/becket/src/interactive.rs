@@ -56,7 +56,7 @@ use becket_tool_shell::Shell;
 use becket_tui::input::{Input, Keep, PageRequest, Reply, Request};
 use becket_tui::inspector::Inspect;
 use becket_tui::terminal::Place;
-use becket_tui::{Host, Options};
+use becket_tui::{Ended, Host, Options};
 use becket_types::{Command, Part, PromptInput, SessionId};
 use custom_commands::{CommandPrompt, CustomCommands, SessionSkills};
 use earlier_messages::{EarlierMessagesReader, StoredConversation};
@@ -174,10 +174,7 @@ async fn session(
         settings.task.draft = send_first(text, &slash, &handle.commands).await;
     }
     let commands = handle.commands.clone();
-    signals::ends(&outside, typed.is_some())?;
-    if typed.is_none() {
-        signals::stops(outside.clone(), Arc::clone(&held.stopping))?;
-    }
+    signals::listen(&outside, typed.is_some(), &held.stopping)?;
     tokio::spawn(elicitation::pass_on(asked, outside));
     let kept = Arc::new(Mutex::new(ui));
     let pages = Pages {
@@ -219,19 +216,28 @@ async fn session(
         outside: inputs,
         host: Box::new(host),
     };
-    let out = io::BufWriter::with_capacity(64 * 1024, io::stdout());
-    held.guardian.lock().unwrap_or_else(PoisonError::into_inner).ready();
-    let ended = match typed {
-        Some(LineInput { lines, interrupts }) => becket_tui::ax::run(out, lines, interrupts, options).await,
-        None => becket_tui::run(out, options).await,
-    };
-    let ended = ended.map_err(|e| Failure::error(format!("the terminal cannot be used: {e}")))?;
+    let ended = shown(held, typed, options).await?;
     let left = stop(Next::reason(&ended), commands, agent, mcp).await;
     end_session(&ended, &shell, begun.as_deref()).await;
     settings.settings.config.ui = kept.lock().unwrap_or_else(PoisonError::into_inner).clone();
     agent_left(left)?;
     // A copy in memory cannot be opened again, but its source can.
     Ok(Next::after(ended, copied.unwrap_or(session)))
+}
+
+/// Shows the session on the terminal, or as plain lines if they are typed, until the user leaves it.
+async fn shown(
+    held: &TerminalHandover,
+    typed: Option<&mut LineInput>,
+    options: Options,
+) -> Result<Ended, Failure> {
+    let out = io::BufWriter::with_capacity(64 * 1024, io::stdout());
+    held.guardian.lock().unwrap_or_else(PoisonError::into_inner).ready();
+    let ended = match typed {
+        Some(LineInput { lines, interrupts }) => becket_tui::ax::run(out, lines, interrupts, options).await,
+        None => becket_tui::run(out, options).await,
+    };
+    ended.map_err(|e| Failure::error(format!("the terminal cannot be used: {e}")))
 }
 
 /// Sends the prompt of the command line. Returns the text if it is a command that needs the user's consent. It waits in the

@@ -11,13 +11,13 @@ mod session_list;
 pub(crate) use parts::*;
 
 use crate::agents::GivenAgents;
-use crate::args::{ConfigArgs, InputFormat, Output, OutputFormat, Run};
+use crate::args::{ConfigArgs, InputFormat, OutputFormat, Run};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_config::{
     Config, ConfigError, Flag, Inputs, Places, SandboxMode, SettingSources, Settings, Source,
 };
-use becket_print::{Format, Schema};
+use becket_print::Schema;
 use becket_session::context::cache::{CachePolicy, CacheTtl, CacheWarm};
 use becket_session::context::{Policy, SummaryPolicy};
 use becket_types::{CacheLifetime, PermissionMode, quoted};
@@ -239,7 +239,8 @@ impl RunSettings {
         let trusted = args.print
             || crate::trust::content_lines(&root, &cwd).is_empty()
             || crate::trust::is_trusted(environment, &root);
-        let driven = args.output.input_format == InputFormat::StreamJson;
+        let input = args.output.input_format;
+        let driven = input == InputFormat::StreamJson;
         let rights = Rights { trusted, content: args.permissions.trust, driven };
         let mut settings = configuration_of_run(environment, &cwd, &args.config, flags(&args)?, rights)?;
         let limits = HostLimits::read(&args, &mut settings)?;
@@ -276,31 +277,10 @@ impl RunSettings {
             project: Project { cwd, roots, added, trusted, trust_content: args.permissions.trust },
             settings,
             interactive: !args.print,
-            screen: match args.output {
-                Output { ax: true, .. } => Screen::Lines,
-                Output { inline: true, .. } => Screen::Inline,
-                // A dumb terminal cannot redraw lines.
-                _ if environment.var("TERM") == Some("dumb") => Screen::Lines,
-                _ => Screen::Full,
-            },
+            screen: Screen::of(&args.output, environment.var("TERM")),
             files: RunFiles { record: args.model.record, locked: args.model.locked, replay: None },
             task: Task { prompt: args.prompt, draft: None, no_prompt, images: Vec::new() },
-            output: OutputSettings {
-                format: match args.output.output_format {
-                    OutputFormat::Text => Format::Text,
-                    OutputFormat::Json => Format::Json,
-                    OutputFormat::StreamJson => Format::StreamJson,
-                },
-                verbose: args.output.verbose,
-                partial: args.output.include_partial_messages,
-                replay: args.output.replay_user_messages,
-                subagent_text: args.output.forward_subagent_text,
-                mirror: args.output.session_mirror,
-                hook_events: args.sdk.include_hook_events,
-                debug_file: args.sdk.debug_file.clone(),
-                schema,
-                last_message: args.output.output_last_message,
-            },
+            output: OutputSettings::new(args.output, &args.sdk, schema),
             prompts: SystemPrompts {
                 replace: text_or_file(
                     args.prompts.system_prompt,
@@ -319,7 +299,7 @@ impl RunSettings {
             session,
             client: Client {
                 asks_host,
-                input: args.output.input_format,
+                input,
                 permission_tool: args
                     .sdk
                     .permission_prompt_tool

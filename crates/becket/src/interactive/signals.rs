@@ -19,9 +19,19 @@ fn failed(error: io::Error) -> Failure {
     Failure::error(format!("cannot listen to signals: {error}"))
 }
 
-/// Reports the signals that end becket to `sender`, until its receiver is dropped. `lines`: SIGINT is left out, because
-/// the line input handles Ctrl-C.
-pub(super) fn ends(sender: &mpsc::UnboundedSender<Input>, lines: bool) -> Result<(), Failure> {
+/// Reports the signals that end, stop and wake becket to `sender`, until its receiver is dropped. `lines`: only those that end it, and
+/// not SIGINT, because the line input handles Ctrl-C, and plain lines need no redrawing. `stopping`: see [`stops`].
+pub(super) fn listen(
+    sender: &mpsc::UnboundedSender<Input>,
+    lines: bool,
+    stopping: &Arc<AtomicBool>,
+) -> Result<(), Failure> {
+    ends(sender, lines)?;
+    if lines { Ok(()) } else { stops(sender.clone(), Arc::clone(stopping)) }
+}
+
+/// Reports the signals that end becket. `lines`: SIGINT is left out.
+fn ends(sender: &mpsc::UnboundedSender<Input>, lines: bool) -> Result<(), Failure> {
     let interrupt = (!lines).then(SignalKind::interrupt);
     let always = [SignalKind::terminate(), SignalKind::hangup(), SignalKind::quit()];
     for kind in always.into_iter().chain(interrupt) {
@@ -36,7 +46,7 @@ pub(super) fn ends(sender: &mpsc::UnboundedSender<Input>, lines: bool) -> Result
 
 /// Reports the signals that stop and wake becket. `stopping` is true while becket has stopped itself; the next SIGCONT
 /// is then not reported.
-pub(super) fn stops(sender: mpsc::UnboundedSender<Input>, stopping: Arc<AtomicBool>) -> Result<(), Failure> {
+fn stops(sender: mpsc::UnboundedSender<Input>, stopping: Arc<AtomicBool>) -> Result<(), Failure> {
     let mut stops = signal(SignalKind::from_raw(SIGTSTP)).map_err(failed)?;
     let mut wakes = signal(SignalKind::from_raw(SIGCONT)).map_err(failed)?;
     tokio::spawn(async move {

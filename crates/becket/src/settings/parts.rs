@@ -1,8 +1,9 @@
-//! The parts of [`super::RunSettings`], each with what one owner needs. Data only.
+//! The parts of [`super::RunSettings`], each with what one owner needs. Data, and those parts that
+//! follow from flags alone.
 
 use super::host::HostLimits;
 use crate::agents::GivenAgents;
-use crate::args::InputFormat;
+use crate::args::{InputFormat, Output, OutputFormat, SdkArgs};
 use crate::interactive::elicitation::AskUser;
 use becket_print::{Format, Schema};
 use becket_types::{MessageId, SessionId};
@@ -60,6 +61,28 @@ pub(crate) struct OutputSettings {
     pub schema: Option<Arc<Schema>>,
     /// A file that also gets the answer.
     pub last_message: Option<PathBuf>,
+}
+
+impl OutputSettings {
+    /// `schema`: the schema that the flags name.
+    pub(crate) fn new(args: Output, sdk: &SdkArgs, schema: Option<Arc<Schema>>) -> Self {
+        Self {
+            format: match args.output_format {
+                OutputFormat::Text => Format::Text,
+                OutputFormat::Json => Format::Json,
+                OutputFormat::StreamJson => Format::StreamJson,
+            },
+            verbose: args.verbose,
+            partial: args.include_partial_messages,
+            replay: args.replay_user_messages,
+            subagent_text: args.forward_subagent_text,
+            mirror: args.session_mirror,
+            hook_events: sdk.include_hook_events,
+            debug_file: sdk.debug_file.clone(),
+            schema,
+            last_message: args.output_last_message,
+        }
+    }
 }
 
 /// Texts of the user for the system prompt.
@@ -168,6 +191,19 @@ pub(crate) enum Screen {
     Inline,
     /// In plain lines for screen readers.
     Lines,
+}
+
+impl Screen {
+    /// `term`: the kind of the terminal, as `TERM` names it.
+    pub(crate) fn of(args: &Output, term: Option<&str>) -> Self {
+        match args {
+            Output { ax: true, .. } => Self::Lines,
+            Output { inline: true, .. } => Self::Inline,
+            // A dumb terminal cannot redraw lines.
+            _ if term == Some("dumb") => Self::Lines,
+            _ => Self::Full,
+        }
+    }
 }
 
 /// Files that describe a run.
