@@ -7,7 +7,6 @@
 //!
 //! Reads entries, changes nothing.
 
-use becket_session::Session;
 use becket_session::blobs::BlobStore;
 use becket_session::masked_lines::write_masked;
 use becket_session::secrets::mask;
@@ -72,34 +71,6 @@ pub fn export(
         StoreError::Io { source, .. } if target.failed => StoreError::Target(source),
         other => other,
     })
-}
-
-/// Writes an open session in its current state, including entries that still wait for the disk. Secrets are masked only in HTML. If entries
-/// wait, or if the session is not saved, `Whole` has no blobs.
-///
-/// # Errors
-///
-/// Returns [`StoreError::Io`] if the disk fails or `out` is closed.
-pub fn export_open(session: &Session, format: Format, out: &mut dyn Write) -> Result<(), StoreError> {
-    let dir = session.dir();
-    match format {
-        Format::Jsonl | Format::Whole if session.is_persistent() && session.backlog() == 0 => {
-            export(dir, format, Secrets::Keep, out).map(drop)
-        }
-        Format::Jsonl | Format::Whole => session.write_lines(out),
-        Format::Html => {
-            let mut page = Page::default();
-            session.entries()?.for_each(|entry| page.take(&entry));
-            page.find_subagents(dir);
-            page.write(&session.blob_store(), out).map(drop).map_err(StoreError::io("export", dir))
-        }
-        Format::Markdown => {
-            let mut text = Markdown::default();
-            session.entries()?.for_each(|entry| text.take(&entry));
-            text.find_subagents(dir);
-            text.write(session.blobs().as_ref(), out).map_err(StoreError::io("export", dir))
-        }
-    }
 }
 
 /// A writer that remembers that it failed. So an error message can name the target of the export and not the session.

@@ -5,7 +5,7 @@
 
 mod given;
 
-use becket_exchange::export::Format;
+use becket_exchange::export::{Format, Secrets, export};
 use becket_exchange::import::import_own;
 use becket_session::context::Policy;
 use becket_session::store::{Disk, Io, OpenMode, Outside, ledger_path};
@@ -191,7 +191,7 @@ fn a_session_that_was_imported_has_its_checkpoint() {
     let mut session = create(root.path());
     (0..100).for_each(|n| turn(&mut session, n));
     let mut file = Vec::new();
-    becket_exchange::export::export_open(&session, Format::Jsonl, &mut file).unwrap();
+    export(session.dir(), Format::Jsonl, Secrets::Keep, &mut file).unwrap();
     let live = session.view_mut().context().messages.clone();
     let elsewhere = tempfile::tempdir().unwrap();
     let imported = import_own(elsewhere.path(), &file, Some(root.path())).unwrap();

@@ -15,7 +15,7 @@
 mod disks;
 mod ledgers;
 
-use becket_exchange::export::Format;
+use becket_exchange::export::{Format, Secrets, export};
 use becket_exchange::import::import_own;
 use becket_session::context::Policy;
 use becket_session::store::{self, Outside, ledger_path, trash};
@@ -295,14 +295,14 @@ impl Run {
 
     fn carry(&mut self) {
         let mut file = Vec::new();
-        becket_exchange::export::export_open(self.session(), Format::Whole, &mut file).unwrap();
+        export(self.session().dir(), Format::Whole, Secrets::Keep, &mut file).unwrap();
         self.open = None;
         let dir = self.dir(self.wants[0].id);
         fs::remove_dir_all(&dir).unwrap();
         let imported = import_own(&self.root(), &file, Some(self.home.path())).unwrap();
         assert_eq!((imported.id, &imported.dir), (self.wants[0].id, &dir));
         let mut again = Vec::new();
-        becket_exchange::export::export_open(self.session(), Format::Whole, &mut again).unwrap();
+        export(self.session().dir(), Format::Whole, Secrets::Keep, &mut again).unwrap();
         assert!(file == again, "export, import, export");
     }
 

@@ -29,7 +29,7 @@ use crate::store::{Durability, Outside, StoreError, layout};
 use becket_types::{BlobId, Blobs, CallId, Entry, EntryKind, Millis, Seq, SessionId, SubagentOf};
 use info::{info_or_unknown, refuse_newer};
 use serde_json::{Map, Value};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use storable::{MAX_DEPTH, flattened, holds_values, make_paths_unicode};
@@ -546,25 +546,6 @@ impl Session {
 
     fn spilled(&self, spill: Option<&BlobId>) -> Option<String> {
         spill.and_then(|id| self.blobs.get(id)).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-    }
-
-    /// Writes all commits of the session as lines of a ledger, including those that still wait for the disk.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`StoreError::Io`] if the disk fails or `out` is closed.
-    pub fn write_lines(&self, out: &mut dyn Write) -> Result<(), StoreError> {
-        let mut lines = self.ledger.read()?;
-        loop {
-            match lines.next_item().map_err(StoreError::io("read", &self.dir))? {
-                None => return Ok(()),
-                Some(Item::Bad(_)) => {}
-                Some(Item::Commit(_)) => {
-                    let line = [lines.raw_line(), b"\n"].concat();
-                    out.write_all(&line).map_err(StoreError::io("export", &self.dir))?;
-                }
-            }
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::sound::{message, scope, sound};
 use crate::{Commits, read, write};
-use becket_exchange::export::Format;
+use becket_exchange::export::{Format, Secrets, export};
 use becket_exchange::import::import_own;
 use becket_session::context::Policy;
 use becket_session::store::ledger_path;
@@ -48,7 +48,7 @@ fn what_is_only_new_is_carried_through_and_has_no_effect() {
         assert!(session.view_mut().context().messages.len() > shown[nth].len());
         // The imported bytes are unchanged and precede everything new.
         let mut out = Vec::new();
-        becket_exchange::export::export_open(&session, Format::Jsonl, &mut out).unwrap();
+        export(session.dir(), Format::Jsonl, Secrets::Keep, &mut out).unwrap();
         assert!(out.starts_with(&bytes));
     }
     assert_eq!(shown[0], shown[1]);
