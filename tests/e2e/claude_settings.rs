@@ -67,6 +67,92 @@ fn a_rule_or_folder_that_cannot_be_used_is_left_out_with_a_line() {
     );
 }
 
+/// Nobody knows what such a file denies.
+#[test]
+fn a_file_that_cannot_be_read_ends_the_start_and_may_be_left_out() {
+    let deny = r#"{"permissions": {"deny": ["Bash(touch *)"]}}"#;
+    let utf16: Vec<u8> =
+        std::iter::once(0xFEFF).chain(deny.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    for text in [&utf16[..], &deny.as_bytes()[..20], b"[]"] {
+        for file in [".claude/settings.json", ".claude/settings.local.json"] {
+            let bench = Bench::new(&[]);
+            bench.project.write(file, "");
+            std::fs::write(bench.project.path(file), text).unwrap();
+            let server = MockServer::start([Answer::text("never")]);
+            let print = |flags: &[&str]| {
+                let mut command = bench.print(Api::Anthropic, &server);
+                command.args(["--permission-mode", "bypassPermissions"]).args(flags).args(["--", "go"]);
+                run(&mut command)
+            };
+            let ran = print(&[]).expect(2);
+            assert!(ran.stderr.contains("permission rules in this file would not hold"), "{}", ran.stderr);
+            assert_eq!(ran.stderr.matches(file).count(), 1, "{}", ran.stderr);
+            assert!(server.requests().is_empty());
+            print(&["--setting-sources", "user"]).expect(0);
+            let doctor = run(bench.command().args(["doctor"]));
+            assert!(doctor.stdout.contains(file) || doctor.stderr.contains(file), "{doctor:?}");
+        }
+    }
+}
+
+/// A restriction whose meaning is clear counts. One that cannot be used is named, by a run and by `becket doctor`.
+#[test]
+fn a_deny_rule_that_is_written_wrongly_does_not_get_lost() {
+    for (text, counts, told) in [
+        (r#"{"permissions": {"deny": "Bash(touch *)"}}"#, true, "permissions.deny: expected a list"),
+        (r#"{"permissions": {"deny": [["Bash(touch *)"]]}}"#, true, "permissions.deny: a list in the list"),
+        (
+            r#"{"permissions": {"Deny": ["Bash(touch *)"]}}"#,
+            true,
+            "permissions.Deny: read as permissions.deny",
+        ),
+        (r#"{"permissions": {"deny": ["Bash(touch *)"]}, "x": "\ud83d"}"#, true, ""),
+        (r#"{"permissions": {"deny": {"Bash": "touch *"}}}"#, false, "nothing of it is used"),
+        (r#"{"permissions": ["Bash(touch *)"]}"#, false, "permissions: expected a table"),
+        ("", false, "the file is empty"),
+    ] {
+        for home in [true, false] {
+            let bench = Bench::new(&[]);
+            let place = if home { &bench.home } else { &bench.project };
+            place.write(".claude/settings.json", text);
+            let (result, ran) = called(&bench, "touch made", &["--permission-mode", "bypassPermissions"]);
+            assert_eq!(bench.project.exists("made"), !counts, "{text}: {result}");
+            assert!(ran.stderr.contains(told), "{text}: {}", ran.stderr);
+            let doctor = run(bench.command().args(["doctor"])).stdout;
+            assert!(doctor.contains(told), "{text}: {doctor}");
+        }
+    }
+}
+
+#[test]
+fn a_link_to_settings_outside_of_the_project_is_named() {
+    let bench = Bench::new(&[(".claude/x", "")]);
+    bench.home.write("dotfiles/settings.json", settings());
+    let link = bench.project.path(".claude/settings.json");
+    std::os::unix::fs::symlink(bench.home.path("dotfiles/settings.json"), link).unwrap();
+    let (_, ran) = called(&bench, "true", &[]);
+    assert!(ran.stderr.contains("not used, nor its permission rules"), "{}", ran.stderr);
+}
+
+/// The switch only restricts, so it counts in every file.
+#[test]
+fn a_settings_file_switches_bypass_off() {
+    for (home, value) in [(true, json!("disable")), (false, json!("disable")), (true, json!(true))] {
+        let bench = Bench::new(&[]);
+        let place = if home { &bench.home } else { &bench.project };
+        let text = json!({"permissions": {"disableBypassPermissionsMode": value}}).to_string();
+        place.write(".claude/settings.json", text);
+        let server = MockServer::start([Answer::text("never")]);
+        for flags in [&["--permission-mode", "bypassPermissions"][..], &["--dangerously-skip-permissions"]] {
+            let ran = run(bench.print(Api::Anthropic, &server).args(flags).arg("go")).expect(2);
+            assert!(ran.stderr.contains("a settings file switches it off"), "{}", ran.stderr);
+            assert!(ran.stderr.contains(".claude/settings.json"), "{}", ran.stderr);
+        }
+        assert!(server.requests().is_empty());
+        run(bench.print(Api::Anthropic, &server).args(["--permission-mode", "auto", "go"])).expect(0);
+    }
+}
+
 #[test]
 fn the_folder_of_another_agent_may_be_elsewhere() {
     let bench = Bench::new(&[]);

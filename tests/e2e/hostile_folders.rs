@@ -93,7 +93,11 @@ const PARSED: [&str; 7] = [
 ];
 
 /// Files of the project's configuration. A start with one that cannot be read ends with a message.
-const CONFIGURATION: &str = ".becket/config";
+const CONFIGURATION: [&str; 2] = [".becket/config", ".claude/settings.json"];
+
+fn is_configuration(name: &str) -> bool {
+    CONFIGURATION.iter().any(|known| name.starts_with(known))
+}
 
 /// Folders that becket lists.
 const FOLDERS: [&str; 8] = [
@@ -261,12 +265,13 @@ fn a_session_in_a_hostile_folder_starts_and_reaches_nothing_outside() {
         .chain(ODD)
         .flat_map(|trap| {
             let one = |name: &str| (name.to_owned(), trap);
-            let rest = NAMES.iter().filter(|name| **name != ".git" && !name.starts_with(CONFIGURATION));
+            let rest = NAMES.iter().filter(|name| **name != ".git" && !is_configuration(name));
             // A configuration that cannot be read ends the start, so it is tried alone.
             [
                 vec![one(".git")],
                 vec![one(".becket/config.toml")],
                 vec![one(".becket/config.local.toml")],
+                vec![one(".claude/settings.json")],
                 rest.map(|name| one(name)).collect(),
             ]
         })
@@ -289,7 +294,8 @@ fn check_session(case: &Case) -> Result<(), String> {
     let question = "Do you trust what is in this directory?";
     terminal.until("the first screen", |t| {
         let screen = t.screen();
-        screen.contains("Describe a task") || screen.contains(question) || screen.contains(CONFIGURATION)
+        let names_file = CONFIGURATION.iter().any(|name| screen.contains(name));
+        screen.contains("Describe a task") || screen.contains(question) || names_file
     });
     if terminal.screen().contains(question) {
         terminal.press_until("\r", "Describe a task");
@@ -302,7 +308,7 @@ fn check_session(case: &Case) -> Result<(), String> {
         terminal.is_given_back();
     }
     let code = terminal.child.wait().unwrap().code();
-    let named = case.traps.iter().any(|(name, _)| name.starts_with(CONFIGURATION));
+    let named = case.traps.iter().any(|(name, _)| is_configuration(name));
     if !(code == Some(0) || refused && named && matches!(code, Some(1 | 2))) {
         return Err(format!("code {code:?}\n{}", terminal.screen()));
     }

@@ -143,6 +143,15 @@ fn a_file_that_cannot_be_read_whole_ends_the_start() {
             r#"{"allowManagedHooksOnly": "yes"}"#,
             "allowManagedHooksOnly: \"yes\" is neither true nor false",
         ),
+        (CLAUDE, r#"{"AllowManagedHooksOnly": true}"#, "did you mean allowManagedHooksOnly?"),
+        (CLAUDE, r#"{"permissions": ["Bash"]}"#, "permissions: expected a table, not a list"),
+        (CLAUDE, r#"{"permissions": {"Deny": ["Bash"]}}"#, "read as permissions.deny"),
+        (
+            CLAUDE,
+            r#"{"permissions": {"disableBypassPermissionsMode": true}}"#,
+            "true is no value of this key",
+        ),
+        (CLAUDE, "", "the file is empty"),
     ] {
         let (last, ran) = called(&Bench::new(&[]), &Machine::new(path, text), "touch made", &BYPASS);
         assert_eq!((ran.code, last.as_str()), (2, ""), "{text}: {ran:?}");

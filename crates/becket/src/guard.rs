@@ -32,8 +32,12 @@ pub(crate) fn guard(environment: &Environment, run: &RunSettings) -> Result<Guar
     guard.limit_modes(limits);
     // This mode comes from a flag, a file or an earlier run of the session, so it is checked like a later change.
     let mode = guard.mode();
-    if limits.bypass_is_off && mode == PermissionMode::BypassPermissions {
+    if (limits.bypass_is_off || limits.settings_forbid_bypass) && mode == PermissionMode::BypassPermissions {
         guard.may_enter(mode).map_err(|why| {
+            let why = match &run.settings.no_bypass {
+                Some(source) if !limits.bypass_is_off => format!("{why}; {source}"),
+                _ => why,
+            };
             Failure::usage(why).hint("start becket with another --permission-mode, such as auto")
         })?;
     }
@@ -50,6 +54,7 @@ fn mode_limits(run: &RunSettings) -> ModeLimits {
             && !run.client.limits.may_bypass
             && mode != PermissionMode::BypassPermissions,
         bypass_is_off: run.settings.managed_limits.no_bypass,
+        settings_forbid_bypass: run.settings.no_bypass.is_some(),
         managed: is_managed.then_some(mode),
     }
 }

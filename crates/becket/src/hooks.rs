@@ -174,7 +174,7 @@ pub(crate) fn search(
                     is_becket_config: false,
                 });
             }
-            Err(why) => out.warnings.push(format!("{}: {why}; its hooks are not used", path.display())),
+            Err(why) => out.warnings.push(format!("{why}; its hooks are not used")),
         }
     }
     for plugin in environment.plugins.iter() {
@@ -244,19 +244,25 @@ fn relative_name(path: &Path, root: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).display().to_string()
 }
 
-/// Returns the `hooks` of a settings file of Claude Code. Comments and trailing commas are allowed.
+/// Returns the `hooks` of a settings file of Claude Code. Comments and trailing commas are allowed. The error names the file.
 fn read_claude_hooks(path: &Path) -> Result<Option<Value>, String> {
     let Some(text) = becket_config::read_text(path).map_err(|error| error.to_string())? else {
         return Ok(None);
     };
-    let settings = becket_config::json_value(&text)?;
+    let settings = becket_config::json_value(&text).map_err(|why| format!("{}: {why}", path.display()))?;
     if settings.get("disableAllHooks") == Some(&Value::Bool(true)) {
         return Ok(None);
     }
-    Ok(settings
-        .get("hooks")
-        .filter(|hooks| hooks.as_object().is_some_and(|events| !events.is_empty()))
-        .cloned())
+    let keys = settings.as_object().into_iter().flatten().map(|(key, _)| key);
+    match settings.get("hooks").filter(|hooks| !hooks.is_null()) {
+        Some(Value::Object(events)) if events.is_empty() => Ok(None),
+        Some(hooks @ Value::Object(_)) => Ok(Some(hooks.clone())),
+        Some(_) => Err(format!("{}: `hooks` is not a table of events", path.display())),
+        None => match keys.into_iter().find(|key| key.eq_ignore_ascii_case("hooks") && *key != "hooks") {
+            Some(key) => Err(format!("{}: {key}: did you mean hooks?", path.display())),
+            None => Ok(None),
+        },
+    }
 }
 
 /// Returns the item to be trusted for a `hooks` table of the project.

@@ -106,7 +106,7 @@ fn configuration_of_run(
     let own_files =
         becket_config::read_files(&places, sources, crate::sys::distrusted).map_err(config_failure)?;
     // Files of becket come after those of Claude Code in the same place.
-    let mut files = claude::layers(environment, &places.project, sources);
+    let mut files = claude::layers(environment, &places.project, sources)?;
     let approved = claude::approved(environment, &places.project, &files, rights.content);
     let managed = claude::managed()?;
     files.extend(managed.layers);
@@ -131,10 +131,9 @@ fn configuration_of_run(
         cwd,
     };
     let mut settings = becket_config::load(&inputs).map_err(config_failure)?;
-    claude::leave_out_unusable(&mut settings);
     settings.sources = sources;
     settings.managed_limits = managed.limits;
-    claude::leave_out_forbidden(&mut settings);
+    claude::leave_out(&mut settings, &places.project);
     Ok(settings)
 }
 

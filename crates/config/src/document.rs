@@ -3,6 +3,7 @@
 use crate::error::Problem;
 use jsonc_parser::ast;
 use serde_json::{Map, Number, Value};
+use std::borrow::Cow;
 use toml::de::{DeTable, DeValue};
 
 const MAX_DEPTH: usize = 32;
@@ -257,5 +258,29 @@ fn from_json(value: &ast::Value<'_>, depth: usize) -> Option<Node> {
             }
             node(o.range, Kind::Table(entries))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_an_emoji_does_not_make_a_file_unreadable() {
+        for (written, read) in [
+            (r"a \ud83d b", "a \u{fffd} b"),
+            (r"\ude00", "\u{fffd}"),
+            (r"\ud83d\ude00", "\u{1f600}"),
+            (r"\ud83d\ud83d\ude00", "\u{fffd}\u{1f600}"),
+            (r"\\ud83d", r"\ud83d"),
+            (r"\ud83d\n", "\u{fffd}\n"),
+            (r"\u00e9", "é"),
+        ] {
+            let found = json_value(&format!("{{\"é\": \"{written}\"}}")).unwrap();
+            assert_eq!(found["é"], read, "{written}");
+        }
+        let problem = json_value("{\"a\": \"\\ud83d\",\n oops}").unwrap_err();
+        assert!(problem.starts_with("line 2: "), "{problem}");
+        assert!(json_value("{\"a\": \"\\").is_err());
     }
 }

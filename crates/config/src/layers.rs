@@ -1,6 +1,7 @@
 //! The layers and how they are merged: each leaf key separately, keeping the sources of its value.
 
 use crate::anchors::anchor_rules;
+use crate::claude::of_claude;
 use crate::config::{Config, json_schema, known_keys};
 use crate::document::{Kind, Node, parse_json, parse_toml, position};
 use crate::error::{ConfigError, Problem, UNKNOWN_KEY};
@@ -11,8 +12,7 @@ use crate::scope::{Ruling, instead, may_if_approved, ruling};
 use crate::secret::Credential;
 use crate::source::{ManagedLimits, Merged, Source};
 use crate::tree::{
-    check_types, describe, drop_nulls, flatten, from_value, nearest, of_claude, resolve_paths, translate,
-    unflatten,
+    check_types, describe, drop_nulls, flatten, from_value, nearest, resolve_paths, translate, unflatten,
 };
 use serde_json::Value;
 use std::cell::LazyCell;
@@ -67,6 +67,8 @@ pub struct Settings {
     pub sources: SettingSources,
     /// Switches of the administrator that no configuration key has.
     pub managed_limits: ManagedLimits,
+    /// The file of Claude Code that switches the permission mode `bypassPermissions` off (`disableBypassPermissionsMode`).
+    pub no_bypass: Option<Source>,
     /// Leaf key to its value and sources: one source for a scalar, one per element of a list.
     pub(crate) merged: BTreeMap<String, Merged>,
 }
@@ -220,6 +222,7 @@ pub(crate) struct Builder<'a> {
     schema: LazyCell<Value>,
     pub(crate) merged: BTreeMap<String, Merged>,
     hooks: Vec<(Source, Value)>,
+    no_bypass: Option<Source>,
     pub(crate) warnings: Vec<Problem>,
     pub(crate) errors: Vec<Problem>,
 }
@@ -235,6 +238,7 @@ pub fn load(inputs: &Inputs<'_>) -> Result<Settings, ConfigError> {
         schema: LazyCell::new(json_schema),
         merged: BTreeMap::new(),
         hooks: Vec::new(),
+        no_bypass: None,
         warnings: Vec::new(),
         errors: Vec::new(),
     };
@@ -288,7 +292,7 @@ impl Builder<'_> {
                 // every run.
                 let driven = inputs.driven && scope != Scope::Managed;
                 parse_json(&origin, &layer.text).map(|root| {
-                    let mut root = of_claude(root, driven);
+                    let mut root = self.claude(root, driven, layer, &source);
                     match scope {
                         Scope::User | Scope::Project => anchor_rules(&mut root, base, inputs.cwd),
                         Scope::Local => anchor_rules(&mut root, inputs.cwd, inputs.cwd),
@@ -302,6 +306,18 @@ impl Builder<'_> {
             };
             self.document(parsed, &origin, &layer.text, &source, base);
         }
+    }
+
+    /// Returns the keys of a settings file of Claude Code that count.
+    fn claude(&mut self, root: Node, driven: bool, layer: &Layer, source: &Source) -> Node {
+        let found = of_claude(root, driven);
+        if found.no_bypass && self.no_bypass.is_none() {
+            self.no_bypass = Some(source.clone());
+        }
+        for (problem, is_error) in found.problems(layer) {
+            if is_error { &mut self.errors } else { &mut self.warnings }.push(problem);
+        }
+        found.root
     }
 
     fn environment(&mut self) {
@@ -565,6 +581,7 @@ impl Builder<'_> {
             warnings: self.warnings,
             keys,
             hooks: self.hooks,
+            no_bypass: self.no_bypass,
             merged: self.merged,
             ..Settings::default()
         };

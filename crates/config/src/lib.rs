@@ -19,6 +19,7 @@
 mod amend;
 mod anchors;
 mod checks;
+mod claude;
 mod config;
 mod document;
 mod error;

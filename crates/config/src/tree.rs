@@ -5,7 +5,6 @@
 
 use crate::config::Config;
 use crate::document::{Entry, Kind, Node};
-use crate::schema::Effort;
 use crate::source::Merged;
 use becket_types::edit_distance;
 use serde_json::{Map, Value};
@@ -26,54 +25,6 @@ const TRANSLATED: &[(&[&str], &[&str])] = &[
     (&["sandbox", "filesystem", "denyWrite"], &["sandbox", "deny_write"]),
     (&["sandbox", "filesystem", "denyRead"], &["sandbox", "deny_read"]),
 ];
-
-/// Keys of Claude Code's settings files that count here.
-const OF_CLAUDE: &[&[&str]] = &[
-    &["permissions", "allow"],
-    &["permissions", "ask"],
-    &["permissions", "deny"],
-    &["permissions", "additionalDirectories"],
-    &["env"],
-];
-/// Keys that count only if a program drives the run. In the terminal they are for Claude Code alone.
-const OF_CLAUDE_DRIVEN: &[&[&str]] = &[&["permissions", "defaultMode"], &["model"], &["effortLevel"]];
-
-/// Beginnings of names of variables that are meant for an agent, such as its keys and addresses, and not for the commands that it
-/// runs.
-const OF_AGENTS: &[&str] = &["ANTHROPIC_", "CLAUDE_", "OPENAI_", "BECKET_"];
-
-/// Returns the keys of a settings file of Claude Code that count here. Others are for Claude Code alone, so there is no warning about them.
-/// A value of another type than expected is left out: such a file must not keep becket from starting.
-pub(crate) fn of_claude(mut root: Node, driven: bool) -> Node {
-    let mut out = Node { at: root.at, kind: Kind::Table(Vec::new()) };
-    let more = if driven { OF_CLAUDE_DRIVEN } else { &[] };
-    for path in OF_CLAUDE.iter().chain(more) {
-        let Some(mut node) = take_at(&mut root, path) else { continue };
-        let fits = match (&mut node.kind, path) {
-            (Kind::List(items), ["permissions", ..]) => {
-                items.retain(|item| matches!(item.kind, Kind::Scalar(Value::String(_))));
-                true
-            }
-            (Kind::Table(entries), ["env"]) => {
-                entries.retain(|entry| {
-                    let is_text = matches!(entry.value.kind, Kind::Scalar(Value::String(_)));
-                    is_text && !OF_AGENTS.iter().any(|start| entry.key.starts_with(start))
-                });
-                true
-            }
-            (Kind::Scalar(Value::String(mode)), ["permissions", "defaultMode"]) => {
-                mode.parse::<becket_types::PermissionMode>().is_ok()
-            }
-            (Kind::Scalar(Value::String(_)), ["model"]) => true,
-            (Kind::Scalar(level), ["effortLevel"]) => serde_json::from_value::<Effort>(level.clone()).is_ok(),
-            _ => false,
-        };
-        if fits {
-            out.put(path, node);
-        }
-    }
-    out
-}
 
 pub(crate) fn translate(mut root: Node) -> Node {
     for (from, to) in TRANSLATED {
@@ -119,7 +70,7 @@ pub(crate) fn translate(mut root: Node) -> Node {
 }
 
 /// Removes and returns the value at `path`.
-fn take_at(node: &mut Node, path: &[&str]) -> Option<Node> {
+pub(crate) fn take_at(node: &mut Node, path: &[&str]) -> Option<Node> {
     match path {
         [] => None,
         [last] => node.take(last),

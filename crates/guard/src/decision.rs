@@ -63,6 +63,8 @@ pub struct ModeLimits {
     pub no_bypass: bool,
     /// The administrator has switched off `bypassPermissions`.
     pub bypass_is_off: bool,
+    /// A settings file of the user or the project has switched off `bypassPermissions`.
+    pub settings_forbid_bypass: bool,
     /// The administrator's mode. Only this mode and stricter ones can be chosen.
     pub managed: Option<PermissionMode>,
 }
@@ -88,6 +90,12 @@ impl Guard {
         if mode == PermissionMode::BypassPermissions && self.modes.bypass_is_off {
             return Err(format!(
                 "cannot set permission mode to {mode} because the administrator of this machine has switched it off"
+            ));
+        }
+        if mode == PermissionMode::BypassPermissions && self.modes.settings_forbid_bypass {
+            return Err(format!(
+                "cannot set permission mode to {mode} because a settings file switches it off \
+                 (permissions.disableBypassPermissionsMode)"
             ));
         }
         if mode == PermissionMode::BypassPermissions && self.modes.no_bypass {

@@ -3,14 +3,14 @@
 //!
 //! Finds the files and says what a project's file would allow; `becket_config` decides which keys count. A project's file is
 //! trusted by content: the user reads what it would allow and approves exactly that. Its prohibitions count always. Hooks of
-//! these files belong to [`crate::hooks`]. A file that is no JSON is left out; that module warns about it. The administrator's
-//! file is a floor: if it cannot be trusted or read whole, becket does not start.
+//! these files belong to [`crate::hooks`]. A file that cannot be read may hold rules that deny something, so becket does not start
+//! with one. The administrator's file is a floor: if it cannot be trusted or read whole, becket does not start.
 
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::trust::content::{ContentTrust, Item, State};
 use crate::trust::leads_outside;
-use becket_config::{Layer, ManagedLimits, Scope, SettingSources, Settings};
+use becket_config::{Layer, ManagedLimits, Problem, Scope, SettingSources, Settings};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
@@ -18,6 +18,9 @@ use std::path::{Path, PathBuf};
 pub(crate) const MANAGED: &str = "/etc/claude-code/managed-settings.json";
 /// Further files of the same kind.
 const MANAGED_PARTS: &str = "/etc/claude-code/managed-settings.d";
+
+/// Switches of the administrator at the top of a managed file.
+const SWITCHES: [&str; 2] = ["allowManagedHooksOnly", "allowManagedPermissionRulesOnly"];
 
 /// [`Item::kind`] of a settings file of the project.
 pub(crate) const SETTINGS: &str = "settings";
@@ -40,14 +43,38 @@ pub(crate) fn files(
         .collect()
 }
 
-/// Returns the texts of the files that can be read.
-pub(super) fn layers(environment: &Environment, root: &Path, sources: SettingSources) -> Vec<Layer> {
-    let read = |(scope, path): (Scope, PathBuf)| {
-        let text = becket_config::read_text(&path).ok().flatten()?;
-        becket_config::json_value(&text).ok()?;
-        Some(Layer { scope, path, text })
-    };
-    files(environment, root, sources).into_iter().filter_map(read).collect()
+/// Returns the files of the project that these sources would read if they did not lead out of the project.
+fn links_outside(root: &Path, sources: SettingSources) -> Vec<PathBuf> {
+    let all = [(Scope::Project, "settings.json"), (Scope::Local, "settings.local.json")];
+    let read = all.into_iter().filter(|(scope, _)| sources.reads(*scope));
+    read.map(|(_, name)| root.join(".claude").join(name)).filter(|path| leads_outside(root, path)).collect()
+}
+
+/// Returns the texts of the files.
+///
+/// # Errors
+///
+/// Fails if a file exists and cannot be read: nobody knows what it denies.
+pub(super) fn layers(
+    environment: &Environment,
+    root: &Path,
+    sources: SettingSources,
+) -> Result<Vec<Layer>, Failure> {
+    let mut out = Vec::new();
+    for (scope, path) in files(environment, root, sources) {
+        let text = becket_config::read_text(&path).map_err(|error| unreadable(&error.to_string()))?;
+        let Some(text) = text else { continue };
+        becket_config::json_value(&text).map_err(|why| unreadable(&format!("{}: {why}", path.display())))?;
+        out.push(Layer { scope, path, text });
+    }
+    Ok(out)
+}
+
+fn unreadable(why: &str) -> Failure {
+    Failure::usage(format!(
+        "{why}. becket does not start, because the permission rules in this file would not hold"
+    ))
+    .hint("correct the file or remove it; or choose which files are read, for example --setting-sources user")
 }
 
 /// The administrator's settings for Claude Code.
@@ -96,6 +123,12 @@ pub(super) fn managed() -> Result<ManagedSettings, Failure> {
         let Some(text) = text else { continue };
         let settings = becket_config::json_value(&text)
             .map_err(|why| wrong(&path, &format!("{why}, so becket does not start")))?;
+        if let Some((key, switch)) = misspelt_switch(&settings) {
+            let why = format!(
+                "{key}: did you mean {switch}? Nobody else may decide that, so becket does not start"
+            );
+            return Err(wrong(&path, &why));
+        }
         let permissions = &settings["permissions"];
         for key in ["allow", "ask", "deny"] {
             check_rules(&permissions[key]).map_err(|why| {
@@ -112,11 +145,18 @@ pub(super) fn managed() -> Result<ManagedSettings, Failure> {
         };
         // A switch that one file turns on stays on, whatever later files say.
         out.limits.no_bypass |= permissions["disableBypassPermissionsMode"].as_str() == Some("disable");
-        out.limits.only_hooks |= is_on("allowManagedHooksOnly")?;
-        out.limits.only_rules |= is_on("allowManagedPermissionRulesOnly")?;
+        out.limits.only_hooks |= is_on(SWITCHES[0])?;
+        out.limits.only_rules |= is_on(SWITCHES[1])?;
         out.layers.push(Layer { scope: Scope::Managed, path, text });
     }
     Ok(out)
+}
+
+/// Returns a key that is one of the administrator's switches in another case, and the switch.
+fn misspelt_switch(settings: &Value) -> Option<(&String, &'static str)> {
+    let keys = settings.as_object()?.keys();
+    keys.flat_map(|key| SWITCHES.map(|switch| (key, switch)))
+        .find(|(key, switch)| key.as_str() != *switch && key.eq_ignore_ascii_case(switch))
 }
 
 fn distrusted(path: &Path) -> Option<String> {
@@ -174,7 +214,8 @@ fn items_of(root: &Path, layers: &[Layer]) -> Vec<(PathBuf, Item)> {
 
 /// Returns the items of the project that need trust.
 pub(crate) fn items(environment: &Environment, root: &Path, sources: SettingSources) -> Vec<Item> {
-    let layers = layers(environment, root, sources);
+    // A run does not start with a file that cannot be read.
+    let layers = layers(environment, root, sources).unwrap_or_default();
     items_of(root, &layers).into_iter().map(|(_, item)| item).collect()
 }
 
@@ -205,21 +246,25 @@ pub(crate) fn note_unused(
     }
 }
 
-/// Leaves out allow rules that the administrator forbids. Rules that ask or deny stay: they only restrict.
-pub(super) fn leave_out_forbidden(settings: &mut Settings) {
+/// Leaves out what the administrator forbids, and rules and folders of these files that cannot be used, with a warning for each.
+/// Rules that ask or deny stay whatever the administrator forbids: they only restrict.
+pub(super) fn leave_out(settings: &mut Settings, root: &Path) {
+    for key in ["permissions.allow", "permissions.ask", "permissions.deny"] {
+        settings.leave_out(key, |rule| becket_guard::Rule::parse(rule).err().map(|error| error.to_string()));
+    }
+    settings
+        .leave_out("add_dirs", |dir| (!Path::new(dir).is_dir()).then(|| format!("there is no folder {dir}")));
     if settings.managed_limits.only_rules {
         settings.keep_managed(
             "permissions.allow",
             "the administrator of this machine lets only managed rules allow something",
         );
     }
-}
-
-/// Leaves out rules and folders of these files that cannot be used, with a warning for each.
-pub(super) fn leave_out_unusable(settings: &mut Settings) {
-    for key in ["permissions.allow", "permissions.ask", "permissions.deny"] {
-        settings.leave_out(key, |rule| becket_guard::Rule::parse(rule).err().map(|error| error.to_string()));
-    }
-    settings
-        .leave_out("add_dirs", |dir| (!Path::new(dir).is_dir()).then(|| format!("there is no folder {dir}")));
+    settings.warnings.extend(links_outside(root, settings.sources).into_iter().map(|path| Problem {
+        origin: path.display().to_string(),
+        at: None,
+        key: None,
+        message: "not used, nor its permission rules, because it is a link to a file outside of the project; copy the file here"
+            .to_owned(),
+    }));
 }
