@@ -8,6 +8,7 @@
 )]
 
 mod after_result;
+mod agent_lists;
 mod agents;
 mod auxiliary;
 mod bad_input;

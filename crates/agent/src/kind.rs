@@ -38,7 +38,8 @@ pub struct Kind {
     /// Names of the tools that such a subagent may use; `None`: all. Case and `_` are ignored. `mcp__SERVER` names all
     /// tools of a server.
     pub tools: Option<Vec<String>>,
-    /// Names of tools that it may not use, in the same form as in `tools`.
+    /// Names of tools that it may not use, in the same form as in `tools`. As in a deny rule, `edit` names every tool that changes
+    /// files.
     pub without: Vec<String>,
     /// The MCP servers whose tools such a subagent may use, whatever `tools` says; `None`: `tools` decides.
     pub servers: Option<Vec<String>>,
@@ -87,7 +88,7 @@ impl Kind {
     /// True if this kind, as the agent of a session, has this tool.
     pub fn offers(&self, tool: &str) -> bool {
         let among = |names: &[String]| names.iter().any(|name| names_tool(name, tool));
-        if among(&self.without) {
+        if self.lacks(tool) {
             return false;
         }
         let by_name = self.tools.as_deref().is_none_or(among);
@@ -95,6 +96,13 @@ impl Kind {
             (Some(servers), true) => servers.iter().any(|server| server_has(server, tool)),
             _ => by_name,
         }
+    }
+
+    /// True if the definition takes this tool away. A name means what it means in a deny rule, so that a list that takes `Edit`
+    /// away leaves no other tool that changes files.
+    fn lacks(&self, tool: &str) -> bool {
+        let covers = |name: &String| becket_guard::Rule::parse(name).is_ok_and(|rule| rule.covers_tool(tool));
+        self.without.iter().any(|name| names_tool(name, tool) || covers(name))
     }
 
     /// Returns the permission mode of such a subagent while the session is in `session`. Nothing widens a mode that denies,
@@ -214,7 +222,7 @@ pub struct KindTools {
 
 impl KindTools {
     fn has(&self, tool: &str) -> bool {
-        self.kind.has(tool) || INDIRECT.contains(&tool) && self.is_open()
+        self.kind.has(tool) || INDIRECT.contains(&tool) && self.is_open() && !self.kind.lacks(tool)
     }
 
     /// True if the kind may have tools of servers, so that searching them makes sense. A search names other tools too, but
@@ -280,6 +288,31 @@ mod tests {
             assert_eq!(has(&kind), want, "{kind:?}");
         }
         assert!(Kind::default().offers(TASK));
+    }
+
+    /// A name takes away what a deny rule of that name denies.
+    #[test]
+    fn a_kind_without_edit_has_no_tool_that_changes_files() {
+        let all =
+            ["edit", "multi_edit", "write", "apply_patch", "notebook_edit", "read", "bash", "mcp__a__edit"];
+        for (without, want) in [
+            ("edit", &["read", "bash", "mcp__a__edit"][..]),
+            ("Edit", &["read", "bash", "mcp__a__edit"]),
+            (
+                "multi_edit",
+                &["edit", "write", "apply_patch", "notebook_edit", "read", "bash", "mcp__a__edit"],
+            ),
+            ("MultiEdit", &["edit", "write", "apply_patch", "notebook_edit", "read", "bash", "mcp__a__edit"]),
+            (
+                "write",
+                &["edit", "multi_edit", "apply_patch", "notebook_edit", "read", "bash", "mcp__a__edit"],
+            ),
+            ("mcp__*", &["edit", "multi_edit", "write", "apply_patch", "notebook_edit", "read", "bash"]),
+        ] {
+            let kind = Kind { without: list(&[without]), ..Kind::default() };
+            let has: Vec<&str> = all.into_iter().filter(|tool| kind.has(tool)).collect();
+            assert_eq!(has, want, "{without}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 mod definition;
 mod given;
 mod session;
+mod tool_lists;
 
 use crate::environment::Environment;
 use crate::plugins::Plugin;
@@ -16,12 +17,17 @@ use becket_tool_skill::{Head, Skills};
 pub(crate) use definition::{DefinedIn, Definition, MemoryScope};
 pub(crate) use given::{GivenAgents, parse_agents};
 pub(crate) use session::{SessionAgents, with_initial};
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+/// Maximum number of files that are read, and of bytes of each.
 const MAX_FILES: usize = 100;
 const MAX_FILE_BYTES: u64 = 64 * 1024;
+/// Limits on what is searched for them: names in one folder of agents, and levels of folders in it.
+const MOST_ENTRIES: usize = 2_000;
+const DEEPEST: usize = 5;
 
 /// All agents of a session, the strongest definition of each name, and notes for the user.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +47,14 @@ impl Agents {
         let mut out = Self { all: given.to_vec(), warnings: Vec::new() };
         let mut paths = Vec::new();
         for (at, dir) in dirs.iter().enumerate() {
-            paths.extend(files(dir, &mut out.warnings).into_iter().map(|path| (at, path)));
+            paths.extend(files(dir, at < of_project, &mut out.warnings).into_iter().map(|path| (at, path)));
+        }
+        if let Some((_, first)) = paths.get(MAX_FILES) {
+            let count = paths.len() - MAX_FILES;
+            out.warnings.push(format!(
+                "only {MAX_FILES} files of agents are read; {count} are left out, from {} on",
+                first.display()
+            ));
         }
         for (at, path) in paths.into_iter().take(MAX_FILES) {
             let of_project = at < of_project;
@@ -61,8 +74,7 @@ impl Agents {
                         }
                         // A nearer folder may replace an agent. Of two in one folder, nobody can tell which one counts.
                         Some(other) => {
-                            if let Some(first) = other.file().filter(|first| first.parent() == path.parent())
-                            {
+                            if let Some(first) = other.file().filter(|first| first.starts_with(&dirs[at])) {
                                 let name = &definition.kind.name;
                                 let text = format!(
                                     "the agent {} is left out: {} has the name {name}, too; change one of the names",
@@ -91,6 +103,21 @@ impl Agents {
             let folder = definition.memory.map(|scope| memory_folder(environment, &root, scope));
             definition.kind.run.memory = folder.map(|folder| folder.join(&definition.kind.name));
         }
+        out
+    }
+
+    /// Returns the faults of all agents that a run can use, also of those that only a headless run uses, because the user has not
+    /// trusted the project.
+    pub(crate) fn faults(environment: &Environment, cwd: &Path) -> Vec<String> {
+        let config = crate::settings::readable(environment, cwd).config;
+        let mut out = Vec::new();
+        for trusted in [false, true] {
+            let mut found = Self::find(environment, cwd, trusted, &[]);
+            found.load_skills(&crate::toolbox::skills(environment, cwd, &config, trusted));
+            out.extend(found.warnings);
+        }
+        let mut seen = HashSet::new();
+        out.retain(|warning| seen.insert(warning.clone()));
         out
     }
 
@@ -155,22 +182,39 @@ fn memory_folder(environment: &Environment, root: &Path, scope: MemoryScope) -> 
     }
 }
 
-/// Returns the Markdown files of a folder, sorted by name.
-fn files(dir: &Path, warnings: &mut Vec<String>) -> Vec<PathBuf> {
-    let listing = match std::fs::read_dir(dir) {
-        Ok(listing) => listing,
-        Err(error) => {
-            if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) {
-                warnings.push(format!("{}: agents cannot be read: {error}", dir.display()));
-            }
-            return Vec::new();
+/// Returns the Markdown files of a folder and of the folders in it, sorted by path. `of_project`: linked folders are not followed,
+/// because they may lead out of the project or in a circle.
+fn files(dir: &Path, of_project: bool, warnings: &mut Vec<String>) -> Vec<PathBuf> {
+    let (mut files, mut seen) = (Vec::new(), HashSet::new());
+    let mut entries = 0;
+    let mut folders = vec![(dir.to_path_buf(), 0)];
+    while let Some((folder, depth)) = folders.pop() {
+        // The user's own links are followed, but each folder is read once.
+        if !seen.insert(folder.canonicalize().unwrap_or_else(|_| folder.clone())) {
+            continue;
         }
-    };
-    let mut files: Vec<PathBuf> = listing
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|e| e == "md") && path.is_file())
-        .collect();
+        let listing = match std::fs::read_dir(&folder) {
+            Ok(listing) => listing,
+            Err(error) => {
+                if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) {
+                    warnings.push(format!("{}: agents cannot be read: {error}", folder.display()));
+                }
+                continue;
+            }
+        };
+        for path in listing.flatten().map(|entry| entry.path()).take(MOST_ENTRIES - entries) {
+            entries += 1;
+            if path.is_dir() {
+                let is_hidden =
+                    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+                if depth < DEEPEST && !is_hidden && !(of_project && path.is_symlink()) {
+                    folders.push((path, depth + 1));
+                }
+            } else if path.extension().is_some_and(|e| e == "md") && path.is_file() {
+                files.push(path);
+            }
+        }
+    }
     files.sort();
     files
 }
@@ -351,6 +395,38 @@ mod tests {
         assert_eq!(memory("keeper"), Some(root.join(".becket/agent-memory-local/keeper")));
         assert_eq!(memory("explore"), None);
         assert!(parse_agents(&serde_json::json!({"x": {}})).unwrap_err().contains("`prompt` is missing"));
+    }
+
+    #[test]
+    fn folders_of_a_folder_of_agents_are_read_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let environment = Environment::below(dir.path());
+        let root = dir.path().join("project");
+        let agents = root.join(".claude/agents");
+        let own = environment.config_dir.join("agents");
+        write(&agents.join("team/deep"), "s.md", "---\ndescription: d\n---\n");
+        write(&agents.join(".hidden"), "h.md", "---\ndescription: d\n---\n");
+        write(&agents.join("1/2/3/4/5/6"), "far.md", "---\ndescription: d\n---\n");
+        write(&own.join("a"), "mine.md", "---\ndescription: d\n---\n");
+        write(&own.join("b"), "mine.md", "---\ndescription: d\n---\n");
+        write(&dir.path().join("elsewhere"), "linked.md", "---\ndescription: d\n---\n");
+        for (target, link) in [
+            (agents.as_path(), agents.join("team/loop")),
+            (&own, own.join("loop")),
+            (&dir.path().join("elsewhere"), agents.join("outside")),
+            (&dir.path().join("elsewhere"), own.join("outside")),
+        ] {
+            std::os::unix::fs::symlink(target, link).unwrap();
+        }
+        let (kinds, warnings) = found(&environment, &root, true);
+        let names: Vec<&str> = kinds.iter().map(|kind| kind.name.as_str()).collect();
+        assert_eq!(names, ["s", "mine", "linked", "explore", "general"]);
+        assert!(warnings.len() == 1 && warnings[0].contains("has the name mine, too"), "{warnings:?}");
+        for n in 0..MAX_FILES {
+            write(&agents, &format!("z{n}.md"), "---\ndescription: d\n---\n");
+        }
+        let (_, warnings) = found(&environment, &root, true);
+        assert!(warnings[0].contains("only 100 files of agents are read; 4 are left out"), "{warnings:?}");
     }
 
     #[test]

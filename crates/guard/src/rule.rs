@@ -253,7 +253,7 @@ impl Rule {
 
     /// True if the rule applies to this tool. `Edit` covers every tool that changes files; `Read` with a path also covers search
     /// tools.
-    pub(crate) fn covers_tool(&self, tool: &str) -> bool {
+    pub fn covers_tool(&self, tool: &str) -> bool {
         let tool = plain(tool);
         if self.tool.starts_with("mcp__") {
             let server = !self.tool.contains('*') && self.tool.matches("__").count() == 1;

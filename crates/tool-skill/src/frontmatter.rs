@@ -157,17 +157,6 @@ impl Head {
             .filter(|value| !value.is_null() && !value.is_object())
             .map(|value| words(Some(value)))
     }
-
-    /// Returns the names that a key's map sets to false: `tools: {write: false}`, a form that other tools
-    /// use.
-    pub fn switched_off(&self, key: &str) -> Vec<String> {
-        let map = self.keys.get(key).and_then(Value::as_object);
-        map.into_iter()
-            .flatten()
-            .filter(|(_, on)| **on == Value::Bool(false))
-            .map(|(name, _)| name.clone())
-            .collect()
-    }
 }
 
 /// Levels that the key `effort` accepts. Another value is ignored, because the file may have been written for another version.

@@ -4,23 +4,14 @@
 //! Both forms have the same keys with the same meaning. A key that cannot be used causes a warning, and the agent works
 //! without it. A definition of the project may only narrow the permission mode.
 
+use super::tool_lists::ToolLists;
 use becket_agent::subagent::{Kind, KindRun};
 use becket_tool::text::nearest;
 use becket_tool_skill::Head;
 use becket_types::{PermissionMode, quoted};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
-/// Names of tools in other agents' files, and becket's names of the same tools. Case and `_` are ignored.
-const FOREIGN_TOOL_NAMES: [(&str, &str); 7] = [
-    ("todowrite", "todo"),
-    ("multiedit", "edit"),
-    ("notebookedit", "edit"),
-    ("notebookread", "read"),
-    ("ls", "read"),
-    ("shell", "bash"),
-    ("agent", "task"),
-];
 /// Tools that change nothing. A subagent that has only these is read-only, so it may run beside others.
 const READ_ONLY_TOOLS: [&str; 6] = ["read", "grep", "glob", "skill", "todo", "recall"];
 /// Tools that an agent needs to read and change its memory. An agent with a memory always gets them.
@@ -31,11 +22,12 @@ const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 /// meaning of the definition.
 const UNSUPPORTED_KEYS: [&str; 1] = ["isolation"];
 /// Keys of a definition.
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 16] = [
     "name",
     "description",
     "tools",
     "disallowedTools",
+    "permission",
     "model",
     "effort",
     "permissionMode",
@@ -48,24 +40,6 @@ const KEYS: [&str; 15] = [
     "initialPrompt",
     "prompt",
 ];
-/// Names of tools that definitions often have. A name that is close to one of them is taken for a typing error. Other
-/// names may belong to a tool that only some sessions have.
-const TOOLS: [&str; 13] = [
-    "read",
-    "write",
-    "edit",
-    "bash",
-    "grep",
-    "glob",
-    "todo",
-    "task",
-    "skill",
-    "recall",
-    "webfetch",
-    "websearch",
-    "multi_edit",
-];
-
 /// The source of an agent's definition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum DefinedIn {
@@ -137,9 +111,10 @@ impl Definition {
         let description = head.text("description").ok_or("it has no description")?;
         let mut wrong = Vec::new();
         let mut put_wrong = |why: String| wrong.push(format!("the agent {name}: {why}"));
-        let named = list(head.value("tools")).filter(|names| !names.iter().any(|name| name == "*"));
-        let starts = named.as_deref().and_then(parse_startable_agents);
-        let mut tools = named.map(|names| to_own_names(&names));
+        let head = &respelt(head);
+        misspelt(head, &mut put_wrong);
+        let ToolLists { mut tools, without, starts, remarks } = ToolLists::read(head)?;
+        remarks.into_iter().for_each(&mut put_wrong);
         let reads = |names: &Vec<String>| names.iter().all(|name| READ_ONLY_TOOLS.contains(&name.as_str()));
         let mut read_only = tools.as_ref().is_some_and(reads);
         let memory = memory(head, &mut put_wrong);
@@ -164,21 +139,6 @@ impl Definition {
         let hooks = head.value("hooks").cloned();
         if hooks.as_ref().is_some_and(|hooks| !hooks.is_object()) {
             put_wrong("`hooks` is not a table of events".to_owned());
-        }
-        for key in head.keys().filter(|key| !KEYS.contains(key) && !UNSUPPORTED_KEYS.contains(key)) {
-            if let Some(near) = nearest(key, KEYS) {
-                put_wrong(format!("the key `{key}` has no effect; did you mean `{near}`?"));
-            }
-        }
-        let without = to_own_names(
-            &[list(head.value("disallowedTools")).unwrap_or_default(), head.switched_off("tools")].concat(),
-        );
-        for tool in tools.iter().flatten().chain(&without).filter(|tool| !TOOLS.contains(&tool.as_str())) {
-            // One name that contains another, such as `mcp__git__read` and `read`, is no typing error.
-            let near = nearest(tool, TOOLS).filter(|near| !tool.contains(near) && !near.contains(&**tool));
-            if let Some(near) = near {
-                put_wrong(format!("there is no tool {tool:?}; did you mean {near}?"));
-            }
         }
         for key in UNSUPPORTED_KEYS.iter().filter(|key| head.value(key).is_some()) {
             put_wrong(format!("`{key}` has no effect here"));
@@ -245,6 +205,46 @@ impl Definition {
     pub(crate) fn is_of_project(&self) -> bool {
         matches!(self.place, DefinedIn::Project(_))
     }
+}
+
+/// Names keys that are probably misspelt or there twice, and keys of one value that have something else.
+fn misspelt(head: &Head, wrong: &mut impl FnMut(String)) {
+    for key in head.keys().filter(|key| !KEYS.contains(key) && !UNSUPPORTED_KEYS.contains(key)) {
+        // A key that means another one and still has its own name is there twice.
+        let near = match known_key(key) {
+            None if plain(key) == "allowedtools" => Some("tools"),
+            None => nearest(key, KEYS),
+            known => known,
+        };
+        if let Some(near) = near {
+            wrong(format!("the key `{key}` has no effect; did you mean `{near}`?"));
+        }
+    }
+    for key in ["permissionMode", "maxTurns", "effort", "model"] {
+        if head.value(key).is_some_and(Value::is_object) {
+            wrong(format!("`{key}` is a table, so it has no effect"));
+        }
+    }
+}
+
+/// Returns the keys under their own names: `disallowed-tools` and `DisallowedTools` are `disallowedTools`. A key that restricts must
+/// not lose its effect by its spelling.
+fn respelt(head: &Head) -> Head {
+    let mut keys = Map::new();
+    for key in head.keys() {
+        let is_free = |known: &str| head.value(known).is_none() && !keys.contains_key(known);
+        let known = known_key(key).filter(|known| *known == key || is_free(known));
+        keys.insert(known.unwrap_or(key).to_owned(), head.value(key).cloned().unwrap_or_default());
+    }
+    Head::new(keys)
+}
+
+fn known_key(key: &str) -> Option<&'static str> {
+    KEYS.into_iter().find(|known| plain(known) == plain(key))
+}
+
+fn plain(key: &str) -> String {
+    key.to_lowercase().replace(['-', '_'], "")
 }
 
 fn is_true(value: Option<&Value>) -> bool {
@@ -331,73 +331,10 @@ fn servers(
     (Some(names), own)
 }
 
-/// Returns the entries of a list of tools: YAML, or a text with commas or spaces between them. Text in parentheses
-/// belongs to its entry: `Agent(worker, tester), Bash(git log *)`. `None` if the key is missing.
-fn list(value: Option<&Value>) -> Option<Vec<String>> {
-    let texts: Vec<&str> = match value? {
-        Value::String(text) => vec![text],
-        Value::Array(items) => items.iter().filter_map(Value::as_str).collect(),
-        _ => return None,
-    };
-    let (mut out, mut depth) = (Vec::new(), 0_usize);
-    for text in texts {
-        let mut entry = String::new();
-        for letter in text.chars().chain([',']) {
-            match letter {
-                '(' => depth += 1,
-                ')' => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            if depth == 0 && (letter == ',' || letter.is_whitespace()) {
-                out.push(std::mem::take(&mut entry));
-            } else {
-                entry.push(letter);
-            }
-        }
-        // A parenthesis that is not closed ends with its item of the list, so the next item is read as usual.
-        (depth, entry) = (0, entry.trim_end_matches(',').to_owned());
-        out.push(entry);
-    }
-    out.retain(|entry: &String| !entry.is_empty());
-    Some(out)
-}
-
-/// Returns the agents that `Agent(a, b)` in a list of tools names. `None`: the list does not restrict them.
-fn parse_startable_agents(tools: &[String]) -> Option<Vec<String>> {
-    let mut out = None;
-    for entry in tools {
-        let (tool, names) = entry.split_once('(').unwrap_or((entry, ""));
-        if !["agent", "task"].contains(&tool.to_ascii_lowercase().as_str()) {
-            continue;
-        }
-        let names = names.trim_end_matches(')').split(',').map(|name| name.trim().to_lowercase());
-        let names: Vec<String> = names.filter(|name| !name.is_empty()).collect();
-        if names.is_empty() || names.iter().any(|name| name == "*") {
-            return None;
-        }
-        out.get_or_insert_with(Vec::new).extend(names);
-    }
-    out
-}
-
-/// Translates names of tools to becket's names, in lower case.
-fn to_own_names(names: &[String]) -> Vec<String> {
-    let own = |name: &String| {
-        // `Bash(git *)` means the whole tool: an agent gets or lacks a tool, and only permission rules can tell calls apart.
-        let name = name.split('(').next().unwrap_or_default().to_ascii_lowercase();
-        let plain = name.replace('_', "");
-        FOREIGN_TOOL_NAMES
-            .iter()
-            .find(|(other, _)| *other == plain)
-            .map_or(name, |(_, own)| (*own).to_owned())
-    };
-    names.iter().map(own).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Map, json};
+    use serde_json::json;
 
     fn of(keys: Value, place: DefinedIn) -> (Definition, Vec<String>) {
         let keys: Map<String, Value> = keys.as_object().unwrap().clone();
@@ -415,6 +352,35 @@ mod tests {
                 "the agent a: there is no tool \"grpe\"; did you mean grep?"
             ]
         );
+    }
+
+    /// A key that restricts has its effect in every spelling.
+    #[test]
+    fn a_key_is_understood_in_another_case() {
+        for key in ["disallowedTools", "disallowed-tools", "disallowed_tools", "DisallowedTools"] {
+            let (found, wrong) = of(json!({"description": "d", key: "Bash"}), DefinedIn::Given);
+            assert_eq!((found.kind.without, wrong), (vec!["bash".to_owned()], Vec::new()), "{key}");
+        }
+        let keys = json!({"description": "d", "permission-mode": "Plan", "max_turns": 3, "Tools": "Read"});
+        let (found, wrong) = of(keys, DefinedIn::Given);
+        assert_eq!((found.kind.run.mode, found.kind.run.max_turns), (Some(PermissionMode::Plan), Some(3)));
+        assert_eq!((found.kind.tools, wrong), (Some(vec!["read".to_owned()]), Vec::new()));
+        for (keys, want) in [
+            (
+                json!({"tools": "Read", "Tools": "Bash"}),
+                "the key `Tools` has no effect; did you mean `tools`?",
+            ),
+            (
+                json!({"allowed-tools": "Read"}),
+                "the key `allowed-tools` has no effect; did you mean `tools`?",
+            ),
+            (json!({"permissionMode": {"a": "plan"}}), "`permissionMode` is a table"),
+        ] {
+            let mut keys = keys;
+            keys["description"] = json!("d");
+            let (_, wrong) = of(keys.clone(), DefinedIn::Given);
+            assert!(wrong.len() == 1 && wrong[0].contains(want), "{keys}: {wrong:?}");
+        }
     }
 
     #[test]

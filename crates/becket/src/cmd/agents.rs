@@ -30,10 +30,11 @@ pub(crate) fn run(
         unused = Agents::find(environment, cwd, true, &[]).all;
         unused.retain(Definition::is_of_project);
     }
+    let warnings = Agents::faults(environment, cwd);
     let all = || found.all.iter().map(|agent| (agent, true)).chain(unused.iter().map(|agent| (agent, false)));
     if args.json {
         let agents: Vec<Value> = all().map(|(agent, used)| as_json(agent, used)).collect();
-        let body = json!({ "agents": agents, "warnings": found.warnings });
+        let body = json!({ "agents": agents, "warnings": warnings });
         return write(out, &format!("{body}\n"));
     }
     let mut text = String::new();
@@ -50,7 +51,7 @@ pub(crate) fn run(
             let _ = writeln!(text, "  {label}: {value}");
         }
     }
-    for warning in &found.warnings {
+    for warning in &warnings {
         let _ = writeln!(text, "\nbecket: {warning}");
     }
     write(out, &clean(&text))

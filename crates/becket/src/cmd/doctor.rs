@@ -13,7 +13,6 @@ use crate::failure::Failure;
 use crate::interactive::preferences;
 use crate::models::model_settings;
 use crate::settings::{configuration, project_root, roots};
-use crate::trust::is_trusted;
 use crate::{hooks, toolbox};
 use becket_config::Settings;
 use becket_model::{ErrorKind, ModelRef, probe};
@@ -130,8 +129,7 @@ fn settings_without_effect(environment: &Environment, cwd: &Path, settings: &Set
     let models = model_settings(environment, settings);
     let wrong = aliases.keys().filter_map(|alias| crate::model_names::find(alias, aliases, &models).err());
     faults.extend(wrong.map(|failure| failure.message));
-    let found = Agents::find(environment, cwd, is_trusted(environment, &project_root(cwd)), &[]);
-    faults.extend(found.warnings);
+    faults.extend(Agents::faults(environment, cwd));
     faults
 }
 
