@@ -3,7 +3,6 @@
 use crate::error::Problem;
 use jsonc_parser::ast;
 use serde_json::{Map, Number, Value};
-use std::borrow::Cow;
 use toml::de::{DeTable, DeValue};
 
 const MAX_DEPTH: usize = 32;
