@@ -95,7 +95,7 @@ fn a_file_that_cannot_be_read_ends_the_start_and_may_be_left_out() {
     }
 }
 
-/// A restriction whose meaning is clear counts. One that cannot be used is named, by a run and by `becket doctor`.
+/// A restriction whose meaning is clear counts. A setting that cannot be used is named, by a run and by `becket doctor`.
 #[test]
 fn a_deny_rule_that_is_written_wrongly_does_not_get_lost() {
     for (text, counts, told) in [

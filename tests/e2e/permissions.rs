@@ -146,7 +146,7 @@ fn rules_without_effect_are_marked_and_errors_name_their_line() {
     }
 }
 
-/// A deny rule that denies nothing is said, wherever somebody looks at the rules.
+/// Each view of the rules names a deny rule that denies nothing.
 #[test]
 fn rules_that_say_something_else_than_they_seem_to_are_not_silent() {
     let bench = bench(&[("cases.toml", "[[call]]\ncall = \"Bash(ls)\"\ndecision = \"allow\"\n")]);

@@ -66,7 +66,7 @@ pub struct Draft {
     pub turns: Turns,
     /// The plan for files; `None` if only the conversation is taken back.
     pub files: Option<Plan>,
-    /// See [`UndoPlan::doubt`].
+    /// Words about changes in the plan that may be somebody else's, as in [`UndoPlan::doubt`].
     pub doubt: Option<String>,
     /// Number of damaged file records.
     pub damaged: usize,
@@ -113,7 +113,7 @@ fn turns(history: &History, seqs: &[Seq]) -> Turns {
 pub(crate) struct FilesPlan {
     pub plan: Plan,
     pub turns: Turns,
-    /// See [`UndoPlan::doubt`].
+    /// Words about changes in the plan that may be somebody else's, as in [`UndoPlan::doubt`].
     pub doubt: Option<String>,
 }
 
@@ -144,7 +144,7 @@ pub(crate) fn plan_files(
         UndoScope::LastCalls(count) => some(history.last_calls(count)),
         UndoScope::Since(seq) => some(history.since(seq)),
         UndoScope::LastTurn => {
-            // A turn with nothing left to take back must not keep the earlier ones from being undone. What it lost is named.
+            // A turn with nothing left to take back must not keep the earlier ones from being undone. The plan names the contents that it lost.
             let mut spent: Vec<FilesPlan> = Vec::new();
             for changes in history.turns() {
                 let mut found = of(&changes);
@@ -155,7 +155,7 @@ pub(crate) fn plan_files(
                 spent.into_iter().for_each(|other| found.plan.name_lost(other.plan));
                 return Some(found);
             }
-            // Nothing changes any file, but what is lost is said.
+            // No file is changed, but the plan names what is lost.
             spent
                 .into_iter()
                 .find(|found| !found.plan.paths.iter().all(|path| path.action == Action::Unchanged))

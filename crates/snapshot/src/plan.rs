@@ -154,7 +154,7 @@ pub fn plan_redo(history: &History, force: bool, store: &dyn Store) -> Option<Pl
     let cause = ChangeCause::Redo(undo.seq);
     let calls = history.redoes();
     let labels = calls.iter().filter_map(|seq| history.change_at(*seq)).map(|change| change.label.clone());
-    // What the undo left alone is no part of it, so there is nothing about it to redo.
+    // A path that the undo left alone is no part of it, so there is nothing about it to redo.
     let plan = build(cause, steps, labels.collect(), Vec::new(), force, store);
     Some(Plan { resumes: history.is_interrupted(), ..plan })
 }

@@ -89,7 +89,7 @@ fn has_band(cell: &vt100::Cell) -> bool {
     cell.inverse() || cell.bgcolor() != vt100::Color::Default
 }
 
-/// What a band shows with colours is also seen without them: changed lines, the note that more is below, the block of a failed call, and
+/// Everything that a band shows with colours is also seen without them: changed lines, the note that more is below, the block of a failed call, and
 /// quotes.
 #[test]
 fn bands_bars_and_quotes_are_seen_in_every_theme() {

@@ -76,7 +76,7 @@ fn a_question_about_a_command_is_read_at_a_glance() {
         let cells = stage.cells(row);
         assert!((cells[2].fgcolor(), cells[2].bold()) != (cells[4].fgcolor(), cells[4].bold()));
     }
-    // A rule for more than this command is said in its own words.
+    // The answer shows a rule for more than this command in its own words.
     let kind = RuleOffer { rule: "Bash(cargo build *)".into(), covers: "…".into(), ..RuleOffer::default() };
     let mut stage = asked((80, 24), Theme::plain(), request("cargo build --release", kind));
     assert!(
@@ -189,7 +189,7 @@ fn a_command_that_runs_or_failed_is_shown_in_two_rows() {
     }
 }
 
-/// What runs for some seconds can go to the background, and the line of the activity says by which key.
+/// A call that runs for some seconds can go to the background, and the line of the activity names the key.
 #[test]
 fn the_key_that_moves_work_to_the_background_is_named() {
     let hint = "Ctrl-B moves it to the background";

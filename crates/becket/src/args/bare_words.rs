@@ -73,7 +73,7 @@ pub(crate) struct NotATask {
     pub as_task: String,
 }
 
-/// What to do in place of a refused word.
+/// Advice in place of a refused word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Instead {
     /// The command to type, and a note about it, which may be empty.

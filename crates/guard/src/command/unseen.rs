@@ -1,7 +1,7 @@
 //! The files that a command may open although its text does not show them, where deny rules are about files.
 //!
 //! Owns the values that a script gives its own variables, and the list of programs that open files whose names no word tells.
-//! What is found here denies nothing by itself: such a command runs where those files are hidden from it, or is asked about.
+//! A finding here denies nothing by itself: such a command runs where those files are hidden from it, or becket asks about it.
 
 use super::Judge;
 use crate::findings::Unseen;

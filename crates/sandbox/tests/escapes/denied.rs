@@ -59,7 +59,7 @@ fn no_way_of_the_table_leads_to_a_denied_file() {
         ];
         let table = TABLE.lines().filter(|line| !line.starts_with('#')).map(|line| line.replace("\\n", "\n"));
         for script in table.chain(more.map(str::to_owned)) {
-            // What one command leaves must not help the next one.
+            // Files that one command leaves must not help the next one.
             for script in
                 [script.as_str(), "cat q q/* q/*/* h l2/* n/*/* ../copy*/private/* m/*/* 2> /dev/null"]
             {
