@@ -264,3 +264,36 @@ fn an_answer_that_a_takeover_kept_from_being_written_has_that_exit_code() {
         assert!(ledger.contains("said by the second") && !ledger.contains("said by the first"));
     }
 }
+
+/// A call after the takeover would be in no record, whoever makes it.
+#[test]
+fn no_call_begins_after_a_takeover() {
+    for (n, taken_at) in [1, 2].into_iter().enumerate() {
+        let bench = Bench::new(&[]);
+        let id = format!("5f0c3a52-7a8e-4a41-9f7b-3f0f6a1c2d5{n}");
+        let other = MockServer::with(|_| Answer::text("said by the second").into());
+        let mut second = bench.print(Api::Chat, &other);
+        second.args(["--resume", &id, "--take-over", "zz-two"]);
+        let mut requests = 0;
+        let server = MockServer::with(move |_| {
+            requests += 1;
+            // The second request is one of a subagent.
+            if requests < taken_at {
+                let task = json!({ "description": "work", "prompt": "work", "agent": "general" });
+                return Answer::tool("t1", "task", task).into();
+            }
+            if requests == taken_at {
+                assert!(second.output().unwrap().status.success());
+            }
+            Answer::tool("c1", "bash", json!({ "command": "touch touched" }))
+                .and_tool("c2", "write", json!({ "path": "written.txt", "content": "x" }))
+                .into()
+        });
+        let mut command = bench.print(Api::Chat, &server);
+        let bypass = ["--permission-mode", "bypassPermissions"];
+        let ran = run(command.args(bypass).args(["--session-id", &id, "zz-one"])).expect(1);
+        assert!(!bench.project.exists("touched") && !bench.project.exists("written.txt"), "{ran:?}");
+        assert!(ran.stderr.contains("nothing more is done or saved here"), "{}", ran.stderr);
+        assert_eq!(server.requests().len(), taken_at, "{ran:?}");
+    }
+}

@@ -79,6 +79,28 @@ fn a_second_process_is_told_what_it_can_do() {
     assert_eq!(texts(&entries(fork.dir())), ["one", "two", "in the fork"]);
 }
 
+/// A process asks before each thing that it does outside, when it may have nothing to write.
+#[test]
+fn a_process_learns_of_a_takeover_without_writing() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = stored(root.path());
+    let mut first = open(&dir, Arc::new(Unforced)).unwrap();
+    first.check_held().unwrap();
+    ledger::take_over(&Unforced, &dir).unwrap();
+    let before = fs::read(ledger_path(&dir)).unwrap();
+    for _ in 0..2 {
+        assert!(matches!(first.check_held(), Err(StoreError::TakenOver { .. })));
+    }
+    assert!(first.append(vec![user("afterwards")], Durability::Buffered).is_err());
+    assert_eq!(fs::read(ledger_path(&dir)).unwrap(), before);
+    // A folder that is gone is no takeover: the work goes on in memory.
+    let root = tempfile::tempdir().unwrap();
+    let dir = stored(root.path());
+    let mut first = open(&dir, Arc::new(Unforced)).unwrap();
+    fs::remove_dir_all(&dir).unwrap();
+    first.check_held().unwrap();
+}
+
 #[test]
 fn a_process_that_was_stopped_anywhere_notices_that_its_session_was_taken_over() {
     // The first process writes two lines and flushes.

@@ -3,7 +3,8 @@
 //! Owns how they share the limits of the session, and how their usage gets to the session, which records it.
 
 use super::side_request_usage::SideRequestUsage;
-use super::{Agent, AgentHandle, Parentage};
+use super::subagent::Parentage;
+use super::{Agent, AgentHandle};
 use crate::settings::AgentParts;
 use crate::spend::{self, Limits, RequestCost, Reservation};
 use becket_model::{ModelEvent, ModelInfo};
@@ -54,7 +55,7 @@ impl HookBudget {
         if let Some(over) = limits.over(std::time::Duration::ZERO).as_ref().and_then(TurnEnd::limit) {
             return Err(format!("the limits of the session leave no room to ask a model ({over})"));
         }
-        Ok(Agent::build(parts, Some(Parentage { limits, files: None })))
+        Ok(Agent::build(parts, Some(Parentage { limits, files: None, sessions: Vec::new() })))
     }
 }
 

@@ -6,7 +6,7 @@
 use super::transcript::Transcript;
 use crate::host::lock;
 use becket_session::context::budget::Appended;
-use becket_session::{Durability, Session};
+use becket_session::{Durability, Session, StoreError};
 use becket_types::{Blobs, EntryKind, Event, Message, NoticeLevel, Seq, Synthetic};
 use serde_json::Map;
 use std::sync::{Arc, Mutex};
@@ -15,6 +15,8 @@ use tokio::sync::mpsc;
 /// The ledger and the channel to the front ends.
 pub(crate) struct Core {
     pub(crate) session: Arc<Mutex<Session>>,
+    /// For a subagent: the sessions that it works for.
+    above: Vec<Arc<Mutex<Session>>>,
     pub(crate) blobs: Arc<dyn Blobs>,
     pub(super) events: mpsc::UnboundedSender<Event>,
     /// The copy of the conversation that hooks read; `None` without hooks.
@@ -38,11 +40,13 @@ pub(crate) struct Core {
 impl Core {
     pub(super) fn new(
         session: Arc<Mutex<Session>>,
+        above: Vec<Arc<Mutex<Session>>>,
         blobs: Arc<dyn Blobs>,
         events: mpsc::UnboundedSender<Event>,
     ) -> Self {
         Self {
             session,
+            above,
             blobs,
             events,
             transcript: None,
@@ -91,13 +95,7 @@ impl Core {
             }
             let appended = lock(&self.session).append(entries, durability);
             seqs = appended.unwrap_or_else(|error| {
-                let text = format!("The session could not be written: {error}");
-                // Several commits of a turn fail for one reason, and the end of the turn names it, too.
-                if self.reported_failure.as_ref() != Some(&text) {
-                    self.emit_notice(NoticeLevel::Error, text.clone());
-                    self.reported_failure = Some(text.clone());
-                }
-                self.failed = Some(text);
+                self.refused(&error);
                 Vec::new()
             });
         }
@@ -105,6 +103,33 @@ impl Core {
             self.emit(event);
         }
         seqs
+    }
+
+    /// Notes that a commit was refused. The turn cannot continue.
+    fn refused(&mut self, error: &StoreError) {
+        let text = format!("The session could not be written: {error}");
+        // Several commits of a turn fail for one reason, and the end of the turn names it, too.
+        if self.reported_failure.as_ref() != Some(&text) {
+            self.emit_notice(NoticeLevel::Error, text.clone());
+            self.reported_failure = Some(text.clone());
+        }
+        self.failed = Some(text);
+    }
+
+    /// The sessions for which this agent acts: those above a subagent, and its own.
+    pub(super) fn lineage(&self) -> impl Iterator<Item = &Arc<Mutex<Session>>> {
+        self.above.iter().chain([&self.session])
+    }
+
+    /// True if this process may act for its session: the last commit was accepted, and no other process has taken the session
+    /// over, or one that this agent works for. Asked before each call and each request, because what they do could not be
+    /// recorded.
+    pub(super) fn may_act(&mut self) -> bool {
+        let lost = self.lineage().find_map(|session| lock(session).check_held().err());
+        if let Some(error) = lost {
+            self.refused(&error);
+        }
+        self.failed.is_none()
     }
 
     /// The sequence number that the next added entry will get.

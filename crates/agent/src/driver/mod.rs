@@ -107,6 +107,7 @@ use reply::Reply;
 use rules_files::KnownRules;
 use side_question::SideQuestion;
 use std::sync::{Arc, Mutex};
+use subagent::Parentage;
 use summary::{CompactionRun, SummaryAnswer};
 use title::Titling;
 use tokio::sync::mpsc;
@@ -135,13 +136,6 @@ pub struct Agent {
     undoing: undo::Undoing,
     hooking: hooks::HookState,
     live: Arc<Mutex<Live>>,
-}
-
-/// The parts that a subagent shares with the agent that it works for.
-struct Parentage {
-    limits: Limits,
-    /// The recorder for the file changes of its calls.
-    files: Option<Arc<files::Files>>,
 }
 
 /// The running operation; there is at most one.
@@ -215,9 +209,9 @@ impl Agent {
         };
         // The agent for which a subagent works has already informed the user if the window is assumed.
         let window_noticed = above.is_some();
-        let (limits, files) = match above {
-            Some(above) => (above.limits, above.files),
-            None => (Limits::new(settings.limits.run), own_files()),
+        let (limits, files, above) = match above {
+            Some(above) => (above.limits, above.files, above.sessions),
+            None => (Limits::new(settings.limits.run), own_files(), Vec::new()),
         };
         // A driving program may add its hooks later, so it does not matter which events have one now.
         let stop_hooks = hooks::end_event(&settings).is_some();
@@ -230,7 +224,7 @@ impl Agent {
         };
         let tools = Toolset::new(tools, guard, host, files, ids, settings.tools.source.is_some());
         let conversation = Conversation {
-            core: Core::new(session, blobs, events),
+            core: Core::new(session, above, blobs, events),
             wire: Wire::new(model, auxiliary, fallback_models, find_model, cache),
             budget: BudgetState::new(policy, governor, window_noticed),
             spending: crate::spending::Spending::new(limits),

@@ -174,7 +174,9 @@ impl Agent {
         self.tools.tell_plan_mode(&mut self.conversation);
         let reminders = due::reminders(lock(&self.conversation.core.session).view(), step);
         self.conversation.core.append(reminders, Durability::Buffered);
-        if let Some(message) = self.conversation.core.failed.take() {
+        if !self.conversation.core.may_act()
+            && let Some(message) = self.conversation.core.failed.take()
+        {
             return self.flow.feed(Input::Broke(failed(message)));
         }
         if self.answer_itself(step, wrap_up) {

@@ -17,18 +17,20 @@
 //! - The result says how it ended. Every end except completion is an error.
 
 use super::background::{Ended, MAX_RUNNING, RunMode, Running, SubagentInfo, end_text, next_task};
+use super::files::Files;
 use super::inbox::Inbox;
 use super::subagent_run::{SubagentRun, wait_for_subagent};
 use super::tools::ToolRunner;
-use super::{Agent, Op, Parentage};
+use super::{Agent, Op};
 use crate::host::lock;
 use crate::machine::Input;
 use crate::settings::{AgentParts, AgentSettings, HookAgent, scope};
+use crate::spend::Limits;
 use crate::subagent::{KindTools, TASK, Task, TaskTool};
 use becket_guard::Guard;
 use becket_model::Model;
-use becket_session::Durability;
 use becket_session::context::cache::CachePolicy;
+use becket_session::{Durability, Session};
 use becket_tool::{ToolEnv, ToolSource};
 use becket_types::{
     CallId, Command, Decision, DeliveryMode, Event, Message, NoticeLevel, Part, PermissionMode, PromptInput,
@@ -36,9 +38,18 @@ use becket_types::{
 };
 use futures::future::{AbortHandle, Abortable, BoxFuture, FutureExt as _};
 use serde_json::{Map, json};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
+
+/// The parts that a subagent shares with the agent that it works for.
+pub(super) struct Parentage {
+    pub(super) limits: Limits,
+    /// The recorder for the file changes of its calls.
+    pub(super) files: Option<Arc<Files>>,
+    /// The sessions that it works for, down to that agent's. It stops when another process takes one of them over.
+    pub(super) sessions: Vec<Arc<Mutex<Session>>>,
+}
 
 impl ToolRunner<'_> {
     /// The subagent that this call asks for; `None` for every other call. `Err` is a message for the model.
@@ -106,6 +117,7 @@ impl ToolRunner<'_> {
         let parentage = Parentage {
             limits: self.conversation.spending.limits.for_subagent(),
             files: self.tools.files.as_ref().map(|files| Arc::new(files.for_subagent(&env.call_id))),
+            sessions: self.conversation.core.lineage().cloned().collect(),
         };
         let (agent, handle) = Agent::build(parts, Some(parentage));
         let mut parts = vec![Part::text(task.prompt.clone())];

@@ -61,6 +61,8 @@ const SIDE_BY_SIDE: usize = 8;
 /// The result of a call that a hook leaves to a later run.
 const DEFERRED: &str =
     "Not run: a hook deferred this call until the session is continued. Then the same call is made again.";
+/// The reason in the result of a call that this process may no longer make.
+const SESSION_LOST: &str = "the session can no longer be written here.";
 /// Largest text of a file, in bytes, that a program gets as it was before a call. A line for programs has at most 1 MiB.
 const MOST_ORIGINAL: usize = 400_000;
 /// Time that a cancelled tool has to report what it has done.
@@ -115,6 +117,9 @@ impl ToolRunner<'_> {
     /// Starts all calls that may run now, writes the results that are ready, and ends the batch when all are written.
     fn advance(&mut self) {
         let Op::Tools(mut batch) = std::mem::replace(&mut self.flow.op, Op::None) else { return };
+        if !self.conversation.core.may_act() {
+            self.give_up_calls(&mut batch);
+        }
         let mut synced = Durability::Buffered;
         // Ask about a result before asking about a later call.
         self.waits_for_secrets(&mut batch);
@@ -132,6 +137,9 @@ impl ToolRunner<'_> {
             batch.next += 1;
         }
         self.conversation.core.flush(synced);
+        if !self.conversation.core.may_act() {
+            self.give_up_calls(&mut batch);
+        }
         self.conversation.report_usage();
         self.write_results(&mut batch);
         if batch.is_over() {
@@ -462,6 +470,22 @@ impl ToolRunner<'_> {
         }
         batch.next = batch.slots.len();
         self.advance();
+    }
+
+    /// Ends all calls, because this process may not act for the session any more. A call whose start could not be recorded has
+    /// not been polled, so it does nothing.
+    fn give_up_calls(&mut self, batch: &mut Batch) {
+        batch.cancel.cancel();
+        batch.judging.clear();
+        batch.running.clear();
+        for slot in &mut batch.slots {
+            if !matches!(slot.state, SlotState::Done { .. }) {
+                self.tools.subagents.give_up(&slot.call.id);
+                let done = if slot.started.is_some() { "Not completed" } else { "Not run" };
+                slot.refuse(format!("{done}: {SESSION_LOST}"));
+            }
+        }
+        (batch.next, batch.alone, batch.asks_secrets) = (batch.slots.len(), false, false);
     }
 
     /// Writes the results that are ready, in the order of the calls, in one commit.

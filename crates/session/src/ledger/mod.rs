@@ -117,6 +117,18 @@ impl Ledger {
         matches!(&self.place, LedgerStorage::Disk(disk) if disk.is_taken_over())
     }
 
+    /// Looks if another process has taken the ledger over since the last commit.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`StoreError::TakenOver`] if one has.
+    pub(crate) fn check_held(&mut self) -> Result<(), StoreError> {
+        match &mut self.place {
+            LedgerStorage::Memory(_) => Ok(()),
+            LedgerStorage::Disk(disk) => disk.check_held(),
+        }
+    }
+
     /// Keeps new commits in memory until [`Ledger::release`], because they depend on something that is not on disk yet.
     pub(crate) fn hold(&mut self) {
         if let LedgerStorage::Disk(disk) = &mut self.place {

@@ -95,6 +95,21 @@ impl DiskLedger {
         self.taken_over
     }
 
+    /// Looks if this process still has the session, without writing anything.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`StoreError::TakenOver`] if another process has taken it.
+    pub(super) fn check_held(&mut self) -> Result<(), StoreError> {
+        // If the folder is gone, the session continues in memory, which the next commit reports.
+        let _ = self.still_ours();
+        if self.taken_over { Err(self.refusal()) } else { Ok(()) }
+    }
+
+    fn refusal(&self) -> StoreError {
+        StoreError::TakenOver { id: layout::id_of(&self.dir).unwrap_or_default() }
+    }
+
     pub(super) fn hold(&mut self) {
         self.waits_for_blobs = true;
     }
@@ -159,7 +174,7 @@ impl DiskLedger {
         self.flush();
         if self.taken_over {
             self.backlog.clear();
-            return Err(StoreError::TakenOver { id: layout::id_of(&self.dir).unwrap_or_default() });
+            return Err(self.refusal());
         }
         Ok(())
     }

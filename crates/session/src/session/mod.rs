@@ -10,6 +10,7 @@
 //! Decides nothing about the conversation; that belongs to the context engine and the agent.
 
 mod checkpoint;
+mod damage;
 mod info;
 mod label;
 mod saving;
@@ -25,8 +26,9 @@ use crate::blobs::BlobStore;
 use crate::context::{ModelScope, Policy, View, input};
 use crate::history_search::HistorySearch;
 use crate::ledger::{AnyReader, BadRecord, Item, Ledger, line};
-use crate::store::{Durability, Outside, StoreError, layout};
+use crate::store::{Durability, Outside, StoreError, layout, refuse_elsewhere};
 use becket_types::{BlobId, Blobs, CallId, Entry, EntryKind, Millis, Seq, SessionId, SubagentOf};
+use damage::damage_notices;
 use info::{info_or_unknown, refuse_newer};
 use serde_json::{Map, Value};
 use std::io;
@@ -84,7 +86,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Returns [`StoreError::Exists`] or [`StoreError::Locked`] if the id is taken.
+    /// Returns [`StoreError::Exists`] or [`StoreError::Locked`] if the id is taken, in this project or another one.
     pub fn create(
         root: &Path,
         cwd: &Path,
@@ -93,6 +95,10 @@ impl Session {
         scope: ModelScope,
     ) -> Result<Self, StoreError> {
         let CreateOptions { id, version, forked_from, persist, extra, outside } = options;
+        // An id names one session, whatever its project is. An id made here is new.
+        if let Some(id) = id.filter(|_| persist) {
+            refuse_elsewhere(root, &layout::project_dir(root, cwd), id)?;
+        }
         let id = id.unwrap_or_default();
         let dir = layout::session_dir(root, cwd, id);
         let info = SessionInfo { id, format: FORMAT, version, cwd: cwd.to_path_buf(), forked_from, extra };
@@ -455,6 +461,15 @@ impl Session {
         self.ledger.backlog()
     }
 
+    /// Looks if this process may still write the session, and so act for it.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`StoreError::TakenOver`] if another process has taken the session over.
+    pub fn check_held(&mut self) -> Result<(), StoreError> {
+        self.ledger.check_held()
+    }
+
     /// True if commits are waiting for the disk, or were refused because another process has taken the session over.
     pub fn has_unsaved(&self) -> bool {
         self.backlog() > 0 || self.ledger.is_taken_over()
@@ -559,15 +574,4 @@ fn last_seq_upto(source: &Path, limit: Seq) -> Result<Seq, StoreError> {
         }
     }
     Ok(last)
-}
-
-/// Describes damage in sentences: a few records individually, the rest by number.
-fn damage_notices(bad: &[BadRecord]) -> Vec<String> {
-    const NAMED: usize = 5;
-    let mut notices: Vec<String> =
-        bad.iter().take(NAMED).map(|record| format!("In this session's ledger, {record}.")).collect();
-    if bad.len() > NAMED {
-        notices.push(format!("{} more records of this session's ledger are damaged.", bad.len() - NAMED));
-    }
-    notices
 }

@@ -93,6 +93,11 @@ impl SessionSummary {
         SubagentOf::from_extra(&self.extra)
     }
 
+    /// Returns the id that an imported session has in the program from which it comes.
+    pub fn imported_id(&self) -> Option<&str> {
+        self.extra.get("imported")?["id"].as_str()
+    }
+
     /// Returns the name to show in a list.
     pub fn label(&self) -> &str {
         self.title.as_deref().or(self.prompt.as_deref()).unwrap_or("(no message yet)")
@@ -126,6 +131,18 @@ pub fn session_dirs_in(project: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let mut dirs = directories(project)?;
     dirs.retain(|dir| layout::id_of(dir).is_some() && has_ledger(dir));
     Ok(dirs)
+}
+
+/// Refuses the id of a session that is stored below `root` in another project's folder than `here`.
+///
+/// # Errors
+///
+/// Returns [`StoreError::Exists`] if there is one.
+pub(crate) fn refuse_elsewhere(root: &Path, here: &Path, id: SessionId) -> Result<(), StoreError> {
+    // If `root` cannot be read, nothing can be stored there either, which the creation of the session reports.
+    let projects = directories(root).unwrap_or_default();
+    let is_taken = |project: &PathBuf| *project != here && has_ledger(&project.join(id.to_string()));
+    if projects.iter().any(is_taken) { Err(StoreError::Exists { id }) } else { Ok(()) }
 }
 
 /// True if the folder has a ledger, or if the system cannot tell: a session must not look deleted then.
@@ -220,7 +237,7 @@ pub fn most_recent(
 }
 
 /// Finds the session that `query` means: its id, the start of its id (at least 4 characters), or its exact
-/// title; for a session without a title, the first words that lists show. If several match, those of `project` take precedence.
+/// title; for a session without a title, the first words that lists show; for an imported one, its id in the other program. If several match, those of `project` take precedence.
 ///
 /// # Errors
 ///
@@ -248,6 +265,11 @@ pub fn find(root: &Path, query: &str, project: Option<&Path>) -> Result<SessionS
         if found.iter().any(|s| s.title.is_some()) {
             found.retain(|s| s.title.is_some());
         }
+    }
+    if found.is_empty() && !query.is_empty() {
+        let imported = dirs.iter().filter_map(|dir| summary(dir));
+        found =
+            imported.filter(|s| s.imported_id().is_some_and(|id| id.eq_ignore_ascii_case(query))).collect();
     }
     if found.len() > 1
         && let Some(project) = project

@@ -16,7 +16,7 @@ pub use error::{Candidate, StoreError};
 pub(crate) use io::write_all;
 pub use io::{Disk, Io, OpenMode};
 pub use layout::{BLOBS, canonical, id_of, ledger_path, project_name, session_dir, transcript_path};
-pub(crate) use listing::{CWD_BYTES, cwd_of};
+pub(crate) use listing::{CWD_BYTES, cwd_of, refuse_elsewhere};
 pub use listing::{
     LedgerFigures, SessionSummary, TRASH, find, first_words, list, most_recent, session_dirs,
     session_dirs_in, subagents, summary, unreadable,

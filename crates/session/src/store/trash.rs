@@ -5,7 +5,9 @@
 //! deletes permanently, and only sessions that have been here long enough; [`discard_unused`] deletes a
 //! session in which nothing ever happened.
 
-use super::{Io, OpenMode, SessionSummary, StoreError, layout, session_dirs, summary, write_all};
+use super::{
+    Io, OpenMode, SessionSummary, StoreError, layout, refuse_elsewhere, session_dirs, summary, write_all,
+};
 use becket_types::{Millis, SessionId};
 use std::fs;
 use std::io;
@@ -69,7 +71,7 @@ pub fn trashed(trash: &Path) -> Result<Vec<Trashed>, StoreError> {
 ///
 /// # Errors
 ///
-/// Returns [`StoreError::Exists`] if a session with that id exists there again.
+/// Returns [`StoreError::Exists`] if a session with that id exists again, in its project or another one.
 pub fn bring_back(io: &dyn Io, root: &Path, trashed: &Trashed) -> Result<PathBuf, StoreError> {
     let dir = &trashed.summary.dir;
     let failed = || StoreError::io("bring back", dir);
@@ -77,7 +79,9 @@ pub fn bring_back(io: &dyn Io, root: &Path, trashed: &Trashed) -> Result<PathBuf
     if target.exists() {
         return Err(StoreError::Exists { id: trashed.summary.id });
     }
-    io.create_dir(target.parent().unwrap_or(root)).map_err(failed())?;
+    let project = target.parent().unwrap_or(root);
+    refuse_elsewhere(root, project, trashed.summary.id)?;
+    io.create_dir(project).map_err(failed())?;
     io.rename(dir, &target).map_err(failed())?;
     let _ = io.remove(&target.join(STAMP));
     Ok(target)
