@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-pub(super) const VERSION: i64 = 7;
+pub(super) const VERSION: i64 = 8;
 const BUSY: Duration = Duration::from_secs(5);
 
 const SCHEMA: &str = "

@@ -4,7 +4,7 @@
 //! are read again; their entries are matched, ranked and excerpted in memory. So the index keeps no copy of
 //! any text.
 
-use super::text::{JOINT, TITLE, text_of, tokenizable};
+use super::text::{TITLE, source_of, text_of, tokenizable};
 use super::{COLUMNS, Index, IndexError, summary, unsigned};
 use crate::ledger::{Item, Reader};
 use crate::secrets;
@@ -191,7 +191,7 @@ impl<'a> CandidateTexts<'a> {
     fn new(connection: &'a Connection) -> Result<Self, IndexError> {
         connection.execute_batch(
             "CREATE VIRTUAL TABLE IF NOT EXISTS temp.found USING fts5 (
-                 text, time UNINDEXED, tokenize = 'unicode61 remove_diacritics 2');
+                 text, written UNINDEXED, time UNINDEXED, tokenize = 'unicode61 remove_diacritics 2');
              DELETE FROM temp.found;
              CREATE VIRTUAL TABLE IF NOT EXISTS temp.pieces USING fts5 (
                  text, tokenize = 'unicode61 remove_diacritics 2');
@@ -202,15 +202,15 @@ impl<'a> CandidateTexts<'a> {
 
     fn add(&mut self, hit: Hit, text: &str) -> Result<(), IndexError> {
         self.connection
-            .prepare_cached("INSERT INTO temp.found (rowid, text, time) VALUES (?1, ?2, ?3)")?
-            .execute((self.hits.len() as i64, tokenizable(text), hit.time.0 as i64))?;
+            .prepare_cached("INSERT INTO temp.found (rowid, text, written, time) VALUES (?1, ?2, ?3, ?4)")?
+            .execute((self.hits.len() as i64, tokenizable(text), text, hit.time.0 as i64))?;
         self.hits.push(hit);
         Ok(())
     }
 
     fn best(self, phrases: &[Vec<String>], limit: usize) -> Result<Vec<Hit>, IndexError> {
         let mut statement = self.connection.prepare_cached(
-            "SELECT rowid, text FROM temp.found WHERE found MATCH ?1 ORDER BY rank, time DESC LIMIT ?2",
+            "SELECT rowid, written FROM temp.found WHERE found MATCH ?1 ORDER BY rank, time DESC LIMIT ?2",
         )?;
         let rows = statement.query_map((joined(phrases, " "), limit as i64), |row| {
             Ok((unsigned(row, 0)?, row.get::<_, String>(1)?))
@@ -219,7 +219,9 @@ impl<'a> CandidateTexts<'a> {
         for row in rows {
             let (id, text) = row?;
             let Some(hit) = self.hits.get(id as usize).cloned() else { continue };
-            let snippet = masked(&text, &self.excerpt(&text, phrases)?).replace(JOINT, "");
+            let folded = tokenizable(&text);
+            let excerpt = as_written(&text, &folded, self.excerpt(&folded, phrases)?);
+            let snippet = masked(&text, &excerpt);
             best.push(Hit { snippet, ..hit });
         }
         // A session's title is listed only if none of its messages matches, because a title mostly repeats the first message.
@@ -303,11 +305,26 @@ fn word_start(text: &str, at: usize) -> usize {
 
 /// Masks the secrets in an excerpt of a text. The excerpt may begin or end inside a secret, so secrets are looked for in the whole text.
 fn masked(text: &str, snippet: &str) -> String {
+    match excerpted(text, snippet) {
+        Some((before, place, after)) => format!("{before}{}{after}", secrets::mask_part(text, place)),
+        None => secrets::mask(snippet).0,
+    }
+}
+
+/// Returns an excerpt of the folded text in the letters of the text.
+fn as_written(text: &str, folded: &str, snippet: String) -> String {
+    match excerpted(folded, &snippet) {
+        Some((before, place, after)) => format!("{before}{}{after}", source_of(text, place)),
+        None => snippet,
+    }
+}
+
+/// Divides an excerpt into the sign that something was cut before it, its place in the text, and the sign after it.
+fn excerpted<'a>(text: &str, snippet: &'a str) -> Option<(&'a str, Range<usize>, &'a str)> {
     let start = if text.starts_with(snippet) { snippet } else { snippet.trim_start_matches('…') };
     let core = if text.contains(start) { start } else { start.trim_end_matches('…') };
-    let Some(at) = text.find(core) else { return secrets::mask(snippet).0 };
-    let (before, after) = (&snippet[..snippet.len() - start.len()], &start[core.len()..]);
-    format!("{before}{}{after}", secrets::mask_part(text, at..at + core.len()))
+    let at = text.find(core)?;
+    Some((&snippet[..snippet.len() - start.len()], at..at + core.len(), &start[core.len()..]))
 }
 
 /// Maximum number of words of a query that count. Further words are ignored.
