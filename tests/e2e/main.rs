@@ -80,6 +80,7 @@ mod sdk_types;
 mod sdks;
 mod secrets;
 mod session_end;
+mod session_ids;
 mod session_requests;
 mod sizes;
 mod small_window;

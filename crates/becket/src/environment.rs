@@ -45,10 +45,18 @@ impl Environment {
 
     /// Returns the user's Claude Code folder: `CLAUDE_CONFIG_DIR`, or `.claude` in the home folder.
     pub(crate) fn claude_dir(&self) -> Option<PathBuf> {
-        let named = self.var("CLAUDE_CONFIG_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
-        match named {
+        self.named_or_of_home("CLAUDE_CONFIG_DIR", ".claude")
+    }
+
+    /// Returns the user's Codex folder: `CODEX_HOME`, or `.codex` in the home folder.
+    pub(crate) fn codex_dir(&self) -> Option<PathBuf> {
+        self.named_or_of_home("CODEX_HOME", ".codex")
+    }
+
+    fn named_or_of_home(&self, variable: &str, name: &str) -> Option<PathBuf> {
+        match self.var(variable).map(PathBuf::from).filter(|path| path.is_absolute()) {
             Some(named) => is_own(&named).then_some(named),
-            None => self.of_home(".claude"),
+            None => self.of_home(name),
         }
     }
 

@@ -26,8 +26,8 @@ pub(crate) struct DoctorArgs {
 pub(crate) enum DoctorWhat {
     /// Check one session: its chain of hashes, its blobs, and the repairs in the model's view.
     Session {
-        /// The session: its id, the start of its id, or its title.
-        id: String,
+        /// The session: its id, the start of its id, or its title. Without one: the newest of this directory.
+        id: Option<String>,
     },
 }
 

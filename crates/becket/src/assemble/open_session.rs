@@ -74,7 +74,7 @@ pub(super) fn existing(
             let found = store::find(&root, query, Some(&run.project.cwd));
             let is_missing = matches!(found, Err(StoreError::NotFound { .. })) && run.session.persist;
             let imported =
-                is_missing.then(|| crate::claude_session::import(environment, &run.project.cwd, query));
+                is_missing.then(|| crate::foreign_session::import(environment, &run.project.cwd, query));
             match imported.transpose()?.flatten() {
                 Some((summary, why)) => {
                     note = why;

@@ -50,10 +50,10 @@ pub(crate) fn run(
     }
     let checks = match &args.what {
         Some(DoctorWhat::Session { id }) if args.repair => {
-            vec![repair(environment, cwd, &pick_session(environment, cwd, Some(id))?)?]
+            vec![repair(environment, cwd, &pick_session(environment, cwd, id.as_deref())?)?]
         }
         None if args.repair => repair_all(environment, cwd)?,
-        Some(DoctorWhat::Session { id }) => session(environment, cwd, id)?,
+        Some(DoctorWhat::Session { id }) => session(environment, cwd, id.as_deref())?,
         None => all_checks(environment, cwd)?,
     };
     let ok = checks.iter().all(|c| c.ok);
@@ -349,8 +349,8 @@ fn sandbox(environment: &Environment, cwd: &Path) -> Check {
     check("sandbox", true, crate::sandbox::summary(&config.tools.sandbox, sandbox.as_ref()))
 }
 
-fn session(environment: &Environment, cwd: &Path, id: &str) -> Result<Vec<Check>, Failure> {
-    let summary = pick_session(environment, cwd, Some(id))?;
+fn session(environment: &Environment, cwd: &Path, id: Option<&str>) -> Result<Vec<Check>, Failure> {
+    let summary = pick_session(environment, cwd, id)?;
     let dir = summary.dir.clone();
     let mut out = vec![check("session", true, format!("{} in {}", summary.id, dir.display()))];
     let mut reader = ledger::read(&dir).map_err(store_failure)?;
