@@ -158,3 +158,37 @@ fn a_killed_write_leaves_no_folder_and_its_temporary_file_goes() {
         println!("skipped: strace does not work here");
     }
 }
+
+/// A rewind makes a branch. Going back to a message of the other branch changes between them.
+#[test]
+fn a_message_of_another_branch_is_marked_and_its_return_announced() {
+    let bench = Bench::new(&[]);
+    let answer = json!([{ "text": "An answer." }]);
+    play(&bench, &answer, "first", &[]);
+    play(&bench, &answer, "second", &["-c"]);
+    play(&bench, &answer, "third", &["-c"]);
+    let unmarked = becket(&bench, &["rewind"], 0);
+    assert!(!unmarked.contains("(taken out)"), "{unmarked}");
+    let id = bench.ledgers()[0].parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    let plain = becket(&bench, &["rewind", &id, "2", "--conversation", "--yes"], 0);
+    assert!(plain.contains("4 entries are no longer part of it."), "{plain}");
+    play(&bench, &answer, "fourth", &["-c"]);
+    let listed = becket(&bench, &["rewind", &id], 0);
+    for (text, is_out) in [("first", false), ("second", true), ("third", true), ("fourth", false)] {
+        let line = listed.lines().find(|line| line.ends_with(text)).unwrap();
+        assert_eq!(line.contains("(taken out)"), is_out, "{listed}");
+    }
+    let rows: Vec<Value> = serde_json::from_str(&becket(&bench, &["rewind", &id, "--json"], 0)).unwrap();
+    assert_eq!(rows.iter().map(|row| &row["taken_out"]).collect::<Vec<_>>(), [false, true, true, false]);
+    let planned = becket(&bench, &["rewind", &id, "3", "--conversation", "--dry-run"], 0);
+    let words =
+        "2 entries are no longer part of it, and 2 entries that an earlier change took out of it come back.";
+    assert!(planned.contains(words), "{planned}");
+    becket(&bench, &["rewind", &id, "3", "--conversation", "--yes"], 0);
+    let marks: Vec<bool> = becket(&bench, &["rewind", &id], 0)
+        .lines()
+        .filter(|line| line.starts_with("  "))
+        .map(|line| line.contains("(taken out)"))
+        .collect();
+    assert_eq!(marks, [false, false, true, true]);
+}

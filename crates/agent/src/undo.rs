@@ -81,6 +81,8 @@ pub struct Conversation {
     pub to: Prompt,
     /// The entries to cancel, newest first.
     pub entries: Vec<Seq>,
+    /// Numbers of entries that leave the conversation, and that come back into it.
+    pub moved: rewind::Moved,
 }
 
 /// Returns the history of files in the session's ledger.
@@ -170,7 +172,8 @@ pub(crate) fn plan_files(
 /// Fails if the ledger cannot be read.
 pub(crate) fn plan_conversation(session: &Session, to: &Prompt) -> Result<Conversation, StoreError> {
     let entries = rewind::entries_to_cancel(session.view(), session.entries()?, to.seq);
-    Ok(Conversation { to: to.clone(), entries })
+    let moved = rewind::moved(session.view(), session.entries()?, &entries);
+    Ok(Conversation { to: to.clone(), entries, moved })
 }
 
 impl Draft {
@@ -214,9 +217,10 @@ impl Draft {
 }
 
 impl Conversation {
-    /// Returns the plan for display: the message, its text, and the number of entries that are cancelled.
+    /// Returns the plan for display: the message, its text, and how many entries leave and come back.
     pub fn shown(&self) -> ConversationPlan {
-        ConversationPlan { to: self.to.id, text: self.to.text.clone(), entries: self.entries.len() as u64 }
+        let rewind::Moved { out: entries, back: returning } = self.moved;
+        ConversationPlan { to: self.to.id, text: self.to.text.clone(), entries, returning }
     }
 }
 

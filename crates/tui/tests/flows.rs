@@ -533,7 +533,7 @@ fn escape_twice_goes_back_to_a_message() {
     assert!(stage.screen().contains(list), "{}", stage.screen());
     let rewind = Command::Rewind { to: second.id, what: RewindWhat::Both };
     assert_eq!(stage.answer('3'), [Effect::Send(rewind)]);
-    let back = ConversationPlan { to: second.id, text: "now the lexer".into(), entries: 4 };
+    let back = ConversationPlan { to: second.id, text: "now the lexer".into(), entries: 4, returning: 0 };
     let path = PathPlan {
         path: FilePath("/p/a.rs".into()),
         fate: PathFate::Conflict { why: "changed since".into() },

@@ -160,8 +160,11 @@ pub struct ConversationPlan {
     pub to: MessageId,
     /// First line of that message.
     pub text: String,
-    /// Number of ledger entries that are cancelled.
+    /// Number of ledger entries that leave the conversation.
     pub entries: u64,
+    /// Number of entries that come back into the conversation, because an earlier rewind or change is taken back with the rest.
+    #[serde(default)]
+    pub returning: u64,
 }
 
 /// The result of carrying out a plan.

@@ -12,8 +12,9 @@ use crate::environment::Environment;
 use crate::failure::Failure;
 use becket_print::ExitStatus;
 use becket_snapshot::history::Prompt;
-use becket_types::{Command, RewindWhat};
+use becket_types::{Command, RewindWhat, Seq};
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::io::Write;
 use std::path::Path;
 
@@ -28,7 +29,8 @@ pub(crate) fn run(
     let Some(message) = &args.message else {
         let id = summary.id.to_string();
         let named = args.session.as_deref().filter(|name| !name.contains(char::is_whitespace));
-        list(&prompts, named.unwrap_or(&id), args.json, out)?;
+        let taken_out = undo::taken_out(&summary, &prompts)?;
+        list(&prompts, &taken_out, named.unwrap_or(&id), args.json, out)?;
         return Ok(ExitStatus::Ok);
     };
     let to = choose(&prompts, message)?.id;
@@ -53,23 +55,40 @@ pub(crate) fn run(
 }
 
 /// Lists the messages. Takes no lock, so a running session can be listed, and forked at one of its messages.
-fn list(prompts: &[Prompt], session: &str, as_json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+fn list(
+    prompts: &[Prompt],
+    taken_out: &HashSet<Seq>,
+    session: &str,
+    as_json: bool,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
     if as_json {
         let rows: Vec<Value> = (1..)
             .zip(prompts)
-            .map(|(n, p)| json!({ "message": n, "id": p.id, "seq": p.seq, "time": p.time, "text": p.text }))
+            .map(|(n, p)| {
+                let is_out = taken_out.contains(&p.seq);
+                json!({
+                    "message": n, "id": p.id, "seq": p.seq, "time": p.time, "text": p.text, "taken_out": is_out,
+                })
+            })
             .collect();
         return write(out, &format!("{}\n", Value::Array(rows)));
     }
     if prompts.is_empty() {
         return write(out, "This session has no message to rewind to.\n");
     }
+    let branches = if taken_out.is_empty() {
+        ""
+    } else {
+        "A message with the mark (taken out) is not part of the conversation now. Going back to before it brings back the \
+         messages that it followed.\n"
+    };
     write(
         out,
         &format!(
-            "Messages to rewind to:\n{}To go back to before one: becket rewind {session} NUMBER with --files, \
+            "Messages to rewind to:\n{}{branches}To go back to before one: becket rewind {session} NUMBER with --files, \
              --conversation or --both.\n",
-            undo::list(prompts)
+            undo::list(prompts, taken_out)
         ),
     )
 }

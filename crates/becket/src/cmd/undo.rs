@@ -6,16 +6,19 @@ use crate::cmd::{count, one_line, pick_session, short, store_failure, when, writ
 use crate::environment::Environment;
 use crate::failure::{Failure, unwritten};
 use becket_print::ExitStatus;
+use becket_session::Session;
 use becket_session::blobs::BlobStore;
+use becket_session::context::{ModelScope, Policy};
 use becket_session::store::{self, Disk, SessionSummary};
 use becket_snapshot::history::Prompt;
 use becket_snapshot::{History, Store};
 use becket_types::invisible::escaped;
 use becket_types::{
-    BlobId, Blobs as _, Command, NodeKind, PathFate, PathPlan, RewindWhat, UndoKind, UndoOutcome, UndoPlan,
-    quoted,
+    BlobId, Blobs as _, Command, NodeKind, PathFate, PathPlan, RewindWhat, Seq, UndoKind, UndoOutcome,
+    UndoPlan, quoted,
 };
 use serde_json::json;
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::{self, BufRead as _, IsTerminal as _, Write};
 use std::path::Path;
@@ -121,6 +124,17 @@ pub(crate) fn prompts(summary: &SessionSummary) -> Result<Vec<Prompt>, Failure> 
     Ok(history(summary)?.prompts().to_vec())
 }
 
+/// Returns the entries of the user's messages that an undo, a rewind or a change of the context has taken out of the conversation.
+///
+/// # Errors
+///
+/// Returns a failure for the user if the session cannot be read.
+pub(crate) fn taken_out(summary: &SessionSummary, prompts: &[Prompt]) -> Result<HashSet<Seq>, Failure> {
+    let peek =
+        Session::peek(&summary.dir, Policy::reading(), ModelScope::no_model()).map_err(store_failure)?;
+    Ok(prompts.iter().map(|prompt| prompt.seq).filter(|seq| peek.view.is_reverted(*seq)).collect())
+}
+
 /// Returns the message with this number, this id, or this beginning of an id.
 pub(crate) fn choose(prompts: &[Prompt], query: &str) -> Result<Prompt, Failure> {
     let by_number = query.parse::<usize>().ok().and_then(|n| prompts.get(n.checked_sub(1)?));
@@ -130,20 +144,21 @@ pub(crate) fn choose(prompts: &[Prompt], query: &str) -> Result<Prompt, Failure>
     };
     by_number.or_else(by_id).cloned().ok_or_else(|| {
         Failure::usage(format!("this session has no message {query}", query = quoted(&query)))
-            .hint(format!("messages by number or id:\n{}", list(prompts)))
+            .hint(format!("messages by number or id:\n{}", list(prompts, &HashSet::new())))
     })
 }
 
-/// Lists the user's messages, for choosing one.
-pub(crate) fn list(prompts: &[Prompt]) -> String {
+/// Lists the user's messages, for choosing one. Those of the entries `taken_out` get a mark.
+pub(crate) fn list(prompts: &[Prompt], taken_out: &HashSet<Seq>) -> String {
     let mut text = String::new();
     for (at, prompt) in prompts.iter().enumerate() {
         let _ = writeln!(
             text,
-            "  {:>3}  {}  {}  {}",
+            "  {:>3}  {}  {}  {}{}",
             at + 1,
             when(prompt.time),
             prompt.id,
+            if taken_out.contains(&prompt.seq) { "(taken out) " } else { "" },
             one_line(&prompt.text, 60)
         );
     }
@@ -166,8 +181,9 @@ pub(crate) fn carry_out(
         PathFate::Lost { .. } => true,
     };
     let left = plan.count(is_left);
-    let changes =
-        plan.conversation.as_ref().is_some_and(|c| c.entries > 0) || plan.paths.len() > left || plan.resumed;
+    let changes = plan.conversation.as_ref().is_some_and(|c| c.entries + c.returning > 0)
+        || plan.paths.len() > left
+        || plan.resumed;
     let status = if left == 0 { ExitStatus::Ok } else { ExitStatus::Error };
     if !as_json {
         let folder = here.starts_with(&summary.cwd).then_some(summary.cwd.as_path());
@@ -260,13 +276,17 @@ pub(crate) fn confirm(yes: bool, out: &mut dyn Write) -> Result<bool, Failure> {
 fn describe_plan(plan: &UndoPlan, folder: Option<&Path>, force: bool, is_done: bool) -> String {
     let mut text = String::new();
     if let Some(back) = &plan.conversation {
-        let entries = usize::try_from(back.entries).unwrap_or(usize::MAX);
-        let entries = if entries == 1 { "1 entry".to_owned() } else { format!("{entries} entries") };
+        let entries = |n: u64| if n == 1 { "1 entry".to_owned() } else { format!("{n} entries") };
         let message = one_line(&back.text, 60);
+        let comes_back = match back.returning {
+            0 => String::new(),
+            n => format!(", and {} that an earlier change took out of it come back", entries(n)),
+        };
         let _ = writeln!(
             text,
-            "The conversation {} back to before {message}: {entries} are no longer part of it.",
+            "The conversation {} back to before {message}: {} are no longer part of it{comes_back}.",
             if is_done { "goes" } else { "would go" },
+            entries(back.entries),
             message = quoted(&message)
         );
     }

@@ -33,6 +33,40 @@ pub fn entries_to_cancel(view: &View, entries: impl IntoIterator<Item = Entry>, 
     cancelled
 }
 
+/// The effect of a rewind, in entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Number of entries that leave the conversation.
+    pub out: u64,
+    /// Number of entries that come back, because the revert that took them out is cancelled.
+    pub back: u64,
+}
+
+/// Returns the effect of cancelling these entries, as [`cancelled`] chose them.
+pub fn moved(view: &View, entries: impl IntoIterator<Item = Entry>, cancelled: &[Seq]) -> Moved {
+    let targets: HashMap<Seq, Seq> = entries
+        .into_iter()
+        .filter_map(|entry| match entry.kind {
+            EntryKind::Revert { entry: target } => Some((entry.seq, target)),
+            _ => None,
+        })
+        .collect();
+    let mut moved = Moved::default();
+    for seq in cancelled {
+        let (mut at, mut comes_back) = (*seq, false);
+        // A revert may cancel an earlier revert. A target is always older, so the loop ends.
+        while let Some(target) = targets.get(&at).filter(|target| **target < at) {
+            (at, comes_back) = (*target, !comes_back);
+        }
+        match comes_back {
+            true => moved.back += 1,
+            false if at != *seq || !view.is_reverted(at) => moved.out += 1,
+            false => {}
+        }
+    }
+    moved
+}
+
 /// All messages and reverts of a ledger, to tell rewinds from changes by hand.
 pub(super) struct MessageReverts {
     /// Reverts that belong to manual changes.

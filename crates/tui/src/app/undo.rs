@@ -113,6 +113,13 @@ pub(crate) fn page(plan: &UndoPlan, folder: &Path) -> String {
             "The conversation would go back to before “{}”. What came after it stays in the session's file.\n",
             back.text
         );
+        if back.returning > 0 {
+            let entries = match back.returning {
+                1 => "1 entry".to_owned(),
+                n => format!("{n} entries"),
+            };
+            let _ = writeln!(out, "{entries} that an earlier change took out of it would come back.\n");
+        }
     }
     for turn in &plan.turns {
         let again = if plan.kind == UndoKind::Redo { "done again" } else { "taken back" };
