@@ -132,6 +132,18 @@ fn a_link_to_settings_outside_of_the_project_is_named() {
     std::os::unix::fs::symlink(bench.home.path("dotfiles/settings.json"), link).unwrap();
     let (_, ran) = called(&bench, "true", &[]);
     assert!(ran.stderr.contains("not used, nor its permission rules"), "{}", ran.stderr);
+    // The user's own file may be a link to anywhere, also if the home folder is the project.
+    let bench = Bench::new(&[]);
+    bench.project.write("elsewhere.json", settings());
+    bench.home.write(".claude/x", "");
+    let link = bench.home.path(".claude/settings.json");
+    std::os::unix::fs::symlink(bench.project.path("elsewhere.json"), link).unwrap();
+    let server =
+        MockServer::start([Answer::tool("c1", "bash", json!({"command": "rm x"})), Answer::text("done")]);
+    let mut command = bench.print(Api::Anthropic, &server);
+    let ran = run(command.current_dir(bench.home.root()).arg("go")).expect(5);
+    assert!(!ran.stderr.contains("not used, nor"), "{}", ran.stderr);
+    assert!(server.requests()[1].text().contains("the rule Bash(rm *)"), "{}", server.requests()[1].text());
 }
 
 /// The switch only restricts, so it counts in every file.

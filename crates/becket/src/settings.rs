@@ -133,7 +133,7 @@ fn configuration_of_run(
     let mut settings = becket_config::load(&inputs).map_err(config_failure)?;
     settings.sources = sources;
     settings.managed_limits = managed.limits;
-    claude::leave_out(&mut settings, &places.project);
+    claude::leave_out(&mut settings, environment, &places.project);
     Ok(settings)
 }
 

@@ -44,10 +44,13 @@ pub(crate) fn files(
 }
 
 /// Returns the files of the project that these sources would read if they did not lead out of the project.
-fn links_outside(root: &Path, sources: SettingSources) -> Vec<PathBuf> {
+fn links_outside(environment: &Environment, root: &Path, sources: SettingSources) -> Vec<PathBuf> {
+    // In the home folder, this is the user's file, whose links are followed.
+    let user = environment.claude_dir().map(|dir| dir.join("settings.json"));
     let all = [(Scope::Project, "settings.json"), (Scope::Local, "settings.local.json")];
     let read = all.into_iter().filter(|(scope, _)| sources.reads(*scope));
-    read.map(|(_, name)| root.join(".claude").join(name)).filter(|path| leads_outside(root, path)).collect()
+    let paths = read.map(|(_, name)| root.join(".claude").join(name));
+    paths.filter(|path| user.as_ref() != Some(path) && leads_outside(root, path)).collect()
 }
 
 /// Returns the texts of the files.
@@ -248,7 +251,7 @@ pub(crate) fn note_unused(
 
 /// Leaves out what the administrator forbids, and rules and folders of these files that cannot be used, with a warning for each.
 /// Rules that ask or deny stay whatever the administrator forbids: they only restrict.
-pub(super) fn leave_out(settings: &mut Settings, root: &Path) {
+pub(super) fn leave_out(settings: &mut Settings, environment: &Environment, root: &Path) {
     for key in ["permissions.allow", "permissions.ask", "permissions.deny"] {
         settings.leave_out(key, |rule| becket_guard::Rule::parse(rule).err().map(|error| error.to_string()));
     }
@@ -260,7 +263,7 @@ pub(super) fn leave_out(settings: &mut Settings, root: &Path) {
             "the administrator of this machine lets only managed rules allow something",
         );
     }
-    settings.warnings.extend(links_outside(root, settings.sources).into_iter().map(|path| Problem {
+    settings.warnings.extend(links_outside(environment, root, settings.sources).into_iter().map(|path| Problem {
         origin: path.display().to_string(),
         at: None,
         key: None,
