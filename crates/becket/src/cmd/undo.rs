@@ -148,7 +148,7 @@ pub(crate) fn choose(prompts: &[Prompt], query: &str) -> Result<Prompt, Failure>
     })
 }
 
-/// Lists the user's messages, for choosing one. Those of the entries `taken_out` get a mark.
+/// Lists the user's messages, for choosing one. Messages of the entries `taken_out` get a mark.
 pub(crate) fn list(prompts: &[Prompt], taken_out: &HashSet<Seq>) -> String {
     let mut text = String::new();
     for (at, prompt) in prompts.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What a user reads about damaged records of a session.
+//! Texts for the user about damaged records of a session.
 
 use crate::ledger::BadRecord;
 
