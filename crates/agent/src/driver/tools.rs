@@ -485,7 +485,7 @@ impl ToolRunner<'_> {
                 slot.refuse(format!("{done}: {SESSION_LOST}"));
             }
         }
-        (batch.next, batch.alone, batch.asks_secrets) = (batch.slots.len(), false, false);
+        (batch.next, batch.has_exclusive_call, batch.asks_secrets) = (batch.slots.len(), false, false);
     }
 
     /// Writes the results that are ready, in the order of the calls, in one commit.
