@@ -254,13 +254,17 @@ mod tests {
     fn what_is_named_does_not_depend_on_the_order_of_threads() {
         let one = |names: &[&str]| {
             let mut skipped = Skipped::default();
-            names.iter().for_each(|name| skipped.trouble((*name).to_owned()));
+            for name in names {
+                skipped.trouble((*name).to_owned());
+            }
             skipped.first_link = names.iter().map(|name| (*name).to_owned()).min();
             skipped
         };
         let named = |order: &[&[&str]]| {
             let mut all = Skipped::default();
-            order.iter().for_each(|names| all.merge(one(names)));
+            for names in order {
+                all.merge(one(names));
+            }
             (all.first_trouble, all.first_link)
         };
         let parts: [&[&str]; 3] = [&["c", "b"], &[], &["a", "d"]];

@@ -9,6 +9,9 @@
 
 use std::path::Path;
 
+/// Changes a word before it is inserted. Gets the word and the text before it.
+pub type ChangeWord<'a> = dyn Fn(&str, &str) -> String + 'a;
+
 /// The words of a caller, and the meaning of the placeholders of one file.
 #[derive(Clone, Debug)]
 pub struct Arguments<'a> {
@@ -53,9 +56,8 @@ impl<'a> Arguments<'a> {
         out
     }
 
-    /// Returns `text` with the arguments inserted, and true if the text has a placeholder for them. `put`: changes a word that
-    /// follows the text given second. With it, `$ARGUMENTS` becomes the changed words, separated by spaces.
-    pub fn fill(&self, text: &str, put: Option<&dyn Fn(&str, &str) -> String>) -> (String, bool) {
+    /// Returns `text` with the arguments inserted, and true if the text has a placeholder for them. With `put`, `$ARGUMENTS` becomes the changed words, separated by spaces.
+    pub fn fill(&self, text: &str, put: Option<&ChangeWord<'_>>) -> (String, bool) {
         let mut out = String::with_capacity(text.len() + self.text.len());
         let mut used = false;
         let push = |out: &mut String, word: &str| match put {

@@ -25,7 +25,7 @@ mod usage;
 mod yaml;
 
 pub use discover::{Scope, SkillDir};
-pub use expand::Arguments;
+pub use expand::{Arguments, ChangeWord};
 pub use frontmatter::Head;
 pub use tool::{OnLoad, SkillTool};
 

@@ -1,5 +1,4 @@
 //! Commands of the shell: the question about one, and its line in the transcript.
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 #[allow(dead_code, reason = "each binary uses its part of the stage")]
 mod support;

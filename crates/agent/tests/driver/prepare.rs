@@ -89,7 +89,9 @@ async fn the_turn_goes_on_while_the_summariser_is_silent_and_does_not_wait_when_
     assert_eq!((result.end, result.text.as_str()), (TurnEnd::Completed, "finished"));
     assert_eq!((result.compaction.count, summaries(&rig)), (1, 1));
     let mut used = Usage::default();
-    result.models.iter().for_each(|model| used += model.usage);
+    for model in &result.models {
+        used += model.usage;
+    }
     let calls = rig.ran().len();
     let session = rig.end().await;
     let entries = entries(&session);

@@ -166,7 +166,9 @@ impl Values {
             at = expansion.place.end;
         }
         let rest = word.text.get(at..)?;
-        texts.iter_mut().for_each(|text| text.push_str(rest));
+        for text in &mut texts {
+            text.push_str(rest);
+        }
         Some(texts)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Only the file decides what runs: words of the caller are quoted in programs and never begin one.
 
-use becket_tool_skill::Arguments;
+use becket_tool_skill::{Arguments, ChangeWord};
 
 /// A part of a command's file after its arguments were filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(super) fn pieces(body: &str, arguments: &str) -> Vec<Piece> {
     let filled = Arguments::of_command(arguments, body);
     let mut out = Vec::new();
     let mut used = false;
-    let mut fill = |text: &str, put: Option<&dyn Fn(&str, &str) -> String>| {
+    let mut fill = |text: &str, put: Option<&ChangeWord<'_>>| {
         let (text, has_placeholder) = filled.fill(text, put);
         used |= has_placeholder;
         text
