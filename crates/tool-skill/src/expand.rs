@@ -56,7 +56,8 @@ impl<'a> Arguments<'a> {
         out
     }
 
-    /// Returns `text` with the arguments inserted, and true if the text has a placeholder for them. With `put`, `$ARGUMENTS` becomes the changed words, separated by spaces.
+    /// Returns `text` with the arguments inserted, and true if the text has a placeholder for them. With `put`, `$ARGUMENTS` becomes
+    /// the changed words, separated by spaces.
     pub fn fill(&self, text: &str, put: Option<&ChangeWord<'_>>) -> (String, bool) {
         let mut out = String::with_capacity(text.len() + self.text.len());
         let mut used = false;
