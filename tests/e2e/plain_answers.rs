@@ -196,7 +196,7 @@ fn guessed_words_and_keys_get_the_nearest_ones() {
         assert!(doctor.stdout.contains("theme: unknown key"), "{doctor:?}");
     }
     let added = run(bench.command().args(["mcp", "add", "web", "notaurl"])).expect(0);
-    assert!(added.stdout.contains("notaurl is not found in PATH now"), "{added:?}");
+    assert!(added.stdout.contains("notaurl is not in PATH yet"), "{added:?}");
     let added = run(bench.command().args(["mcp", "add", "shell", "sh"])).expect(0);
     assert!(!added.stdout.contains("not found"), "{added:?}");
 }

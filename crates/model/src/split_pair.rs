@@ -117,8 +117,8 @@ mod tests {
             let units: Vec<u16> = text.encode_utf16().collect();
             let (a, b) = units.split_at(at.index(units.len() + 1));
             let json = |units: &[u16]| {
-                let escapes: String = units.iter().map(|unit| format!("\\u{unit:04x}")).collect();
-                format!("\"{escapes}\"")
+                let escapes: Vec<String> = units.iter().map(|unit| format!("\\u{unit:04x}")).collect();
+                format!("\"{}\"", escapes.concat())
             };
             let (mut held, mut data) = (json(a), json(b));
             if is_cut(&held) {

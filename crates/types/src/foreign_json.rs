@@ -148,7 +148,7 @@ mod tests {
                         let quoted = serde_json::to_string(&c).unwrap();
                         json.push_str(quoted.trim_start_matches('"').strip_suffix('"').unwrap());
                     }
-                    _ => json.push_str(&format!("\\u{unit:04x}")),
+                    _ => json += &format!("\\u{unit:04x}"),
                 }
             }
             json.push_str("\"]");
