@@ -204,9 +204,10 @@ impl Asking {
     /// Returns who answers a question for permission, and the words for it in the record of decisions. Without a user, only the program that
     /// drives the session can have answered.
     pub fn decided_by(self) -> (DecidedBy, &'static str) {
-        match self.headless {
-            true => (DecidedBy::Sdk, "the program that drives the session"),
-            false => (DecidedBy::Person, "the user"),
+        if self.headless {
+            (DecidedBy::Sdk, "the program that drives the session")
+        } else {
+            (DecidedBy::Person, "the user")
         }
     }
 }

@@ -154,7 +154,9 @@ pub(crate) fn plan_files(
                     spent.push(found);
                     continue;
                 }
-                spent.into_iter().for_each(|other| found.plan.name_lost(other.plan));
+                for other in spent {
+                    found.plan.name_lost(other.plan);
+                }
                 return Some(found);
             }
             // No file is changed, but the plan names what is lost.

@@ -84,6 +84,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use serde_json::Value;
+    use std::fmt::Write as _;
 
     fn text(json: &str) -> Option<String> {
         parse_json::<Vec<String>>(json).ok()?.pop()
@@ -148,7 +149,7 @@ mod tests {
                         let quoted = serde_json::to_string(&c).unwrap();
                         json.push_str(quoted.trim_start_matches('"').strip_suffix('"').unwrap());
                     }
-                    _ => json += &format!("\\u{unit:04x}"),
+                    _ => write!(json, "\\u{unit:04x}").unwrap(),
                 }
             }
             json.push_str("\"]");

@@ -376,9 +376,9 @@ impl Conversation {
         let cost = used.cost;
         let turn = &mut self.spending.turn;
         if purpose == "turn" {
-            turn.add_own(used.clone())
+            turn.add_own(used.clone());
         } else {
-            turn.add(used.clone())
+            turn.add(used.clone());
         }
         self.spending.limits.add(used);
         if purpose == "turn" && !usage.estimated {
@@ -402,7 +402,9 @@ impl Conversation {
     pub(super) fn count_hooks(&mut self) {
         let entries = self.spending.take_from_hooks(self.core.resumed);
         if !entries.is_empty() {
-            entries.into_iter().for_each(|entry| self.core.push(entry));
+            for entry in entries {
+                self.core.push(entry);
+            }
             self.keep_spent();
         }
     }
