@@ -163,7 +163,7 @@ impl ToolLists {
             match near {
                 Some(near) => self.remarks.push(format!("there is no tool {tool:?}; did you mean {near}?")),
                 None if is_lacked => {
-                    self.remarks.push(format!("there is no tool {tool:?} that it could lack"))
+                    self.remarks.push(format!("there is no tool {tool:?} that it could lack"));
                 }
                 None => {}
             }

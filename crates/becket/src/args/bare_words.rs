@@ -96,10 +96,7 @@ pub(crate) fn bare_word(run: &Run, arguments: &[OsString]) -> Option<NotATask> {
     let explicit = arguments.iter().any(|argument| argument == "--");
     let word = run.prompt.as_deref().filter(|word| !explicit && looks_like_a_command(word))?;
     let continues = run.session.continue_ || run.session.resume.is_some();
-    let instead = match run.print {
-        true => Some(intended_command(word, continues)?),
-        false => instead_of(word),
-    };
+    let instead = if run.print { Some(intended_command(word, continues)?) } else { instead_of(word) };
     let as_task = hint::as_task(word, arguments);
     Some(NotATask { word: word.to_owned(), after_print: run.print, instead, as_task })
 }
@@ -404,7 +401,7 @@ mod tests {
             match command.split(' ').nth(1).filter(|word| SUBCOMMANDS.contains(word)) {
                 Some(_) => drop(Sub::try_parse_from(&words).expect(name)),
                 None => {
-                    assert_eq!(bare_word(&Run::try_parse_from(&words).expect(name), &words), None, "{name}")
+                    assert_eq!(bare_word(&Run::try_parse_from(&words).expect(name), &words), None, "{name}");
                 }
             }
         }

@@ -189,9 +189,9 @@ mod tests {
         ] {
             let words: Vec<OsString> = [OsString::from("becket")].into_iter().chain(split(typed)).collect();
             let bare = split(typed).into_iter().filter_map(|word| word.into_string().ok());
-            let bare =
+            let mut bare =
                 bare.filter(|word| ["continue", "list", "start", "update", "sesions"].contains(&&**word));
-            let bare = bare.last().unwrap();
+            let bare = bare.next_back().unwrap();
             let hint = as_task(&bare, &words);
             assert_eq!(hint, want, "{typed}");
             let hint = split(&hint);
