@@ -150,7 +150,7 @@ fn folders(value: &Value) -> Vec<PathBuf> {
     list.into_iter().map(|path| path.0).collect()
 }
 
-/// Returns the states that record the settings of this run. Call it after [`Remembered::apply`].
+/// Returns the states that record the settings of this run. Call it after [`RecordedSettings::apply`].
 pub(crate) fn states(settings: &Settings, project: &Project) -> Vec<(String, Value)> {
     let kept = |key: &str| {
         settings.value(key).filter(|_| is_given(settings, key) || settings.is_remembered(key)).cloned()

@@ -39,7 +39,7 @@ pub(crate) struct ProtectedState {
     reported: BTreeSet<String>,
 }
 
-/// The protected paths at a later moment, for a comparison with [`Obeyed`].
+/// The protected paths at a later moment, for a comparison with [`ProtectedState`].
 pub(crate) struct LaterState {
     places: BTreeMap<PathBuf, ProtectedPath>,
     git_folders: GitFolders,

@@ -124,7 +124,7 @@ pub struct Reader<R> {
     /// verified.
     claimed: Option<String>,
     left_out: &'static [&'static str],
-    /// Lines that an earlier reader has verified: see [`Self::knowing`].
+    /// Lines that an earlier reader has verified: see [`Self::with_proof`].
     known: Proof,
     /// Start offsets of the lines that this reader found altered.
     altered: Vec<u64>,

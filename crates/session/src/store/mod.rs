@@ -47,7 +47,7 @@ pub struct Outside {
     pub clock: Arc<dyn Fn() -> Millis + Send + Sync>,
 }
 
-/// The storage that sessions use by default: the one of [`keep_in`], otherwise the disk.
+/// The storage that sessions use by default: the one of [`set_default_storage`], otherwise the disk.
 static DEFAULT_STORAGE: OnceLock<Arc<dyn Io>> = OnceLock::new();
 
 /// Sets the default storage. Call it once, before any session is used. Returns false if it was already set.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Line above the assistant's texts in the section Discoveries.
 const QUOTES_LABEL: &str = "The assistant's own words, newest first:";
-/// Base tokens of the line [`SAID`], plus a reserve because the estimate is inexact.
+/// Base tokens of the line [`QUOTES_LABEL`], plus a reserve because the estimate is inexact.
 const SAID_FRAME: u64 = 24;
 /// Maximum number of characters of one assistant text.
 const SAID_CHARS: usize = 1_500;
