@@ -281,7 +281,7 @@ impl Compactor<'_> {
         self.rules.recall(&self.conversation.core);
         prove_present(&mut self.conversation.core);
         self.conversation.core.tell_notices();
-        // Front ends get the size that the compaction reported. Until the provider reports the new size, `tell_used` would
+        // Front ends get the size that the compaction reported. Until the provider reports the new size, `emit_context_used` would
         // only send a second estimate of the same context.
         self.conversation.emit_context_used_as(report.tokens_after);
     }

@@ -29,7 +29,7 @@
 //! | `toolset` | the tools, also those that appear while the session runs; `tools`: their calls |
 //! | `subagent` | calls that are agents of their own; `background`, `subagent_run`: their runs |
 //! | `files` | files before and after a call, for undo |
-//! | `hooks` | moments at which hooks are asked, and the record of their answers; `told_hooks`: rules files, folders, models; `hook_budget`: the cost of their questions |
+//! | `hooks` | moments at which hooks are asked, and the record of their answers; `notification_hooks`: rules files, folders, models; `hook_budget`: the cost of their questions |
 //! | `ids` | call ids: none runs twice |
 //! | `count` | one exact count of the context, if a decision needs it |
 //! | `cache` | the provider's cache and its lifetime; `warming`: measures before it expires |
