@@ -1,6 +1,6 @@
 //! The rule about keys and addresses: a key goes only to the host that it belongs to.
 //!
-//! Owns the decision, as one pure function ([`withheld`]), and the names under which keys are kept. A key that a vendor issued
+//! Owns the decision, as one pure function ([`check_key`]), and the names under which keys are kept. A key that a vendor issued
 //! belongs to the vendor's own hosts. It goes to another address only if the user put both together:
 //!
 //! - the configuration names the key for this provider (`api_key_env`, `key_command`),

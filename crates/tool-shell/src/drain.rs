@@ -90,7 +90,7 @@ struct ReadProgress {
     count: u32,
     /// Bytes of the unfinished line that the last look held back.
     held_bytes: usize,
-    /// The end of the output that they took, at most [`TAKEN`] bytes.
+    /// The end of the output that they took, at most [`SECRET_CONTEXT_BYTES`] bytes.
     taken_end: String,
 }
 

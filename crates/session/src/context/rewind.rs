@@ -42,7 +42,7 @@ pub struct Moved {
     pub back: u64,
 }
 
-/// Returns the effect of cancelling these entries, as [`cancelled`] chose them.
+/// Returns the effect of cancelling these entries, as [`entries_to_cancel`] chose them.
 pub fn moved(view: &View, entries: impl IntoIterator<Item = Entry>, cancelled: &[Seq]) -> Moved {
     let targets: HashMap<Seq, Seq> = entries
         .into_iter()

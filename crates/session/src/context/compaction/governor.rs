@@ -18,7 +18,7 @@ const MIN_GROWTH: u64 = 2_048;
 const MAX_FAILURES: u32 = 3;
 const HOUR: u64 = 3_600_000;
 
-/// The occasion on which [`Governor::owed`] is called.
+/// The occasion on which [`Governor::decide`] is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompactionReason {
     /// Before a request: is the threshold reached?
@@ -29,7 +29,7 @@ pub enum CompactionReason {
     Manual,
 }
 
-/// The decision of [`Governor::owed`].
+/// The decision of [`Governor::decide`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// No compaction: send the request.
