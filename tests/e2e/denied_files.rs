@@ -78,7 +78,7 @@ fn no_words_lead_to_a_denied_file_with_landlock() {
     hold("namespaces", "Landlock");
 }
 
-/// Where nothing can hide files, a command is refused that a person would be asked about, and the reason names the rule.
+/// If no sandbox can hide files, a headless run refuses a command that would need a question, and the reason names the rule.
 #[test]
 fn without_a_sandbox_the_rule_is_the_reason_of_a_denial() {
     let bench = bench();

@@ -314,7 +314,7 @@ mod tests {
         ] {
             let error = denies(&stdout).unwrap_err();
             assert!(error.contains(why), "{stdout}: {error}");
-            // Where text is context, nothing is lost, and the user is warned.
+            // The whole output becomes context if it does not begin with JSON, and the user gets a warning.
             let start = decision(HookEvent::UserPromptSubmit, "h", &stdout);
             let kept = start.is_ok_and(|out| out.context.len() == 1 && out.messages[0].warning);
             assert_eq!(kept, stdout.starts_with('r'), "{stdout}");

@@ -90,8 +90,8 @@ fn no_command_of_the_table_reads_what_a_deny_rule_names() {
     }
 }
 
-/// Where no sandbox works, words that are not known are asked about, also in `bypassPermissions`. Searches of whole folders, and
-/// programs that put a name together, are not: see the page about permissions.
+/// Without a working sandbox, a word that is known only at run time makes the guard ask, also in `bypassPermissions`. A search of a whole
+/// folder does not, and neither does a program that puts a name together: see the page about permissions.
 #[test]
 fn without_a_sandbox_words_that_are_not_known_are_asked_about() {
     if !there("bash") {
